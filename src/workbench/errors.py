@@ -1,0 +1,119 @@
+"""Every error Workbench raises on purpose. Law: each says what was given, what was wanted and what to do.
+
+WorkbenchError
+├── BadInput (ValueError)      the person can mend it; refused before anything starts
+│   ├── BadCell                the cell's own text, with its line
+│   ├── BadSpace               a hyperparameter or its distribution
+│   ├── BadOption              an option of the magic, the command line or a constructor
+│   ├── BadMetric              a reported value, or a goal nobody reports
+│   ├── BadName                a name of an experiment, metric, trial or file
+│   └── BadCapture             a name from the notebook that cannot travel
+├── NotFound (LookupError)     no such experiment, trial, checkpoint or store
+├── StoreError (OSError)       the disk's side
+│   ├── StoreFull
+│   ├── StoreReadOnly
+│   ├── NewerSchema            written by a later Workbench: open read-only
+│   ├── StaleAttempt           a write by an attempt that is no longer the trial's
+│   └── EngineRunning          a second engine for one store
+├── ClusterError               Dask's side
+│   ├── NoAnswer               an address nobody answers
+│   ├── VersionsDiffer         training environment or protocol differ between machines
+│   └── StoreNotShared         a worker cannot see the store
+└── TrialError                 the training code's side
+    ├── TrialFailed            it raised, exited or was killed
+    └── CannotResume           the state cannot be put back exactly
+"""
+
+from __future__ import annotations
+
+
+class WorkbenchError(Exception):
+    """The root of all errors that Workbench raises on purpose."""
+
+
+class BadInput(WorkbenchError, ValueError):
+    """Input a person can mend. ``line`` is the 1-based line of the cell, where there is one."""
+
+    def __init__(self, message: str, *, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class BadCell(BadInput):
+    """The text of a train cell cannot be searched over as it stands."""
+
+
+class BadSpace(BadInput):
+    """A hyperparameter's distribution has no meaning (no range, reversed bounds, log of zero, …)."""
+
+
+class BadOption(BadInput):
+    """An option is unknown or its value makes no sense."""
+
+
+class BadMetric(BadInput):
+    """A reported value is no finite number, or the goal was never reported."""
+
+
+class BadName(BadInput):
+    """A name is empty, too long, or holds characters that do not belong in a name."""
+
+
+class BadCapture(BadInput):
+    """A name that the cell uses from the notebook cannot be sent to another process."""
+
+
+class NotFound(WorkbenchError, LookupError):
+    """No such experiment, trial, checkpoint or store."""
+
+
+class StoreError(WorkbenchError, OSError):
+    """The store could not do what was asked; nothing in it was damaged."""
+
+
+class StoreFull(StoreError):
+    """No space is left where the store is."""
+
+
+class StoreReadOnly(StoreError):
+    """The store cannot be written."""
+
+
+class NewerSchema(StoreError):
+    """Written by a later Workbench: it can be read, not written."""
+
+
+class StaleAttempt(StoreError):
+    """A write by an attempt that is no longer its trial's newest."""
+
+
+class EngineRunning(StoreError):
+    """Another engine holds this store."""
+
+
+class ClusterError(WorkbenchError):
+    """The Dask cluster's side."""
+
+
+class NoAnswer(ClusterError):
+    """Nobody answers at the cluster's address."""
+
+
+class VersionsDiffer(ClusterError):
+    """Two machines hold different versions of what must be the same."""
+
+
+class StoreNotShared(ClusterError):
+    """A worker cannot see the store."""
+
+
+class TrialError(WorkbenchError):
+    """The training code's side."""
+
+
+class TrialFailed(TrialError):
+    """The training code raised, exited or was killed."""
+
+
+class CannotResume(TrialError):
+    """A trial's state cannot be put back exactly; going on would be silently wrong."""

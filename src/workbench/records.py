@@ -1,0 +1,421 @@
+"""What travels between rooms: frozen facts, orders and settings. Law: data only; no clock, no file, no decision."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from workbench.errors import BadName, BadOption, NewerSchema
+
+#: Number of the spec, journal and manifest formats this version writes. Older ones are read; newer ones are refused.
+SCHEMA = 1
+#: Number of the engine–worker–runner protocol; both sides exchange it before anything else.
+PROTOCOL = 1
+
+Json = Any
+Metrics = dict[str, float]
+Configuration = dict[str, Any]
+
+# ---------------------------------------------------------------------------------------------------------------------
+# States
+
+
+TrialState = Literal["waiting", "running", "paused", "stopping", "completed", "stopped", "failed"]
+ExperimentState = Literal["waiting", "running", "paused", "stopping", "completed", "stopped", "failed"]
+
+#: Legal transitions of a trial. *paused*: it holds no slot and waits at a rung (or for a person).
+LEGAL_TRIAL: frozenset[tuple[str, str]] = frozenset(
+    {
+        ("waiting", "running"),
+        ("waiting", "stopped"),
+        ("running", "waiting"),  # its leg was lost; it waits for a slot to go on
+        ("running", "paused"),
+        ("running", "stopping"),
+        ("running", "completed"),
+        ("running", "stopped"),  # it left a turn at which the scheduler had already cut it
+        ("running", "failed"),
+        ("paused", "running"),
+        ("paused", "stopped"),
+        ("paused", "completed"),
+        ("stopping", "stopped"),
+        ("stopping", "completed"),  # it was done before the order arrived
+        ("stopping", "failed"),
+    }
+)
+#: Legal transitions of an experiment.
+LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
+    {
+        ("waiting", "running"),
+        ("waiting", "stopped"),
+        ("waiting", "failed"),
+        ("running", "paused"),
+        ("running", "stopping"),
+        ("running", "completed"),
+        ("running", "failed"),
+        ("paused", "running"),
+        ("paused", "stopping"),
+        ("stopping", "stopped"),
+        ("stopping", "completed"),
+        ("stopping", "failed"),
+    }
+)
+#: States that a trial or an experiment never leaves.
+ENDED: frozenset[str] = frozenset({"completed", "stopped", "failed"})
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Facts (past tense): what the search core is told
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityChanged:
+    """The number of slots this experiment may fill from now on."""
+
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A trial's goal metric at a level, as reported (sign not applied). ``value`` may be nan: it ranks last."""
+
+    trial: int
+    step: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The training code came to its own end after ``step`` turns (max_steps, or a ``break``). Its slot is free."""
+
+    trial: int
+    step: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The trial failed for good, by its own fault. Its slot is free."""
+
+    trial: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A leg went away without an outcome, and the trial goes on. Its slot is free."""
+
+    trial: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A leg that was told to stop is gone. Its slot is free."""
+
+    trial: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """A person (or a time limit) asked to stop one trial, or with ``trial=None`` the whole experiment."""
+
+    trial: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PauseAsked:
+    """A person asked that no new leg starts, and that running ones are checkpointed and leave."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeAsked:
+    """A person asked that a paused experiment goes on."""
+
+    reason: str
+
+
+Fact = CapacityChanged | Reached | Ended | Failed | Lost | Left | StopAsked | PauseAsked | ResumeAsked
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Instructions (imperative): what the search core orders
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Train ``trial`` from ``start`` turns done to ``until``; it takes one slot from now on."""
+
+    trial: int
+    start: int
+    until: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the running leg of ``trial``; the slot is free when ``Left`` (or another end) comes back.
+
+    ``then`` is the state the trial has afterwards.
+    """
+
+    trial: int
+    reason: str
+    then: Literal["stopped", "paused"] = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """``trial`` holds no slot and is now in ``state``, for ``reason`` (in words and numbers)."""
+
+    trial: int
+    state: Literal["paused", "completed", "stopped", "failed"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Nothing is left to run: the experiment is now in ``state``."""
+
+    state: Literal["completed", "stopped", "failed"]
+    reason: str
+
+
+Instruction = Run | Stop | Settle | Finish
+
+_FACTS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (CapacityChanged, Reached, Ended, Failed, Lost, Left, StopAsked, PauseAsked, ResumeAsked)
+}
+_INSTRUCTIONS: dict[str, type] = {kind.__name__: kind for kind in (Run, Stop, Settle, Finish)}
+
+
+def to_line(record: Fact | Instruction) -> dict[str, Json]:
+    """The record as a journal line's content: its fields, and its kind under ``kind``."""
+    return {"kind": type(record).__name__, **{f.name: getattr(record, f.name) for f in dataclasses.fields(record)}}
+
+
+def fact_from_line(line: Mapping[str, Json]) -> Fact | None:
+    """The fact that a journal line holds, or None where the line is no fact for the search core."""
+    return _from_line(_FACTS, line)
+
+
+def instruction_from_line(line: Mapping[str, Json]) -> Instruction | None:
+    """The instruction that a journal line holds, or None where the line is none."""
+    return _from_line(_INSTRUCTIONS, line)
+
+
+def _from_line(kinds: Mapping[str, type], line: Mapping[str, Json]) -> Any:
+    kind = kinds.get(line.get("kind", ""))
+    if kind is None:
+        return None
+    return kind(**{f.name: line[f.name] for f in dataclasses.fields(kind) if f.name in line})
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """The metric that ranks trials, and which way is better."""
+
+    metric: str
+    mode: Literal["max", "min"] = "max"
+
+    def better(self, value: float, than: float) -> bool:
+        """True where ``value`` is strictly better than ``than``."""
+        return value > than if self.mode == "max" else value < than
+
+    def __str__(self) -> str:
+        return f"{self.mode} {self.metric}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """Which rule compares trials, and its geometry in steps.
+
+    kind: ``hyperband`` (synchronous), ``asha``, ``median`` or ``all`` (every trial to the end).
+    first, last: steps of the first and the last rung; ``last`` is a trial's whole length.
+    eta: one in ``eta`` goes on.
+    table: Hyperband's start sizes: ``algorithm1`` (ceilings; the default) or ``table1`` (the paper's printed table).
+    mode: ASHA by ``stop`` (train on until told otherwise) or by ``promote`` (pause at each rung).
+    brackets: ASHA's set of brackets, as in Determined's adaptive ASHA.
+    """
+
+    kind: Literal["hyperband", "asha", "median", "all"] = "hyperband"
+    first: int = 1
+    last: int = 1
+    eta: int = 3
+    table: Literal["algorithm1", "table1"] = "algorithm1"
+    mode: Literal["stop", "promote"] = "promote"
+    brackets: Literal["aggressive", "standard", "conservative"] = "aggressive"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.eta, bool) or not isinstance(self.eta, int) or self.eta < 2:
+            raise BadOption(f"--eta {self.eta}: wanted an integer of 2 or more. Use --eta 3, or --eta 4.")
+        if self.first < 1 or self.last < self.first:
+            raise BadOption(
+                f"--steps {self.first}-{self.last}: wanted first and last rung in steps, 1 ≤ first ≤ last. "
+                "Write for example --steps 1-27."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Searcher:
+    """Who proposes configurations: ``random``, ``grid`` or ``sobol``."""
+
+    kind: Literal["random", "grid", "sobol"] = "random"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What training code a runner executes.
+
+    kind: ``cell`` (source run as ``__main__``) or ``function`` (a captured callable, named by ``entry``).
+    source: the text to compile; for a function, its source for people.
+    filename: the name tracebacks show.
+    capture: digest of the capture blob (the graph of notebook names), or None.
+    entry: the captured function's name, for kind ``function``.
+    module: for a function that lives in a project module, the module's name.
+    """
+
+    kind: Literal["cell", "function"]
+    source: str
+    filename: str
+    capture: str | None = None
+    entry: str | None = None
+    module: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """The training environment: the kernel's own interpreter and surroundings, as every runner gets them.
+
+    path: ``sys.path`` of the kernel, the snapshot's copied code first. preload: installed modules that the forkserver
+    imports ahead. env: environment variables set for the runner beside threads and hash seed. versions: of Python and
+    of the packages that must be the same on every worker (``python``, ``torch``, ``numpy``, ``workbench``).
+    """
+
+    python: str
+    cwd: str
+    path: tuple[str, ...] = ()
+    threads: int = 1
+    hash_seed: int = 0
+    env: dict[str, str] = field(default_factory=dict)
+    preload: tuple[str, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Everything that defines an experiment; written once as ``spec.json``.
+
+    space: the space as ``space.Space.to_json()``. trials: how many, or None where the scheduler knows. parallel: slots
+    used at most. limit_s: seconds after which it is stopped, or None. slots: slots of one trial. deterministic:
+    ``off``, ``seeded`` or ``strict``. content: fingerprint by which running the same cell again reattaches. probe: the
+    rest of the trials start after the first trial's first report. checkpoint_s: seconds between checkpoints inside a
+    leg. grace_s: how long a stopped trial may take before it is killed. max_restarts: failures by the trial's own
+    fault, without a newer checkpoint between them, before it fails for good. hang_s: seconds without a report after
+    which a trial counts as hung, or None.
+    """
+
+    id: str
+    name: str
+    version: int
+    created: str
+    goal: Goal
+    space: Json
+    scheduler: Scheduler
+    searcher: Searcher
+    program: Program
+    training: Training
+    seed: int = 0
+    trials: int | None = None
+    parallel: int | None = None
+    limit_s: float | None = None
+    slots: float = 1
+    deterministic: Literal["off", "seeded", "strict"] = "seeded"
+    snapshot: str | None = None
+    content: str = ""
+    typed: str = ""
+    expanded: str = ""
+    notebook: str | None = None
+    probe: bool = True
+    checkpoint_s: float = 30.0
+    grace_s: float = 0.25
+    max_restarts: int = 2
+    hang_s: float | None = None
+    schema: int = SCHEMA
+
+    @property
+    def label(self) -> str:
+        """``name@version``, as people say it."""
+        return f"{self.name}@{self.version}"
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data for ``spec.json``."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Json]) -> Spec:
+        """The spec that :meth:`to_json` wrote. Raises NewerSchema for one written by a later Workbench."""
+        check_schema(data, "this experiment")
+        known = {f.name for f in dataclasses.fields(cls)}
+        fields = {key: value for key, value in data.items() if key in known}
+        training = dict(fields["training"])
+        training["path"] = tuple(training.get("path", ()))
+        training["preload"] = tuple(training.get("preload", ()))
+        fields["goal"] = Goal(**fields["goal"])
+        fields["scheduler"] = Scheduler(**fields["scheduler"])
+        fields["searcher"] = Searcher(**fields["searcher"])
+        fields["program"] = Program(**fields["program"])
+        fields["training"] = Training(**training)
+        return cls(**fields)
+
+
+def check_schema(data: Mapping[str, Json], what: str) -> None:
+    """Refuse data written by a later Workbench; data without a number counts as schema 1."""
+    found = int(data.get("schema", 1))
+    if found > SCHEMA:
+        raise NewerSchema(
+            f"{what} has schema {found}; this Workbench knows up to {SCHEMA}. Upgrade Workbench to open it."
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Names
+
+
+_NAME = re.compile(r"[^\W_][\w .+-]{0,99}", re.UNICODE)
+_TRIAL = re.compile(r"t(\d{1,9})")
+
+
+def checked_name(name: str) -> str:
+    """``name`` itself, when it may name an experiment: letters, digits, space and ``._+-``, at most 100 characters.
+
+    Raises BadName: names become folder labels, titles and addresses, so nothing in them may act.
+    """
+    if not _NAME.fullmatch(name) or ".." in name or name != name.strip():
+        shown = name if len(name) <= 40 else name[:37] + "..."
+        raise BadName(
+            f"{shown!r} is no name for an experiment: wanted 1 to 100 letters, digits, spaces or . _ + -, starting with "
+            "a letter or digit and without '..'. Choose a name such as digits or resnet-18."
+        )
+    return name
+
+
+def trial_label(trial: int) -> str:
+    """``t0007`` for 7."""
+    return f"t{trial:04d}"
+
+
+def trial_number(label: str) -> int:
+    """7 for ``t0007``. Raises BadName for anything else."""
+    match = _TRIAL.fullmatch(label)
+    if match is None:
+        raise BadName(f"{label!r} is no trial: wanted t and a number. Write for example t0007.")
+    return int(match.group(1))
