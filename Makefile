@@ -1,0 +1,89 @@
+# Each target does all its set-up: wanted are Python 3.11 or later, make and the package registries. No Node.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+BUNDLE := workbench_ext/labextension
+FRONTEND := $(shell find workbench_ext/frontend -type f -not -path '*/node_modules/*' -not -path '*/.yarn/*' \
+              -not -path '*/lib/*' -not -name '*.tsbuildinfo')
+PACKAGING := pyproject.toml constraints.txt install.json kernels/workbench/kernel.json \
+             workbench_ext/jupyter-config/server-config/workbench_ext.json $(FRONTEND)
+
+# The bundle goes when any of its sources is newer: a stale one would be installed silently.
+define install
+	@if [ -e $(BUNDLE) ] && [ -n "$$(find $(FRONTEND) -newer $(BUNDLE)/package.json -print -quit 2>&1)" ]; then rm -rf $(BUNDLE); fi
+	@echo "Installing Workbench$(1) into $(VENV) (the first time takes some minutes)"
+	@$(INSTALL) -e '.$(1)'
+	@touch $@
+endef
+
+.PHONY: help demo lab test test-main test-ext test-ui browser bench lint format clean
+
+help:
+	@echo 'make demo    run the quickstart notebook: a Hyperband search on real data'
+	@echo 'make lab     JupyterLab with Workbench, in notebooks/'
+	@echo 'make test    all tests (a browser is installed where there is none)'
+	@echo 'make lint    ruff and mypy'
+	@echo 'make bench   the benchmarks, one JSON object each'
+	@echo 'make clean   remove what was built, and the virtual environment'
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "No python3 found. Install Python 3.11, or name one: make PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is older than 3.11. Name a newer one: make PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.quickstart: $(PACKAGING) | $(BIN)/python
+	$(call install,[quickstart])
+
+$(VENV)/.develop: $(PACKAGING) | $(BIN)/python
+	$(call install,[test$(comma)lint])
+	@touch $(VENV)/.quickstart
+
+comma := ,
+
+demo: $(VENV)/.quickstart
+	@$(BIN)/python notebooks/demo.py
+
+lab: $(VENV)/.quickstart
+	@cd notebooks && ../$(BIN)/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) quickstart.ipynb
+
+test: $(VENV)/.develop browser
+	@status=0; for part in test-main test-ext test-ui; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
+
+# Three runs: the event loop of pytest-jupyter (tests/ext) breaks Playwright's (tests/ui), and ours.
+test-main: $(VENV)/.develop
+	@$(BIN)/pytest tests
+
+test-ext: $(VENV)/.develop
+	@$(BIN)/pytest tests/ext
+
+test-ui: $(VENV)/.develop
+	@if compgen -G 'tests/ui/test_*.py' >/dev/null; then $(BIN)/pytest tests/ui; fi
+
+# Debian's Chromium where we may install it; otherwise the one that Playwright brings.
+browser: $(VENV)/.develop
+	@if command -v chromium >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	     { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } >/dev/null; then :; \
+	else $(BIN)/playwright install chromium; fi
+
+lint: $(VENV)/.develop
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(VENV)/.develop
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.develop
+	@for name in overhead stop report core start store; do $(BIN)/python -m benchmarks $$name --json || exit 1; done
+
+clean:
+	rm -rf $(VENV) $(BUNDLE) workbench_ext/frontend/node_modules workbench_ext/frontend/lib workbench_ext/frontend/.yarn \
+	  workbench_ext/frontend/tsconfig.tsbuildinfo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis test-results
