@@ -1,0 +1,308 @@
+"""The forkserver: a process of the training environment from which runners are forked in milliseconds.
+
+Law: it imports and forks, and nothing else. It has one thread, never initialises CUDA, and unpickles nothing. When
+its worker is gone, it kills every runner with its process group and ends.
+
+    python -m workbench.trial.forkserver FD      # FD: its end of a socket pair, inherited from the worker
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from workbench.records import PROTOCOL
+from workbench.trial.wire import Connection, Message
+
+#: Variables that number the threads of the numeric libraries; set before any of them is imported.
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "BLIS_NUM_THREADS",
+)
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(slots=True)
+class _Child:
+    id: int
+    pid: int
+
+
+def environment(threads: int, hash_seed: int, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables with which a worker starts a forkserver: threads, hash seed and what the spec adds."""
+    variables = {name: str(threads) for name in THREAD_VARIABLES}
+    variables["PYTHONHASHSEED"] = str(hash_seed)
+    variables["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    variables["PYTHONUNBUFFERED"] = "1"
+    variables["MPLBACKEND"] = "Agg"
+    variables.update(extra or {})
+    return variables
+
+
+def launch(python: str, env: Mapping[str, str], **popen: Any) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a forkserver with the interpreter ``python``; returns its process and our end of the control socket.
+
+    The caller says ``hello`` first (see :func:`hello`). ``env`` is the whole environment of the new process.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with theirs:
+        process = subprocess.Popen(
+            [python, "-m", "workbench.trial.forkserver", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            **popen,
+        )
+    return process, ours
+
+
+def hello(
+    *,
+    preload: tuple[str, ...] = (),
+    env: Mapping[str, str] | None = None,
+    cwd: str,
+    path: tuple[str, ...],
+    threads: int,
+) -> Message:
+    """The first message to a forkserver: what to import ahead, and the surroundings of the imports."""
+    return {
+        "op": "hello",
+        "protocol": PROTOCOL,
+        "preload": list(preload),
+        "env": dict(env or {}),
+        "cwd": cwd,
+        "path": list(path),
+        "threads": threads,
+    }
+
+
+def main(fd: int) -> None:
+    """Serve the worker at the other end of descriptor ``fd`` until it is gone."""
+    control = Connection(socket.socket(fileno=fd))
+    os.set_inheritable(fd, False)
+    # A terminal's interrupt is for whoever started the worker; the worker decides about its runners.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    first = control.receive()
+    if first is None:
+        return
+    control.send(_prepare(first))
+    if first.get("protocol") != PROTOCOL:
+        return
+    _Forkserver(control).serve()
+
+
+def _prepare(order: Message) -> Message:
+    """Import what the worker asks for; the answer names the versions of the training environment."""
+    threads = int(order.get("threads", 1))
+    for name in THREAD_VARIABLES:
+        os.environ.setdefault(name, str(threads))
+    os.environ.update({str(name): str(value) for name, value in order.get("env", {}).items()})
+    with contextlib.suppress(OSError):
+        os.chdir(order.get("cwd", "."))
+    for entry in reversed(order.get("path", [])):
+        if entry not in sys.path:
+            sys.path.insert(0, entry)
+    failed = {}
+    for name in ("workbench.trial.leg", *order.get("preload", [])):
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            # A preload is only a head start: the training code meets the same error, with its line.
+            failed[name] = f"{type(error).__name__}: {error}"
+    # What is imported now is shared by every runner: the collector must not touch, and so copy, its pages.
+    gc.collect()
+    gc.freeze()
+    return {
+        "op": "ready",
+        "protocol": PROTOCOL,
+        "pid": os.getpid(),
+        "versions": versions(),
+        "failed": failed,
+        "threads": _threads_alive(),
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of the training environment that are compared between machines and recorded."""
+    found: dict[str, str | None] = {"python": sys.version.split()[0]}
+    for name in ("torch", "numpy", "workbench"):
+        module = sys.modules.get(name)
+        found[name] = getattr(module, "__version__", None)
+        if found[name] is None:
+            found[name] = _installed(name)
+    return found
+
+
+def _installed(name: str) -> str | None:
+    from importlib import metadata
+
+    for distribution in (name, f"jupyter-{name}"):
+        with contextlib.suppress(Exception):
+            return metadata.version(distribution)
+    return None
+
+
+def _threads_alive() -> int:
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return 1
+
+
+class _Forkserver:
+    def __init__(self, control: Connection) -> None:
+        self.control = control
+        #: Runners that were forked and whose end was not told yet, by the worker's id.
+        self.children: dict[int, _Child] = {}
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._woken, wake = os.pipe()
+        for end in (self._woken, wake):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._wake = wake
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(control, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+
+    def serve(self) -> None:
+        while not self.control.ended:
+            self._selector.select()
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._woken, 4096)
+            try:
+                for message in self.control.ready():
+                    self._obey(message)
+                self._reap()
+            except (BrokenPipeError, ConnectionResetError):
+                break
+        for child in self.children.values():
+            _kill_all(child.pid)
+
+    def _obey(self, message: Message) -> None:
+        if message["op"] == "fork":
+            self._fork(message)
+        elif message["op"] == "kill":
+            child = self.children.get(message["id"])
+            if child is not None:
+                _kill_all(child.pid)
+
+    def _fork(self, message: Message) -> None:
+        begun = time.perf_counter()
+        runner, output = self.control.fds(message)
+        gc.disable()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._become_runner(parent, runner, output)
+        gc.enable()
+        os.close(runner)
+        os.close(output)
+        self.children[message["id"]] = _Child(message["id"], pid)
+        self.control.send(
+            {"op": "forked", "id": message["id"], "pid": pid, "seconds": round(time.perf_counter() - begun, 6)}
+        )
+
+    def _become_runner(self, parent: int, runner: int, output: int) -> NoReturn:
+        status = 70
+        try:
+            # Own session and group: a kill reaches the loader's workers too, and no terminal reaches us.
+            os.setsid()
+            self._libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+            if os.getppid() != parent:  # it died before the line above
+                os._exit(1)
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._selector.close()
+            self.control.close()
+            os.close(self._woken)
+            os.close(self._wake)
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(nothing, 0)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            os.close(nothing)
+            os.close(output)
+            gc.enable()
+            from workbench.trial.runner import serve
+
+            status = serve(socket.socket(fileno=runner))
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+
+    def _reap(self) -> None:
+        for child in list(self.children.values()):
+            # The group is killed before its leader is reaped: until then its number cannot belong to anybody else.
+            ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
+                continue
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            _, code = os.waitpid(child.pid, 0)
+            del self.children[child.id]
+            status = os.waitstatus_to_exitcode(code)
+            self.control.send(
+                {
+                    "op": "exited",
+                    "id": child.id,
+                    "pid": child.pid,
+                    "status": status if status >= 0 else None,
+                    "signal": -status if status < 0 else None,
+                }
+            )
+
+
+def _kill_all(pid: int) -> None:
+    """SIGKILL for a runner that was not reaped yet, its process group, and what it started in other groups."""
+    below = _descendants(pid)
+    for kill, target in ((os.killpg, pid), (os.kill, pid), *((os.kill, one) for one in below)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(target, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
+        try:
+            for task in os.listdir(f"/proc/{one}/task"):
+                with open(f"/proc/{one}/task/{task}/children", encoding="ascii") as file:
+                    children = [int(number) for number in file.read().split()]
+                found += children
+                waiting += children
+        except OSError:  # it has gone, or this kernel does not tell
+            continue
+    return found
+
+
+if __name__ == "__main__":
+    # Under its real name: the runner's modules must not meet a second copy of this one.
+    from workbench.trial import forkserver
+
+    forkserver.main(int(sys.argv[1]))
+    sys.stdout.flush()
+    os._exit(0)

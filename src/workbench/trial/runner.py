@@ -1,0 +1,201 @@
+"""The runner's own life: it takes orders from its worker, runs one leg after another, and sends what they report.
+
+Law: training code has the main thread; one other thread keeps the worker informed and listens to it. When the worker is
+gone the runner is gone. Nothing that is sent waits for a reader: points are batched, levels go at once.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import io
+import os
+import select
+import socket
+import sys
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from workbench.records import PROTOCOL
+from workbench.trial.wire import Connection, Message, encode
+
+#: Seconds between two batches of points.
+FLUSH_S = 0.05
+#: Points of one message at most, so that no frame grows without bound when the worker is slow.
+BATCH = 5000
+
+#: name, step, index (0: the step's reported value; 1, 2, …: logged inside it), value, UTC time.
+Point = tuple[str, int, int, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrder:
+    """The leg is to end at its next turn. ``keep``: with a checkpoint of the turn under way."""
+
+    reason: str
+    keep: bool
+
+
+class Link(Protocol):
+    """What a leg knows of the outside. The runner's goes to a worker; the inline backend has its own."""
+
+    def point(self, point: Point) -> None:
+        """Hand on one point; never waits."""
+
+    def send(self, message: Message) -> None:
+        """Hand on a message at once, after the points before it."""
+
+    def stop(self) -> StopOrder | None:
+        """The order to stop this leg, when one has come."""
+
+
+@dataclass(slots=True)
+class _Leg:
+    order: Message
+    stop: StopOrder | None = None
+
+
+@dataclass(slots=True)
+class _Outbox:
+    """Points that wait for the next batch."""
+
+    points: deque[Point] = field(default_factory=deque)
+
+    def frames(self) -> bytes:
+        """The frames of all points that wait, taking them out."""
+        frames = b""
+        while self.points:
+            rows: list[Point] = []
+            while self.points and len(rows) < BATCH:
+                rows.append(self.points.popleft())
+            frames += encode({"op": "points", "rows": rows})
+        return frames
+
+
+class Runner:
+    """The runner's end of the connection to its worker."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._outbox = _Outbox()
+        self._flushing = threading.Lock()
+        self._looking = threading.Lock()
+        #: Legs that were ordered and not begun.
+        self._waiting: deque[_Leg] = deque()
+        #: The leg ordered last: an order to stop is about this one, even where it has just left.
+        self._newest: _Leg | None = None
+        self._running: _Leg | None = None
+        self._busy = threading.Event()
+
+    # -- the leg's side ----------------------------------------------------------------------------------------------
+
+    def point(self, point: Point) -> None:
+        self._outbox.points.append(point)
+
+    def send(self, message: Message) -> None:
+        frame = encode(message)
+        with self._flushing:
+            self.connection.send_bytes(self._outbox.frames() + frame)
+
+    def stop(self) -> StopOrder | None:
+        leg = self._running
+        if leg is None:
+            return None
+        if leg.stop is None:
+            # Looked up here and not left to the other thread, which may wait 5 ms for the interpreter's lock.
+            self._look()
+        return leg.stop
+
+    # -- the worker's side -------------------------------------------------------------------------------------------
+
+    def serve(self) -> int:
+        """Run legs until the worker says exit. Returns the exit status."""
+        from workbench.trial.leg import Legs
+
+        threading.Thread(target=self._keep_in_touch, name="workbench-link", daemon=True).start()
+        self.send({"op": "hello", "protocol": PROTOCOL, "pid": os.getpid()})
+        legs = Legs(self)
+        while (leg := self._next()) is not None:
+            self._running = leg
+            self._busy.set()
+            left = legs.run(leg.order)
+            _flush_output()
+            self._busy.clear()
+            self._running = None
+            self.send(left)
+        return 0
+
+    def _next(self) -> _Leg | None:
+        while True:
+            self._look()
+            if self._waiting:
+                return self._waiting.popleft()
+            select.select([self.connection], [], [])
+
+    def _look(self) -> None:
+        """Take the orders that are here."""
+        with self._looking:
+            for message in self.connection.ready():
+                self._take(message)
+            if self.connection.ended:
+                self._gone()
+
+    def _take(self, message: Message) -> None:
+        op = message.get("op")
+        if op == "leg":
+            self._newest = _Leg(message)
+            self._waiting.append(self._newest)
+        elif op == "stop":
+            leg = self._newest
+            if leg is not None and message.get("attempt", leg.order.get("attempt")) == leg.order.get("attempt"):
+                leg.stop = StopOrder(str(message.get("reason", "")), bool(message.get("keep", False)))
+        elif op == "exit":
+            _flush_output()
+            os._exit(0)
+
+    def _keep_in_touch(self) -> None:
+        """The other thread: every 50 ms of a leg it sends the points, and it hears orders as they come."""
+        while True:
+            self._busy.wait()
+            if select.select([self.connection], [], [], FLUSH_S)[0]:
+                self._look()
+            if self._outbox.points:
+                with self._flushing:
+                    frames = self._outbox.frames()
+                    try:
+                        self.connection.send_bytes(frames)
+                    except OSError:
+                        self._gone()
+
+    def _gone(self) -> None:
+        """The worker is gone: so are we, with all that this process holds."""
+        os._exit(1)
+
+
+def serve(sock: socket.socket) -> int:
+    """Become a runner on ``sock``. Called in the forked child, whose descriptors 1 and 2 are the pipe already."""
+    _attach_output()
+    faulthandler.enable(sys.__stderr__ or 2)
+    return Runner(Connection(sock)).serve()
+
+
+def _attach_output() -> None:
+    """Text streams of our own on descriptors 0, 1 and 2: the forkserver's may hold bytes that are not ours."""
+
+    def text(fd: int) -> Any:
+        raw = io.FileIO(fd, "w", closefd=False)
+        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", line_buffering=True)
+
+    streams = {"stdin": open(0, encoding="utf-8", closefd=False), "stdout": text(1), "stderr": text(2)}
+    for name, stream in streams.items():
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _flush_output() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass

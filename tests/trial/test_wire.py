@@ -1,0 +1,120 @@
+"""Messages survive any cut of the stream; descriptors arrive with the message they were sent beside."""
+
+import asyncio
+import math
+import os
+import socket
+import threading
+
+import pytest
+
+from workbench.trial.wire import AsyncConnection, BrokenWire, Connection, Frames, encode
+
+
+@pytest.fixture
+def pair():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+def test_a_message_survives_any_cut_of_the_stream():
+    messages = [{"op": "points", "rows": [["ü", 1, 0, 0.1, 2.0]]}, {"op": "x" * 300}, {}]
+    stream = b"".join(encode(message) for message in messages)
+    for size in (1, 2, 3, 7, len(stream)):
+        frames, found = Frames(), []
+        for at in range(0, len(stream), size):
+            frames.feed(stream[at : at + size])
+            while (message := frames.next()) is not None:
+                found.append(message)
+        assert found == messages
+
+
+def test_numbers_that_are_not_finite_travel():
+    frames = Frames()
+    frames.feed(encode({"a": math.nan, "b": -math.inf}))
+    message = frames.next()
+    assert math.isnan(message["a"])
+    assert message["b"] == -math.inf
+
+
+def test_bytes_that_are_no_frame_are_refused():
+    frames = Frames()
+    frames.feed(b"GET / HTTP/1.1\r\n")
+    with pytest.raises(BrokenWire, match="at most"):
+        frames.next()
+
+
+def test_descriptors_arrive_with_their_own_message(pair):
+    ours, theirs = (Connection(end) for end in pair)
+    ends = [os.pipe() for _ in range(4)]
+    ours.send({"op": "kill", "id": 0})
+    for number, (_, write) in enumerate(ends):
+        ours.send({"op": "fork", "id": number}, [write])
+        ours.send({"op": "kill", "id": number})
+    received = [theirs.receive() for _ in range(9)]
+    for message in received:
+        for fd in theirs.fds(message):
+            os.write(fd, b"%d" % message["id"])
+            os.close(fd)
+    for number, (read, write) in enumerate(ends):
+        os.close(write)
+        assert os.read(read, 10) == b"%d" % number
+        os.close(read)
+
+
+def test_the_end_of_the_stream_is_none_after_all_that_was_sent(pair):
+    ours, theirs = (Connection(end) for end in pair)
+    ours.send({"n": 1})
+    ours.close()
+    assert theirs.receive() == {"n": 1}
+    assert theirs.receive() is None
+    assert theirs.ended
+
+
+def test_ready_waits_for_nothing(pair):
+    ours, theirs = (Connection(end) for end in pair)
+    assert theirs.ready() == []
+    ours.send({"n": 1})
+    ours.send({"n": 2})
+    assert theirs.ready() == [{"n": 1}, {"n": 2}]
+
+
+def test_two_threads_that_send_do_not_mix_their_messages(pair):
+    ours, theirs = (Connection(end) for end in pair)
+
+    def send(letter):
+        for _ in range(200):
+            ours.send({"text": letter * 1000})
+
+    threads = [threading.Thread(target=send, args=(letter,)) for letter in "ab"]
+    for thread in threads:
+        thread.start()
+    texts = [theirs.receive()["text"] for _ in range(400)]
+    for thread in threads:
+        thread.join()
+    assert sorted(texts) == ["a" * 1000] * 200 + ["b" * 1000] * 200
+
+
+def test_the_asynchronous_form_speaks_to_the_other(pair):
+    async def talk():
+        ours, theirs = AsyncConnection(pair[0]), Connection(pair[1])
+        read, write = os.pipe()
+        await ours.send({"op": "fork"}, [write])
+        os.close(write)
+        message = theirs.receive()
+        (received,) = theirs.fds(message)
+        os.write(received, b"x")
+        os.close(received)
+        assert os.read(read, 1) == b"x"
+        os.close(read)
+        big = {"text": "y" * 3_000_000}
+        sender = asyncio.create_task(ours.send(big))
+        assert await asyncio.to_thread(theirs.receive) == big
+        await sender
+        theirs.send({"n": 1})
+        theirs.close()
+        assert await ours.receive() == {"n": 1}
+        assert await ours.receive() is None
+
+    asyncio.run(talk())
