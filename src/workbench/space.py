@@ -228,7 +228,7 @@ class Distribution:
 
     def __repr__(self) -> str:
         given = [f"{value!r}" for value in self.arguments().values()]
-        return f"{self.kind}({', '.join([*given, *([f'when={self.when}'] if self.when else [])])})"
+        return f"{self.kind}({', '.join([*given, *([f'when={self.when}'] if self.when is not None else [])])})"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -356,7 +356,7 @@ class Choice(Distribution):
 
     def __repr__(self) -> str:
         given = [f"{form!r}" for form in self.forms]
-        return f"choice({', '.join([*given, *([f'when={self.when}'] if self.when else [])])})"
+        return f"choice({', '.join([*given, *([f'when={self.when}'] if self.when is not None else [])])})"
 
 
 def uniform(low: float, high: float, *, when: Condition | None = None) -> Uniform:
