@@ -1,0 +1,77 @@
+"""Run the quickstart without a person, as `make demo` does, and say what came out.
+
+It works in a folder of its own under build/demo, so that the same cell in JupyterLab starts a search to watch.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import nbformat
+import papermill
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> int:
+    """Exit code 0 when the search ended and the model was loaded and evaluated."""
+    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout)
+    for talker in ("papermill.translators", "asyncio", "traitlets", "distributed"):
+        logging.getLogger(talker).setLevel(logging.ERROR)
+
+    folder = HERE.parent / "build" / "demo" / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    folder.mkdir(parents=True)
+    os.environ["WORKBENCH_HOME"] = str(folder / ".workbench")
+    executed = folder / "quickstart.ipynb"
+    try:
+        papermill.execute_notebook(
+            HERE / "quickstart.ipynb", executed, cwd=HERE, log_output=True, progress_bar=False, kernel_name="python3"
+        )
+    except papermill.PapermillExecutionError as error:
+        print(error, file=sys.stderr)
+        print(f"The notebook as far as it ran: {shown(executed)}", file=sys.stderr)
+        return 1
+
+    import workbench as wb  # after WORKBENCH_HOME is set
+
+    exp = wb.open("digits")
+    configuration = ", ".join(f"{name}={number(value)}" for name, value in exp.best.configuration.items())
+    print()
+    print(f"Best validation accuracy: {exp.best.value:.4f}")
+    print(f"Best trial: {exp.label}/{exp.best.label} ({configuration})")
+    print(f"Figure: {shown(figure(executed))}")
+    print(f"Notebook: {shown(executed)}")
+    print("Next: `make lab`, run the cell that begins with %%train, and watch the same search live.")
+    return 0
+
+
+def figure(executed: Path) -> Path:
+    """The search's static figure, taken out of the executed notebook."""
+    for cell in nbformat.read(executed, as_version=4).cells:
+        if "%%train" not in cell.source:
+            continue
+        for output in cell.get("outputs", ()):
+            picture = output.get("data", {}).get("image/png")
+            if picture:
+                path = executed.with_name("digits.png")
+                path.write_bytes(base64.b64decode(picture))
+                return path
+    raise LookupError(f"The train cell left no figure in {executed}.")
+
+
+def number(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def shown(path: Path) -> str:
+    """A path as a person would type it here."""
+    return os.path.relpath(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
