@@ -1,0 +1,48 @@
+"""What the engine asks of whatever trains its legs. Law: an interface; Dask and inline both stand behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Message = dict[str, Any]
+#: Takes what a leg says (``op``: begun, points, level, saved, left) with its ``key``, and ``slots`` when they change.
+Sink = Callable[[Message], None]
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A share of the cluster that runs one process."""
+
+    worker: str
+    index: int
+    #: Keys of legs given to it and not yet told to be gone: one training, at most one queued behind it.
+    legs: list[str]
+
+    @property
+    def name(self) -> str:
+        """``address/index``, for people."""
+        return f"{self.worker}/{self.index}"
+
+
+class Backend(Protocol):
+    """Starts legs in slots and stops them. Its answers come to the sink as messages."""
+
+    #: The slots there are now; the sink hears ``{"op": "slots"}`` when they change.
+    slots: list[Slot]
+
+    async def open(self) -> None:
+        """Be ready to take legs. Raises ClusterError."""
+
+    def start(self, order: Message, slot: Slot, priority: int) -> None:
+        """Train the leg that ``order`` describes in ``slot``. Its end comes as ``left`` with its key, exactly once."""
+
+    def stop(self, key: str, reason: str, keep: bool) -> None:
+        """Make the leg leave: at its next turn, by a kill after the grace time. Its end still comes as ``left``."""
+
+    async def warm(self, training: Message) -> None:
+        """Make ready for legs of this training environment."""
+
+    async def close(self) -> None:
+        """End everything that was started."""

@@ -1,0 +1,315 @@
+"""Legs as Dask futures: the engine's side. Law: one future a leg, pinned to a slot's worker, never retried by Dask.
+
+Dask is given the pipes and the machines; which leg runs where, and what a lost one means, is decided above.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import secrets
+from typing import Any
+
+import dask
+from distributed import Client, LocalCluster, Security
+
+from workbench.cluster.backend import Message, Sink, Slot
+from workbench.cluster.worker import INTERVAL_S, Workplace, run_leg, sees_store, warm
+from workbench.errors import ClusterError, NoAnswer, StoreNotShared, VersionsDiffer
+from workbench.records import PROTOCOL
+
+log = logging.getLogger("workbench.cluster")
+
+#: Seconds to wait for a cluster at an address.
+ANSWER_S = 5.0
+#: Legs a worker may hold for each slot: one training, one queued behind it (cancelled for free while queued).
+DEPTH = 2
+#: Seconds between attempts to reach a cluster that went away.
+REATTACH_S = 1.0
+
+#: What Dask must not do for us: retry, steal, spill, kill workers for memory (training is not in them).
+_SETTINGS: dict[str, Any] = {
+    "distributed.scheduler.allowed-failures": 1_000_000,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.worker.daemon": False,
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.terminate": False,
+    "distributed.worker.profile.enabled": False,
+    "distributed.scheduler.worker-ttl": "60s",
+}
+
+
+@dataclasses.dataclass(slots=True)
+class _Flight:
+    """One leg's future and where it was sent."""
+
+    future: Any
+    slot: Slot
+    watch: asyncio.Task[None]
+    stopped: bool = False
+
+
+class DaskBackend:
+    """A local cluster inside this process, or one that is attached to by its address."""
+
+    def __init__(
+        self, root: str, nonce: str, sink: Sink, *, address: str | None = None, workers: int | None = None
+    ) -> None:
+        self._root, self._nonce, self._sink = root, nonce, sink
+        self._address, self._workers = address, workers
+        self._topic = f"workbench-{secrets.token_hex(4)}"
+        self._flights: dict[str, _Flight] = {}
+        self._cluster: Any = None
+        self._client: Any = None
+        self._warmed: list[Message] = []
+        self._closing = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.slots: list[Slot] = []
+
+    # -- opening and closing --------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Start or attach; returns when at least one worker can take legs."""
+        dask.config.set(_SETTINGS)
+        if self._address is None:
+            self._cluster = await _local_cluster(self._workers)
+        await self._attach()
+
+    async def _attach(self) -> None:
+        target = self._cluster if self._cluster is not None else self._address
+        try:
+            self._client = await Client(target, asynchronous=True, timeout=ANSWER_S, name="workbench-engine")
+        except (OSError, TimeoutError, ValueError) as error:
+            raise NoAnswer(
+                f"no Dask scheduler answers at {self._address} ({error}). Wanted the address that `dask scheduler` "
+                "prints, such as tcp://10.0.0.5:8786. Start it, or leave the address out for a cluster on this machine."
+            ) from error
+        self._client.scheduler_comm.interval = INTERVAL_S
+        self._client.subscribe_topic(self._topic, self._heard)
+        self._client.subscribe_topic("all", self._cluster_event)
+        slots_each = None if self._cluster is None else self._cluster.workbench_slots
+        try:
+            await self._client.register_plugin(Workplace(self._topic, slots_each))
+        except Exception as error:
+            raise VersionsDiffer(
+                f"Workbench cannot be set up on the workers of {self._address}: {error}. Wanted the same Workbench "
+                "version installed in the environment of every Dask worker."
+            ) from error
+        answers = await self._client.run(sees_store, self._root, self._nonce)
+        for worker, answer in answers.items():
+            self._check(worker, answer)
+        for worker in answers:
+            self._add(worker)
+
+    def _check(self, worker: str, answer: dict[str, Any]) -> None:
+        if answer["protocol"] != PROTOCOL:
+            raise VersionsDiffer(
+                f"worker {worker} has a Workbench of protocol {answer['protocol']}; wanted {PROTOCOL}. "
+                "Install the same Workbench version on every machine."
+            )
+        if not answer["sees_store"]:
+            raise StoreNotShared(
+                f"worker {worker} on {answer['host']} does not see the store {self._root}. Wanted a folder that every "
+                "machine sees at the same path. Put the store on a shared file system (--store)."
+            )
+
+    async def close(self) -> None:
+        """Cancel what runs, and end the cluster where it is ours."""
+        self._closing = True
+        for flight in self._flights.values():
+            flight.watch.cancel()
+        for task in self._tasks:
+            task.cancel()
+        with contextlib.suppress(Exception):  # closing must go on whatever half of the cluster is gone already
+            await asyncio.wait_for(self._client.close(), 5)
+        if self._cluster is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self._cluster.close(), 10)
+
+    async def warm(self, training: Message) -> None:
+        """Start this training environment's forkserver on every worker."""
+        if training not in self._warmed:
+            self._warmed.append(training)
+        answers = await self._client.run(warm, training=training, on_error="return")
+        for answer in answers.values():
+            if isinstance(answer, ClusterError):
+                raise answer
+            if isinstance(answer, BaseException):
+                log.warning("warming a worker: %s", answer)
+
+    # -- legs -----------------------------------------------------------------------------------------------------
+
+    def start(self, order: Message, slot: Slot, priority: int) -> None:
+        """Submit one leg, pinned to its slot's worker."""
+        key = order["key"]
+        slot.legs.append(key)
+        future = self._client.submit(
+            run_leg,
+            order,
+            key=key,
+            workers=[slot.worker],
+            allow_other_workers=False,
+            priority=priority,
+            pure=False,
+            retries=0,
+        )
+        watch = asyncio.get_running_loop().create_task(self._watch(key, future))
+        self._flights[key] = _Flight(future, slot, watch)
+
+    def stop(self, key: str, reason: str, keep: bool) -> None:
+        """Cancel the future, and tell the worker directly, which is a hop nearer; whichever comes first counts."""
+        flight = self._flights.get(key)
+        if flight is None or flight.stopped:
+            return
+        flight.stopped = True
+        self._later(self._stop(key, flight, reason, keep))
+
+    async def _stop(self, key: str, flight: _Flight, reason: str, keep: bool) -> None:
+        try:
+            worker = self._client.rpc(flight.slot.worker)
+            here = await worker.workbench_stop(key=key, reason=reason, keep=keep)
+        except OSError:
+            here = False
+        if not here or not keep:
+            await flight.future.cancel(reason="workbench", msg=reason)
+
+    async def _watch(self, key: str, future: Any) -> None:
+        """The second way in which a leg's end is heard: its future, where the event was lost."""
+        try:
+            left = await future
+        except asyncio.CancelledError:
+            flight = self._flights.get(key)
+            if flight is None or flight.stopped or self._closing:
+                return  # cancelled by us: its end comes as an event, when the process is gone
+            self._end(key, _lost("the cluster cancelled it"))
+            return
+        except Exception as error:
+            log.warning("leg %s: %r", key, error)
+            self._end(key, _lost(f"Dask says {type(error).__name__}: {error}"))
+            return
+        self._end(key, left)
+
+    def _end(self, key: str, left: Message) -> None:
+        flight = self._flights.pop(key, None)
+        if flight is None:
+            return
+        flight.slot.legs.remove(key)
+        flight.future.release()
+        self._sink({**left, "key": key})
+
+    # -- what is heard --------------------------------------------------------------------------------------------
+
+    def _heard(self, event: Any) -> None:
+        _, batch = event
+        for message in batch:
+            if message["op"] == "left":
+                self._end(message["key"], message)
+            elif message["key"] in self._flights:
+                self._sink(message)
+
+    def _cluster_event(self, event: Any) -> None:
+        _, message = event
+        action, worker = message.get("action"), message.get("worker")
+        if action == "add-worker":
+            self._later(self._admit(worker))
+        elif action == "remove-worker":
+            self._remove(worker)
+
+    async def _admit(self, worker: str) -> None:
+        try:
+            answers = await self._client.run(sees_store, self._root, self._nonce, workers=[worker])
+            for address, answer in answers.items():
+                self._check(address, answer)
+                self._add(address)
+            for training in self._warmed:
+                await self._client.run(warm, training=training, workers=[worker], on_error="ignore")
+        except (OSError, ClusterError, ValueError) as error:
+            log.warning("worker %s is not used: %s", worker, error)
+
+    def _add(self, worker: str) -> None:
+        if any(slot.worker == worker for slot in self.slots):
+            return
+        if self._cluster is not None:
+            count = self._cluster.workbench_slots
+            with contextlib.suppress(KeyError):
+                self._cluster.scheduler.stream_comms[worker].interval = INTERVAL_S
+        else:
+            info = self._client.scheduler_info(n_workers=-1)["workers"].get(worker, {})
+            count = int(info.get("nthreads", 1))
+        self.slots.extend(Slot(worker, index, []) for index in range(count))
+        self._sink({"op": "slots"})
+
+    def _remove(self, worker: str) -> None:
+        gone = [slot for slot in self.slots if slot.worker == worker]
+        self.slots = [slot for slot in self.slots if slot.worker != worker]
+        for slot in gone:
+            for key in list(slot.legs):
+                flight = self._flights.get(key)
+                if flight is not None:
+                    flight.watch.cancel()
+                    self._later(flight.future.cancel())
+                    self._end(key, _lost(f"its worker {worker} is gone", cause="worker"))
+        if gone:
+            self._sink({"op": "slots"})
+
+    def _later(self, coroutine: Any) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _lost(reason: str, cause: str = "cluster") -> Message:
+    return {
+        "op": "left",
+        "outcome": "died",
+        "cause": cause,
+        "step": None,
+        "metrics": {},
+        "error": None,
+        "reason": reason,
+    }
+
+
+async def _local_cluster(workers: int | None) -> Any:
+    """A cluster of this machine, with TLS between its parts: a worker for each GPU, or else for each two CPU slots."""
+    gpus = gpu_count()
+    settings: dict[str, Any] = {
+        "asynchronous": True,
+        "security": Security.temporary(),
+        "protocol": "tls",
+        "dashboard_address": None,
+        "silence_logs": logging.ERROR,
+        "scheduler_kwargs": {"dashboard": False},
+    }
+    if gpus and workers is None:
+        try:
+            from dask_cuda import LocalCUDACluster
+        except ImportError as error:
+            log.warning("%d GPUs, but dask-cuda cannot be used (%s): pip install 'workbench[cuda]'", gpus, error)
+        else:
+            cluster = await LocalCUDACluster(threads_per_worker=DEPTH, **settings)
+            cluster.workbench_slots = 1
+            return cluster
+    slots = workers or len(os.sched_getaffinity(0))
+    cluster = await LocalCluster(n_workers=slots, threads_per_worker=DEPTH, processes=True, memory_limit=0, **settings)
+    cluster.workbench_slots = 1
+    return cluster
+
+
+def gpu_count() -> int:
+    """How many NVIDIA GPUs this machine has, asked without touching CUDA; 0 where there is no driver."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        try:
+            return int(pynvml.nvmlDeviceGetCount())
+        finally:
+            pynvml.nvmlShutdown()
+    except Exception:  # no package, no driver, no permission: all mean that no GPU can be used
+        return 0

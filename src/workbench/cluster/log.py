@@ -1,0 +1,92 @@
+"""A trial's log file, fed with what its process prints. Law: redraws (carriage returns) keep their last line only."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+#: Bytes after which a log is rotated; KEPT older ones stay beside it.
+ROTATE_BYTES = 8 * 1024 * 1024
+KEPT = 3
+#: A line longer than this is written in pieces, so that a program without newlines cannot fill the memory.
+LONGEST_LINE = 64 * 1024
+
+_MARKS = re.compile(rb"[\r\n]")
+
+
+class LogWriter:
+    """Writes one trial's output. A line still being redrawn is shown, and replaced when it changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        #: Offset after the last whole line; what follows it in the file may still be redrawn.
+        self._settled = os.lseek(self._file, 0, os.SEEK_END)
+        self._line = bytearray()
+        #: A carriage return came last: what follows replaces the line, unless it is the newline.
+        self._returned = False
+        self._shown = False
+
+    def feed(self, data: bytes) -> None:
+        """Take what was printed; whole lines are on file when this returns."""
+        whole = bytearray()
+        start = 0
+        for mark in _MARKS.finditer(data):
+            self._take(data[start : mark.start()])
+            start = mark.end()
+            if mark.group() == b"\r":
+                self._returned = True
+                continue
+            whole += self._line + b"\n"
+            self._line.clear()
+            self._returned = False
+        self._take(data[start:])
+        if len(self._line) > LONGEST_LINE:
+            whole += self._line + b"\n"
+            self._line.clear()
+        if whole:
+            self._write(bytes(whole))
+
+    def show(self) -> None:
+        """Put the unfinished line on file too (a progress bar, a prompt); the next feed replaces it."""
+        if self._line and not self._shown:
+            os.pwrite(self._file, bytes(self._line), self._settled)
+            os.ftruncate(self._file, self._settled + len(self._line))
+            self._shown = True
+
+    def close(self) -> None:
+        """Write what is left as a line of its own, and close."""
+        if self._line:
+            self._write(bytes(self._line) + b"\n")
+            self._line.clear()
+        os.close(self._file)
+
+    def _take(self, piece: bytes) -> None:
+        if not piece:
+            return
+        if self._returned:
+            self._line.clear()
+            self._returned = False
+        self._line += piece
+        self._shown = False
+
+    def _write(self, lines: bytes) -> None:
+        if self._settled > ROTATE_BYTES:
+            self._rotate()
+        os.pwrite(self._file, lines, self._settled)
+        self._settled += len(lines)
+        os.ftruncate(self._file, self._settled)
+        self._shown = False
+
+    def _rotate(self) -> None:
+        os.ftruncate(self._file, self._settled)
+        os.close(self._file)
+        for number in range(KEPT, 0, -1):
+            older = self._path.with_name(f"{self._path.name}.{number}")
+            newer = self._path if number == 1 else self._path.with_name(f"{self._path.name}.{number - 1}")
+            if newer.exists():
+                os.replace(newer, older)
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._settled = 0

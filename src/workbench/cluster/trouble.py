@@ -1,0 +1,51 @@
+"""How a runner that is gone died. Law: reads the kernel's counters; decides nothing about retries."""
+
+from __future__ import annotations
+
+import signal as signals
+from pathlib import Path
+
+
+def oom_kills() -> int:
+    """How many processes of this control group the kernel has killed for want of memory; 0 where it does not say.
+
+    Source: the ``oom_kill`` line of ``memory.events`` (cgroup v2) or ``memory.oom_control`` (v1).
+    """
+    for path in _counters():
+        try:
+            for line in path.read_text().splitlines():
+                name, _, value = line.partition(" ")
+                if name == "oom_kill":
+                    return int(value)
+        except (OSError, ValueError):
+            continue
+    return 0
+
+
+def _counters() -> list[Path]:
+    found: list[Path] = []
+    try:
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                found.append(Path("/sys/fs/cgroup") / path.lstrip("/") / "memory.events")
+            elif "memory" in controllers.split(","):
+                found.append(Path("/sys/fs/cgroup/memory") / path.lstrip("/") / "memory.oom_control")
+    except (OSError, ValueError):
+        pass
+    return found
+
+
+def how_it_died(status: int | None, signal: int | None, out_of_memory: bool) -> tuple[str, str]:
+    """The cause (a word of ``engine.faults``) and a sentence for a runner that ended without saying so.
+
+    A SIGKILL that nobody of ours sent is the cluster's fault, unless the kernel counted a kill for memory.
+    """
+    if out_of_memory:
+        return "memory", "the machine ran out of memory and the kernel killed the training code"
+    if signal == signals.SIGKILL:
+        return "cluster", "the training code was killed from outside (SIGKILL)"
+    if signal is not None:
+        name = signals.Signals(signal).name if signal in set(signals.Signals) else str(signal)
+        return "signal", f"the training code died by {name}"
+    return "exit", f"the training code ended its process (exit status {status})"

@@ -1,0 +1,297 @@
+"""What Workbench adds to a Dask worker: it drives runners, one leg a task. Law: training code never runs in here.
+
+Everything happens on the worker's event loop. A leg is a coroutine task; its cancellation is seen as a transition of
+the task's state, and ends the runner: cooperatively at its next turn, by a kill after the grace time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import time
+from pathlib import Path
+from typing import Any
+
+from distributed import get_worker
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from workbench.cluster.log import LogWriter
+from workbench.cluster.runners import Forkserver, Runner
+from workbench.cluster.trouble import how_it_died, oom_kills
+from workbench.errors import ClusterError, StoreNotShared, VersionsDiffer
+from workbench.records import PROTOCOL, Training
+from workbench.store import Store
+from workbench.store.lease import EngineInfo, read_engine
+
+Message = dict[str, Any]
+
+#: Seconds that messages wait to travel together; ends of legs and levels do not wait.
+BATCH_S = 0.05
+#: Seconds between the batches of Dask's own senders on this worker (2 ms by default). Shorter costs processor time.
+INTERVAL_S = 0.0005
+#: A leg at least this long leaves no runner for the next one, which gets a fresh fork made ahead.
+REUSE_BELOW_S = 1.0
+#: Seconds after which an unused runner is let go.
+IDLE_S = 5.0
+#: Seconds that a runner which said it is done gets to end its process.
+LEAVE_S = 2.0
+
+
+class Leg:
+    """One leg on this worker, from the task's start to its end."""
+
+    def __init__(self, order: Message) -> None:
+        self.order = order
+        self.stop_reason: str | None = None
+        self.stop_keeps = False
+        self.stop_asked = asyncio.Event()
+        self.runner: Runner | None = None
+        self.killed = False
+
+    def stop(self, reason: str, keep: bool = False) -> None:
+        """Ask the leg to leave; only the first reason counts."""
+        if self.stop_reason is None:
+            self.stop_reason, self.stop_keeps = reason, keep
+            self.stop_asked.set()
+
+
+class Workplace(WorkerPlugin):  # type: ignore[misc]  # distributed ships no types
+    """The plugin: forkservers by training environment, legs under way, and the way back to the engine."""
+
+    name = "workbench"
+
+    def __init__(self, topic: str, slots: int | None, protocol: int = PROTOCOL) -> None:
+        self.topic, self.slots, self.protocol = topic, slots, protocol
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"topic": self.topic, "slots": self.slots, "protocol": self.protocol}
+
+    def setup(self, worker: Any) -> None:
+        """Called by Dask on the worker's loop."""
+        if self.protocol != PROTOCOL:
+            raise VersionsDiffer(
+                f"the engine speaks protocol {self.protocol}, this worker's Workbench {PROTOCOL}. "
+                "Install the same Workbench version on every machine."
+            )
+        self._worker = worker
+        self._loop = asyncio.get_running_loop()
+        self._forkservers: dict[tuple[Any, ...], Forkserver] = {}
+        self._legs: dict[str, Leg] = {}
+        self._slots = asyncio.Semaphore(self.slots or worker.state.nthreads)
+        self._unsent: list[Message] = []
+        self._timer: asyncio.TimerHandle | None = None
+        worker.handlers["workbench_stop"] = self._stop_now
+        worker.batched_stream.interval = INTERVAL_S
+        self._tidying = self._loop.create_task(self._tidy())
+
+    async def teardown(self, worker: Any) -> None:
+        """Called by Dask when the worker closes: nothing of ours outlives it."""
+        self._tidying.cancel()
+        for forkserver in self._forkservers.values():
+            forkserver.close()
+
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
+        """Dask's word that a task changed: a running leg that is no longer wanted must leave."""
+        leg = self._legs.get(key)
+        if leg is not None and finish not in ("executing", "long-running", "memory", "error"):
+            leg.stop("its future was cancelled")
+
+    async def drive(self, order: Message) -> Message:
+        """Train one leg and return its last message (a few bytes; all else went as events)."""
+        key = order["key"]
+        leg = self._legs[key] = Leg(order)
+        try:
+            if self._worker.state.tasks[key].state not in ("executing", "long-running"):
+                leg.stop("its future was cancelled")
+            async with self._slot(leg) as has_slot:
+                left = await self._train(leg) if has_slot else _never(leg)
+        except ClusterError as error:
+            left = {
+                "op": "left",
+                "outcome": "died",
+                "cause": "refused" if isinstance(error, VersionsDiffer | StoreNotShared) else "cluster",
+                "step": order["start"],
+                "metrics": {},
+                "error": {"type": type(error).__name__, "message": str(error)},
+            }
+        finally:
+            del self._legs[key]
+        left["key"] = key
+        self._emit(left, now=True)
+        return left
+
+    async def warm(self, training: Message) -> dict[str, str]:
+        """Start the forkserver of a training environment ahead of its first leg; its versions."""
+        forkserver = self._forkserver(training_from(training))
+        await forkserver.ready()
+        forkserver.fork_ahead()
+        return forkserver.versions
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def _slot(self, leg: Leg) -> Any:
+        """Yields whether the leg got a slot before it was told to stop."""
+        taking = self._loop.create_task(self._slots.acquire())
+        stopping = self._loop.create_task(leg.stop_asked.wait())
+        await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if leg.stop_reason is not None and not taking.done():
+            taking.cancel()
+            yield False
+            return
+        await taking
+        try:
+            yield leg.stop_reason is None
+        finally:
+            self._slots.release()
+
+    async def _train(self, leg: Leg) -> Message:
+        order = leg.order
+        forkserver = self._forkserver(training_from(order["training"]))
+        runner = leg.runner = await forkserver.runner(order["experiment"])
+        ooms, began = oom_kills(), time.monotonic()
+        ended: asyncio.Future[Message | None] = self._loop.create_future()
+
+        def take(message: Message | None) -> None:
+            if message is None or message["op"] == "left":
+                if not ended.done():
+                    ended.set_result(message)
+            else:
+                message["key"] = order["key"]
+                if message["op"] == "begun":
+                    message["worker"], message["pid"] = self._worker.address, runner.pid
+                    message.setdefault("environment", {}).setdefault("host", platform.node())
+                self._emit(message, now=message["op"] in ("level", "begun"))
+
+        log = LogWriter(Path(order["log"]))
+        log.feed(b"[attempt %d from step %d]\n" % (order["attempt"], order["start"]))
+        runner.begin({**order["leg"], "op": "leg"}, log, take)
+        if leg.stop_reason is None and order["leg"]["until"] - order["leg"]["start"] > 0:
+            forkserver.fork_ahead()
+        left = await self._until_left(leg, runner, ended)
+        runner.end_of_leg()
+        if left is None:
+            return self._gone(leg, runner, oom_kills() > ooms)
+        if left.get("reusable") and time.monotonic() - began < REUSE_BELOW_S and not order.get("strict"):
+            forkserver.give_back(runner)
+        else:
+            await _see_out(runner)
+        if leg.stop_reason is not None and left["outcome"] == "stopped":
+            left["reason"] = leg.stop_reason
+        return left
+
+    async def _until_left(self, leg: Leg, runner: Runner, ended: asyncio.Future[Message | None]) -> Message | None:
+        stopping = self._loop.create_task(leg.stop_asked.wait())
+        await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if ended.done():
+            return ended.result()
+        runner.stop(leg.stop_reason or "", leg.stop_keeps)
+        grace = leg.order["grace_s"]
+        done, _ = await asyncio.wait({ended}, timeout=grace if not leg.stop_keeps else max(grace, 30.0))
+        if not done:
+            leg.killed = True
+            runner.kill()
+        return await ended
+
+    def _gone(self, leg: Leg, runner: Runner, out_of_memory: bool) -> Message:
+        left: Message = {"op": "left", "step": None, "metrics": {}, "error": None}
+        if leg.killed or leg.stop_reason is not None:
+            return {**left, "outcome": "stopped", "killed": True, "reason": leg.stop_reason}
+        cause, reason = how_it_died(runner.status, runner.signal, out_of_memory)
+        return {**left, "outcome": "died", "cause": cause, "reason": reason}
+
+    def _forkserver(self, training: Training) -> Forkserver:
+        environment = (training.python, training.threads, training.hash_seed, training.preload, training.path)
+        key = (*environment, tuple(sorted(training.env.items())))
+        forkserver = self._forkservers.get(key)
+        if forkserver is None or not forkserver.is_alive:
+            forkserver = self._forkservers[key] = Forkserver(training)
+        return forkserver
+
+    async def _stop_now(self, key: str, reason: str, keep: bool = False) -> bool:
+        """The engine's direct order, one hop away. True where the leg was here."""
+        leg = self._legs.get(key)
+        if leg is not None:
+            leg.stop(reason, keep)
+        return leg is not None
+
+    def _emit(self, message: Message, now: bool) -> None:
+        self._unsent.append(message)
+        if now:
+            self._flush()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(BATCH_S, self._flush)
+
+    def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._unsent:
+            batch, self._unsent = self._unsent, []
+            self._worker.log_event(self.topic, batch)
+
+    async def _tidy(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            for forkserver in self._forkservers.values():
+                forkserver.tidy(IDLE_S)
+
+
+def _never(leg: Leg) -> Message:
+    """The end of a leg that was told to stop before it began."""
+    return {"op": "left", "outcome": "stopped", "step": None, "metrics": {}, "error": None, "reason": leg.stop_reason}
+
+
+async def _see_out(runner: Runner) -> None:
+    """Wait until the process is gone: only then is the slot free and its memory back."""
+    runner.dismiss()
+    try:
+        await asyncio.wait_for(runner.exited.wait(), LEAVE_S)
+    except TimeoutError:
+        runner.kill()
+        await runner.exited.wait()
+
+
+def training_from(data: Message) -> Training:
+    """The training environment as it travelled."""
+    return Training(**{**data, "path": tuple(data["path"]), "preload": tuple(data["preload"])})
+
+
+# What the engine submits: plain functions, so that Dask's scheduler needs nothing but this package.
+
+
+async def run_leg(order: Message) -> Message:
+    """The Dask task: one leg of one trial."""
+    return await workplace().drive(order)
+
+
+async def warm(dask_worker: Any, training: Message) -> dict[str, str]:
+    """Start a training environment's forkserver on this worker ahead of the first leg."""
+    plugin: Workplace = dask_worker.plugins[Workplace.name]
+    return await plugin.warm(training)
+
+
+def proof(info: EngineInfo) -> str:
+    """What only a reader of this engine's ``engine.json`` can know: it serves as the nonce."""
+    return f"{info.boot_id} {info.pid} {info.started}"
+
+
+def workplace() -> Workplace:
+    """This worker's plugin."""
+    plugin: Workplace = get_worker().plugins[Workplace.name]
+    return plugin
+
+
+def sees_store(root: str, nonce: str) -> dict[str, Any]:
+    """Whether this machine sees the engine's store at the same path, by what the engine wrote there; and who it is."""
+    info = read_engine(Store(root))
+    return {
+        "sees_store": info is not None and proof(info) == nonce,
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "protocol": PROTOCOL,
+    }

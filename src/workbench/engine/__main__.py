@@ -1,0 +1,70 @@
+"""`python -m workbench.engine --store FOLDER`: the engine's process. Law: idle, it ends; a second one is refused.
+
+Exit codes: 0 idle or told to end; 3 another engine holds the store; 4 the cluster cannot be had; 1 anything else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from functools import partial
+
+from workbench.engine.engine import Engine
+from workbench.errors import EngineRunning
+from workbench.store import Store
+from workbench.store.lease import EngineLease, read_engine
+
+#: Seconds without an experiment after which the engine ends itself.
+IDLE_S = 600.0
+#: Seconds to wait for the lock of an engine that is closing.
+CLOSING_S = 20.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the engine in this process until it is idle."""
+    parser = argparse.ArgumentParser(prog="python -m workbench.engine", description="Run the experiments of one store.")
+    parser.add_argument("--store", required=True, help="the store's folder")
+    parser.add_argument("--cluster", default=os.environ.get("WORKBENCH_CLUSTER"), help="a Dask scheduler's address")
+    parser.add_argument("--workers", type=int, default=_number("WORKBENCH_WORKERS"), help="slots of a local cluster")
+    parser.add_argument("--idle", type=float, default=float(os.environ.get("WORKBENCH_IDLE", IDLE_S)))
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    store = Store(options.store)
+    store.create()
+    try:
+        info = read_engine(store)
+        lease = EngineLease.acquire(store, wait_s=CLOSING_S if info is not None and info.state == "closing" else 0.0)
+    except EngineRunning as error:
+        sys.stderr.write(f"{error}\n")
+        return 3
+    try:
+        return asyncio.run(_run(store, lease, options))
+    finally:
+        lease.release()
+
+
+async def _run(store: Store, lease: EngineLease, options: argparse.Namespace) -> int:
+    from workbench.cluster.dask import DaskBackend
+    from workbench.cluster.worker import proof
+
+    make = partial(DaskBackend, str(store.root), proof(lease.info), address=options.cluster, workers=options.workers)
+    engine = Engine(store, lease, make, options.idle)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, engine.end)
+    await engine.run()
+    return 4 if engine.trouble else 0
+
+
+def _number(name: str) -> int | None:
+    value = os.environ.get(name)
+    return int(value) if value else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

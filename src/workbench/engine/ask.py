@@ -1,0 +1,70 @@
+"""How anybody asks the engine: a request file, an engine that is there, an answer in the store's journal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import workbench.errors as errors
+from workbench.errors import StoreError, WorkbenchError
+from workbench.store import Store, journal, requests
+from workbench.store.lease import read_engine
+
+#: Seconds within which an engine, new or old, answers a request.
+ANSWER_S = 60.0
+_LOOK_S = 0.005
+
+
+def ensure_engine(store: Store) -> None:
+    """Start an engine for ``store`` unless one lives. It runs in its own session: the kernel may die, it goes on."""
+    info = read_engine(store)
+    if info is not None and info.alive and info.state == "running":
+        return
+    with open(store.engine_log, "ab") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "workbench.engine", "--store", str(store.root)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=store.root,
+            start_new_session=True,
+            env={name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER_"))},
+        )
+
+
+def ask(store: Store, request: dict[str, Any], timeout: float = ANSWER_S) -> dict[str, Any]:
+    """The engine's answer to ``request``. A refusal is raised as the error it names."""
+    newest = journal.last(store.journal_path)
+    number = requests.put(store, request)
+    ensure_engine(store)
+    return answer(store, number, newest["n"] if newest else 0, timeout)
+
+
+def answer(store: Store, number: str, after: int, timeout: float = ANSWER_S) -> dict[str, Any]:
+    """Wait for the answer to request ``number``, in the store's journal after line ``after``."""
+    deadline, checked = time.monotonic() + timeout, time.monotonic()
+    while True:
+        for line in journal.read(store.journal_path, after=after):
+            after = line["n"]
+            if line["kind"] == "answer" and line["request"] == number:
+                return _unwrapped(line)
+        now = time.monotonic()
+        if now > deadline:
+            raise StoreError(
+                f"the engine has not answered within {timeout:g} s. Wanted an answer to request {number}. "
+                f"Look at {store.engine_log}, or run `workbench doctor`."
+            )
+        if now - checked > 2.0:
+            ensure_engine(store)  # it was leaving, or died before it took the request
+            checked = now
+        time.sleep(_LOOK_S)
+
+
+def _unwrapped(line: dict[str, Any]) -> dict[str, Any]:
+    if line["accepted"]:
+        return line
+    kind = getattr(errors, line.get("type", ""), WorkbenchError)
+    raise kind(line["error"])

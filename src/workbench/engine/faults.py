@@ -1,0 +1,71 @@
+"""Whose fault a lost leg is, and whether its trial is trained again. Law: pure; a recovered engine judges alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Causes that are the training code's own; only these count towards ``max_restarts``.
+OF_THE_TRIAL: frozenset[str] = frozenset({"exception", "exit", "signal", "hang", "memory", "cuda_memory"})
+#: Errors that training again cannot mend: what was reported, or the state itself, is wrong.
+NEVER_RETRIED: frozenset[str] = frozenset({"BadMetric", "CannotResume", "SyntaxError", "BadCell", "BadCapture"})
+#: Seconds before the first retry of a trial's own fault; doubled for each further one, up to MOST_BACKOFF_S.
+BACKOFF_S = 0.5
+MOST_BACKOFF_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Train again (after ``wait_s`` seconds), or fail for good; and why, in words."""
+
+    again: bool
+    reason: str
+    wait_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Story:
+    """What went wrong with one trial since its newest checkpoint."""
+
+    restarts: int = 0
+    last: tuple[Any, ...] | None = None
+    checkpoint: int = 0
+
+
+@dataclass(slots=True)
+class Faults:
+    """Counts each trial's own faults since its newest checkpoint, and judges the next one."""
+
+    max_restarts: int
+    _stories: dict[int, _Story] = field(default_factory=dict)
+
+    def restarts(self, trial: int) -> int:
+        """How often ``trial`` was started again by its own fault since its newest checkpoint."""
+        story = self._stories.get(trial)
+        return story.restarts if story else 0
+
+    def saved(self, trial: int, step: int) -> None:
+        """A new checkpoint exists: the trial made progress, so its count begins anew."""
+        story = self._stories.setdefault(trial, _Story())
+        if step > story.checkpoint:
+            story.restarts, story.checkpoint = 0, step
+
+    def judge(self, trial: int, cause: str, step: int, error: dict[str, Any] | None, reason: str) -> Verdict:
+        """What becomes of ``trial`` after its leg was lost at ``step`` by ``cause``."""
+        if cause not in OF_THE_TRIAL:
+            if cause == "refused":
+                return Verdict(False, reason)
+            return Verdict(True, f"{reason}; the cluster's fault, so it goes on from its newest checkpoint")
+        story = self._stories.setdefault(trial, _Story())
+        kind = (error or {}).get("type")
+        if kind in NEVER_RETRIED:
+            return Verdict(False, reason)
+        same = (cause, kind, (error or {}).get("line"), step)
+        if story.last == same and cause in ("exception", "exit", "memory"):
+            return Verdict(False, f"{reason}; the second time in a row at step {step}, so it is not tried again")
+        if story.restarts >= self.max_restarts:
+            return Verdict(False, f"{reason}; {story.restarts} restarts without a newer checkpoint are used up")
+        wait = min(BACKOFF_S * 2**story.restarts, MOST_BACKOFF_S)
+        story.last = same
+        story.restarts += 1
+        return Verdict(True, f"{reason}; restart {story.restarts} of {self.max_restarts}", wait)

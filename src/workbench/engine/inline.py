@@ -1,0 +1,90 @@
+"""Legs in this very process, one after another. Law: the same training code by the same path; pdb can stop in it.
+
+Nothing is isolated here: a segmentation fault takes the engine along. It is for pdb, not for a week of training.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from workbench.cluster.backend import Message, Sink, Slot
+from workbench.trial.leg import Legs
+from workbench.trial.runner import Point, StopOrder
+
+
+class InlineLink:
+    """What a leg in this process knows of the outside: messages go straight to ``sink``."""
+
+    def __init__(self, key: str, sink: Sink) -> None:
+        self._key, self._sink = key, sink
+        self._points: list[Point] = []
+        self.order: StopOrder | None = None
+
+    def point(self, point: Point) -> None:
+        """Keep one point for the next message."""
+        self._points.append(point)
+
+    def send(self, message: Message) -> None:
+        """Hand on the points and then ``message``."""
+        self.flush()
+        self._sink({**message, "key": self._key})
+
+    def flush(self) -> None:
+        """Hand on the points that wait."""
+        if self._points:
+            rows, self._points = self._points, []
+            self._sink({"op": "points", "key": self._key, "rows": [list(row) for row in rows]})
+
+    def stop(self) -> StopOrder | None:
+        """The order to stop this leg, when one has come."""
+        return self.order
+
+
+class InlineBackend:
+    """One slot: this process. A leg blocks the event loop while it trains."""
+
+    def __init__(self, sink: Sink, run: Callable[[InlineLink, Message], Message] | None = None) -> None:
+        self._sink = sink
+        self._run = run or (lambda link, order: Legs(link).run(order))
+        self._links: dict[str, InlineLink] = {}
+        self._closed = False
+        self.slots: list[Slot] = []
+
+    async def open(self) -> None:
+        """There is nothing to start."""
+        self.slots = [Slot("inline", 0, [])]
+
+    def start(self, order: Message, slot: Slot, priority: int) -> None:
+        """Train the leg on the loop's next turn."""
+        key = order["key"]
+        slot.legs.append(key)
+        self._links[key] = InlineLink(key, self._sink)
+        asyncio.get_running_loop().call_soon(self._train, order, slot)
+
+    def stop(self, key: str, reason: str, keep: bool) -> None:
+        """A leg that has not begun never does; one that trains is told at its next turn."""
+        link = self._links.get(key)
+        if link is not None:
+            link.order = link.order or StopOrder(reason, keep)
+
+    async def warm(self, training: Message) -> None:
+        """There is nothing to warm."""
+
+    async def close(self) -> None:
+        """Start nothing more."""
+        self._closed = True
+
+    def _train(self, order: Message, slot: Slot) -> None:
+        if self._closed:
+            return
+        key = order["key"]
+        link = self._links[key]
+        if link.order is not None:
+            left: Message = {"op": "left", "outcome": "stopped", "step": None, "metrics": {}, "error": None}
+        else:
+            left = self._run(link, {**order["leg"], "op": "leg"})
+            link.flush()
+        del self._links[key]
+        slot.legs.remove(key)
+        self._sink({**left, "key": key})

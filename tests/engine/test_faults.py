@@ -1,0 +1,67 @@
+"""Whose fault a lost leg is, by table."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.engine.faults import BACKOFF_S, Faults
+
+TYPE_ERROR = {"type": "TypeError", "line": 7}
+
+
+@pytest.mark.parametrize("cause", ["worker", "cluster", "engine"])
+def test_the_clusters_faults_never_use_up_a_trials_restarts(cause: str) -> None:
+    faults = Faults(max_restarts=1)
+    verdicts = [faults.judge(3, cause, 5, None, "its worker is gone") for _ in range(50)]
+    assert all(verdict.again and verdict.wait_s == 0 for verdict in verdicts)
+    assert faults.restarts(3) == 0
+
+
+def test_a_trials_own_faults_are_counted_and_waited_for_longer_each_time() -> None:
+    faults = Faults(max_restarts=2)
+    first = faults.judge(0, "signal", 4, None, "died by SIGSEGV")
+    second = faults.judge(0, "signal", 5, None, "died by SIGSEGV")
+    third = faults.judge(0, "signal", 6, None, "died by SIGSEGV")
+    assert (first.again, second.again, third.again) == (True, True, False)
+    assert (first.wait_s, second.wait_s) == (BACKOFF_S, 2 * BACKOFF_S)
+    assert "2 restarts" in third.reason
+
+
+def test_a_newer_checkpoint_makes_the_count_begin_anew() -> None:
+    faults = Faults(max_restarts=1)
+    assert faults.judge(0, "signal", 4, None, "died").again
+    faults.saved(0, 6)
+    assert faults.restarts(0) == 0
+    assert faults.judge(0, "signal", 8, None, "died").again
+
+
+def test_an_old_checkpoint_saved_again_is_no_progress() -> None:
+    faults = Faults(max_restarts=1)
+    faults.saved(0, 6)
+    assert faults.judge(0, "signal", 8, None, "died").again
+    faults.saved(0, 6)
+    assert not faults.judge(0, "signal", 9, None, "died").again
+
+
+def test_the_same_exception_at_the_same_step_twice_in_a_row_is_not_tried_again() -> None:
+    faults = Faults(max_restarts=5)
+    assert faults.judge(0, "exception", 2, TYPE_ERROR, "TypeError").again
+    verdict = faults.judge(0, "exception", 2, TYPE_ERROR, "TypeError")
+    assert not verdict.again
+    assert "second time in a row at step 2" in verdict.reason
+
+
+def test_another_line_or_step_is_another_exception() -> None:
+    faults = Faults(max_restarts=5)
+    assert faults.judge(0, "exception", 2, TYPE_ERROR, "TypeError").again
+    assert faults.judge(0, "exception", 3, TYPE_ERROR, "TypeError").again
+    assert faults.judge(0, "exception", 3, {**TYPE_ERROR, "line": 9}, "TypeError").again
+
+
+@pytest.mark.parametrize("kind", ["BadMetric", "CannotResume", "SyntaxError"])
+def test_what_training_again_cannot_mend_fails_at_once(kind: str) -> None:
+    assert not Faults(max_restarts=5).judge(0, "exception", 0, {"type": kind}, "no").again
+
+
+def test_a_refusal_fails_at_once() -> None:
+    assert not Faults(max_restarts=5).judge(0, "refused", 0, None, "versions differ").again
