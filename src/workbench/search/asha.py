@@ -1,0 +1,253 @@
+"""Asynchronous successive halving, by stopping and by promotion. Law: nobody waits for a rung to fill.
+
+Li et al., "A system for massively parallel hyperparameter tuning", MLSys 2020; its brackets as in Determined's adaptive
+ASHA. Decisions follow arrival: the same facts in the same order give the same ones.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from heapq import heappop, heappush
+from typing import Literal
+
+from workbench.search.ranking import Ranked, Ranking
+from workbench.search.rule import Place, Verdict, Words
+from workbench.search.rungs import Ladder
+
+__all__ = ["Asha"]
+
+
+class _Rung:
+    """The values told at one level of one bracket."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self.ranking = Ranking()
+        #: How many of the best may go on, and the last of them.
+        self.quota = 0
+        self.cut: Ranked = (-math.inf, -1)
+        #: Trials that went on.
+        self.promoted: set[int] = set()
+        #: Heap of trials that are, or were once, among the best ``quota``, and did not go on.
+        self.hopeful: list[Ranked] = []
+
+
+class _Bracket:
+    def __init__(self, ladder: Ladder, position: int, eta: int, words: Words, stopping: bool) -> None:
+        self.ladder = ladder
+        self.position = position
+        self._eta = eta
+        self._words = words
+        self._stopping = stopping
+        self._top = len(ladder.levels) - 1
+        self._rungs = [_Rung(step) for step in ladder.levels]
+        self._next = ladder.first
+        self._end = ladder.first + ladder.sizes[0]
+        #: Rung that each trial under way trains towards.
+        self.towards: dict[int, int] = {}
+        #: Trials that wait at a rung, with their keys.
+        self._waiting: dict[int, tuple[int, float]] = {}
+        self._gone: set[int] = set()
+        self._ended: set[int] = set()
+        self.open = True
+
+    # -- asking
+
+    @property
+    def busy(self) -> int:
+        """Trials under way."""
+        return len(self.towards)
+
+    def ask(self) -> Place | None:
+        place = self._promotion()
+        while place is None and self._next < self._end:
+            trial = self._next
+            self._next += 1
+            if trial not in self._gone:
+                self.towards[trial] = 0
+                until = self.ladder.levels[-1 if self._stopping else 0]
+                return Place(trial, 0, until, f"bracket {self.ladder.number}, rung 0: the first leg, to step {until}")
+        return place
+
+    def _promotion(self) -> Place | None:
+        for at in reversed(range(self._top)):
+            entry = self._promotable(at)
+            if entry is not None:
+                rung = self._rungs[at]
+                heappop(rung.hopeful)
+                self._promote(at, entry)
+                until = self.ladder.levels[at + 1]
+                self.towards[entry[1]] = at + 1
+                return Place(entry[1], rung.step, until, self._standing(at, entry, rung.ranking.rank(entry)))
+        return None
+
+    def _promotable(self, at: int) -> Ranked | None:
+        """The best trial of a rung that may go on and did not yet."""
+        rung = self._rungs[at]
+        while rung.hopeful:
+            entry = rung.hopeful[0]
+            # One that fell behind the cut comes back when the cut reaches it again.
+            if entry <= rung.cut and entry[1] not in self._gone:
+                return entry
+            heappop(rung.hopeful)
+        return None
+
+    def _promote(self, at: int, entry: Ranked) -> None:
+        self._rungs[at].promoted.add(entry[1])
+        self._waiting.pop(entry[1], None)
+
+    # -- telling
+
+    def tell(self, trial: int, at: int, key: float) -> list[Verdict]:
+        if self.towards.get(trial, at + 1) > at:
+            return []
+        rank = self._put(at, (key, trial))
+        if at == self._top:
+            del self.towards[trial]
+            return self._drained()
+        if self._stopping:
+            self.towards[trial] = at + 1
+            if rank <= max(1, self._rungs[at].quota) and key < math.inf:
+                return []
+            del self.towards[trial]
+            return [Verdict(trial, True, self._standing(at, (key, trial), rank)), *self._drained()]
+        del self.towards[trial]
+        if trial not in self._rungs[at].promoted:
+            self._waiting[trial] = (at, key)
+        return [Verdict(trial, False, self._standing(at, (key, trial), rank)), *self._drained()]
+
+    def end(self, trial: int, key: float) -> list[Verdict]:
+        at = self.towards.pop(trial, None)
+        if at is None:
+            return []
+        self._ended.add(trial)
+        if self._stopping:
+            # Where it would have gone on, later ones are compared with it.
+            while at <= self._top and self._put(at, (key, trial)) <= max(1, self._rungs[at].quota) and key < math.inf:
+                at += 1
+        else:
+            self._put(at, (key, trial))
+        return self._drained()
+
+    def withdraw(self, trial: int) -> list[Verdict]:
+        self._gone.add(trial)
+        self.towards.pop(trial, None)
+        self._waiting.pop(trial, None)
+        return self._drained()
+
+    def _put(self, at: int, entry: Ranked) -> int:
+        """Tell a rung one value; its rank there. Trials that this lets go on become hopeful."""
+        rung = self._rungs[at]
+        rank = rung.ranking.add(entry)
+        grew = len(rung.ranking) // self._eta > rung.quota
+        rung.quota += grew
+        if rung.quota and (grew or rank <= rung.quota):
+            rung.cut = rung.ranking.at(rung.quota)
+        if self._stopping or at == self._top:
+            return rank
+        if rank <= rung.quota:
+            self._hope(at, entry)
+        if grew and rung.cut != entry:
+            self._hope(at, rung.cut)
+        return rank
+
+    def _hope(self, at: int, entry: Ranked) -> None:
+        key, trial = entry
+        if math.isinf(key) or trial in self._rungs[at].promoted or trial in self._gone:
+            return
+        if trial in self._ended:
+            # It trains no more, but keeps its rank among those that do.
+            self._promote(at, entry)
+            self._put(at + 1, entry)
+        else:
+            heappush(self._rungs[at].hopeful, entry)
+
+    # -- ending
+
+    def _drained(self) -> list[Verdict]:
+        """What is left to say when nothing of this bracket is under way and nothing new can start."""
+        while self.open and not self.towards and self._next < self._end and self._next in self._gone:
+            self._next += 1
+        if not self.open or self.towards or self._next < self._end:
+            return []
+        if not self._stopping:
+            if any(self._promotable(at) for at in range(self._top)):
+                return []
+            # Few trials: no rung had η of them. As a rung keeps at least one, the best of the highest goes on.
+            highest = max((at for at in range(self._top + 1) if len(self._rungs[at].ranking)), default=self._top)
+            rung = self._rungs[highest]
+            if highest < self._top and not rung.promoted:
+                rung.quota, rung.cut = 1, rung.ranking.at(1)
+                self._hope(highest, rung.cut)
+                if rung.hopeful or rung.promoted:
+                    return self._drained()
+        self.open = False
+        last = sorted(self._waiting.items())
+        self._waiting = {}
+        return [
+            Verdict(trial, True, self._standing(at, (key, trial), self._rungs[at].ranking.rank((key, trial))))
+            for trial, (at, key) in last
+        ]
+
+    def _standing(self, at: int, entry: Ranked, rank: int) -> str:
+        rung = self._rungs[at]
+        go = max(1, rung.quota) if self._stopping else rung.quota
+        of = len(rung.ranking)
+        cut = f"; the cut is {self._words.number(rung.cut[0])}" if rung.quota else ""
+        return (
+            f"bracket {self.ladder.number}, rung {at} at step {rung.step}: {self._words.value(entry[0])} "
+            f"is rank {rank} of {of}, {go} {'goes' if go == 1 else 'go'} on{cut}"
+        )
+
+
+class Asha:
+    """Brackets side by side, each with its share of trials and, while it has work, of slots."""
+
+    def __init__(self, ladders: tuple[Ladder, ...], eta: int, mode: Literal["stop", "promote"], words: Words) -> None:
+        self.trials = sum(ladder.sizes[0] for ladder in ladders)
+        self._brackets = [_Bracket(ladder, at, eta, words, mode == "stop") for at, ladder in enumerate(ladders)]
+        self._firsts = [ladder.first for ladder in ladders]
+        self._at = [{step: rung for rung, step in enumerate(ladder.levels)} for ladder in ladders]
+
+    def _of(self, trial: int) -> _Bracket:
+        return self._brackets[bisect_right(self._firsts, trial) - 1]
+
+    def levels(self, trial: int) -> tuple[int, ...]:
+        return self._of(trial).ladder.levels
+
+    def bracket(self, trial: int) -> int:
+        return self._of(trial).ladder.number
+
+    def order(self, trial: int) -> tuple[int, int, int]:
+        bracket = self._of(trial)
+        return (-bracket.towards.get(trial, 0), bracket.position, trial)
+
+    def ask(self, slots: int) -> Place | None:
+        part, more = divmod(slots, len(self._brackets))
+        # First each within its share, what is left over being the most aggressive one's; then whoever has work, so
+        # that no slot stands empty.
+        for bracket in self._brackets:
+            if bracket.busy < part + (more if bracket.position == 0 else 0):
+                place = bracket.ask()
+                if place is not None:
+                    return place
+        for bracket in self._brackets:
+            place = bracket.ask()
+            if place is not None:
+                return place
+        return None
+
+    def tell(self, trial: int, step: int, key: float) -> list[Verdict]:
+        bracket = self._of(trial)
+        return bracket.tell(trial, self._at[bracket.position][step], key)
+
+    def end(self, trial: int, key: float) -> list[Verdict]:
+        return self._of(trial).end(trial, key)
+
+    def withdraw(self, trial: int) -> list[Verdict]:
+        return self._of(trial).withdraw(trial)
+
+    @property
+    def done(self) -> bool:
+        return not any(bracket.open for bracket in self._brackets)

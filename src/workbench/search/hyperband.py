@@ -1,0 +1,158 @@
+"""Synchronous Hyperband. Law: a rung is compared when its last place is told, so arrival order decides nothing.
+
+While one bracket's rung waits for its last values, places of other brackets fill the free slots.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+
+from workbench.search.rule import Place, Verdict, Words
+from workbench.search.rungs import Ladder
+
+__all__ = ["Hyperband"]
+
+
+class _Bracket:
+    """One ladder being climbed; only one of its rungs is open at a time."""
+
+    def __init__(self, ladder: Ladder, position: int, rounds: bool) -> None:
+        self.ladder = ladder
+        self.position = position
+        self.name = f"round {ladder.turn + 1}, bracket {ladder.number}" if rounds else f"bracket {ladder.number}"
+        self.rung = -1
+        self.open = True
+        #: Why each member of the open rung is in it.
+        self.why: dict[int, str] = {}
+        #: Values of the trials that came to their own end: they keep climbing by rank, and train no more.
+        self.ended: dict[int, float] = {}
+        self.enter(range(ladder.first, ladder.first + ladder.sizes[0]))
+
+    def enter(self, members: Iterable[int]) -> None:
+        """Open the next rung."""
+        self.rung += 1
+        #: Key of each member told so far; infinity where it was withdrawn.
+        self.told: dict[int, float] = {}
+        self.members = members if isinstance(members, range) else dict.fromkeys(members)
+        self.missing = len(self.members)
+        self.queue: Iterator[int] = iter(self.members)
+        self.until = self.ladder.levels[self.rung]
+        for trial in self.members:
+            if trial in self.ended:
+                self.put(trial, self.ended[trial])
+
+    def put(self, trial: int, key: float) -> None:
+        self.told[trial] = key
+        self.missing -= 1
+
+    @property
+    def where(self) -> str:
+        return f"{self.name}, rung {self.rung} at step {self.until}"
+
+    def take(self) -> Place | None:
+        """The next place of the open rung that nobody has begun."""
+        for trial in self.queue:
+            if trial not in self.told:
+                start = self.ladder.levels[self.rung - 1] if self.rung else 0
+                first = f"{self.name}, rung 0: the first leg, to step {self.until}"
+                return Place(trial, start, self.until, self.why.get(trial, first))
+        return None
+
+
+class Hyperband:
+    """All brackets of all rounds at once. Higher rungs go first."""
+
+    def __init__(self, ladders: tuple[Ladder, ...], words: Words) -> None:
+        self.trials = sum(ladder.sizes[0] for ladder in ladders)
+        self._words = words
+        rounds = ladders[-1].turn > 0
+        self._brackets = [_Bracket(ladder, position, rounds) for position, ladder in enumerate(ladders)]
+        self._firsts = [ladder.first for ladder in ladders]
+        self._open = len(ladders)
+        #: Rungs with places that nobody has begun: (-rung, bracket's position).
+        self._ready = [(0, position) for position in range(len(ladders))]
+
+    def _of(self, trial: int) -> _Bracket:
+        return self._brackets[bisect_right(self._firsts, trial) - 1]
+
+    def levels(self, trial: int) -> tuple[int, ...]:
+        return self._of(trial).ladder.levels
+
+    def bracket(self, trial: int) -> int:
+        return self._of(trial).ladder.number
+
+    def order(self, trial: int) -> tuple[int, int, int]:
+        bracket = self._of(trial)
+        return (-bracket.rung, bracket.position, trial)
+
+    def ask(self, slots: int) -> Place | None:
+        while self._ready:
+            rung, position = self._ready[0]
+            bracket = self._brackets[position]
+            place = bracket.take() if bracket.open and bracket.rung == -rung else None
+            if place is not None:
+                return place
+            heappop(self._ready)
+        return None
+
+    def tell(self, trial: int, step: int, key: float) -> list[Verdict]:
+        bracket = self._of(trial)
+        if not bracket.open or trial not in bracket.members or trial in bracket.told or step != bracket.until:
+            return []
+        bracket.put(trial, key)
+        if bracket.missing:
+            value, of = self._words.value(key), len(bracket.members)
+            return [Verdict(trial, False, f"{bracket.where}: {value}; waits for {bracket.missing} more of {of}")]
+        return self._compare(bracket)
+
+    def end(self, trial: int, key: float) -> list[Verdict]:
+        bracket = self._of(trial)
+        bracket.ended[trial] = key
+        return self.tell(trial, bracket.until, key)
+
+    def withdraw(self, trial: int) -> list[Verdict]:
+        bracket = self._of(trial)
+        if not bracket.open or trial not in bracket.members:
+            return []
+        if trial in bracket.told:
+            bracket.told[trial] = math.inf
+            return []
+        bracket.put(trial, math.inf)
+        return [] if bracket.missing else self._compare(bracket)
+
+    def _compare(self, bracket: _Bracket) -> list[Verdict]:
+        verdicts: list[Verdict] = []
+        while bracket.open and not bracket.missing:
+            if bracket.rung + 1 == len(bracket.ladder.levels):
+                self._close(bracket)
+                break
+            # Ties go to the older trial, so that a re-read journal promotes the same ones.
+            ranked = sorted((key, trial) for trial, key in bracket.told.items())
+            valid = [trial for key, trial in ranked if key < math.inf]
+            going = valid[: bracket.ladder.sizes[bracket.rung + 1]]
+            cut = f"; the cut is {self._words.number(ranked[len(going) - 1][0])}" if going else ""
+            goes = f"{len(going)} {'goes' if len(going) == 1 else 'go'} on{cut}"
+            why: dict[int, str] = {}
+            for rank, (key, trial) in enumerate(ranked, 1):
+                reason = f"{bracket.where}: {self._words.value(key)} is rank {rank} of {len(ranked)}, {goes}"
+                if rank <= len(going):
+                    why[trial] = reason
+                verdicts.append(Verdict(trial, rank > len(going), reason))
+            bracket.why = why
+            if not going:
+                self._close(bracket)
+                break
+            bracket.enter(going)
+            heappush(self._ready, (-bracket.rung, bracket.position))
+        return verdicts
+
+    def _close(self, bracket: _Bracket) -> None:
+        bracket.open = False
+        self._open -= 1
+
+    @property
+    def done(self) -> bool:
+        return self._open == 0

@@ -1,0 +1,463 @@
+"""The search core. Law: facts in, instructions out; no clock, no file, no chance, and no trial has two legs.
+
+:meth:`Search.handle` is its only door. The same arguments and the same facts in the same order give the same
+instructions, however the facts are grouped: reading a journal again is how a search recovers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from workbench.records import (
+    CapacityChanged,
+    Configuration,
+    Ended,
+    Fact,
+    Failed,
+    Finish,
+    Goal,
+    Instruction,
+    Left,
+    Lost,
+    PauseAsked,
+    Reached,
+    ResumeAsked,
+    Run,
+    Scheduler,
+    Searcher,
+    Settle,
+    Spec,
+    Stop,
+    StopAsked,
+    TrialState,
+    trial_label,
+)
+from workbench.search.asha import Asha
+from workbench.search.fifo import Fifo
+from workbench.search.hyperband import Hyperband
+from workbench.search.median import Median
+from workbench.search.plan import Plan, plan
+from workbench.search.rule import Rule, Verdict, Words
+from workbench.search.rungs import levels, median_levels
+from workbench.search.searchers import proposals
+from workbench.space import Space
+
+__all__ = ["Search", "TrialView"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialView:
+    """A trial as the search core knows it. step, value: its last level, and the goal there, as reported."""
+
+    number: int
+    configuration: Configuration
+    bracket: int
+    state: TrialState
+    reason: str
+    step: int
+    value: float | None
+
+
+class _Trial:
+    __slots__ = ("leaving", "number", "reason", "run", "state", "step", "until", "value", "why")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.state: TrialState = "waiting"
+        self.reason = ""
+        #: The last level told, and the value there.
+        self.step = 0
+        self.value: float | None = None
+        #: The order whose end has not been told, while it holds a slot.
+        self.run: Run | None = None
+        #: Where its interrupted leg was going; 0 when no leg of it was interrupted.
+        self.until = 0
+        #: What it becomes when its leg is gone, once that was told to leave, and why.
+        self.leaving: Literal["stopped", "paused"] | None = None
+        self.why = ""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ("completed", "stopped", "failed")
+
+
+class Search:
+    """One experiment's decisions. Raises BadSpace and BadOption when what is given cannot be searched."""
+
+    def __init__(
+        self,
+        goal: Goal,
+        space: Space,
+        scheduler: Scheduler,
+        searcher: Searcher = Searcher(),  # noqa: B008 - frozen
+        seed: int = 0,
+        trials: int | None = None,
+    ) -> None:
+        self.goal = goal
+        self.space = space
+        #: What was predicted before anything ran.
+        self.plan: Plan = plan(scheduler, space=space, searcher=searcher, trials=trials)
+        self._words = Words(goal)
+        self._rule = _rule(self.plan, self._words)
+        self._proposals = proposals(searcher, space, seed)
+        self._configurations: dict[int, Configuration] = {}
+        self._trials: dict[int, _Trial] = {}
+        #: Trials that hold a slot, in the order they took it. Never more are added than there are slots.
+        self._running: dict[int, _Trial] = {}
+        #: Trials whose leg was interrupted; they go on before new places are filled.
+        self._interrupted: deque[_Trial] = deque()
+        self._slots = 0
+        self._paused = False
+        #: Why a person stopped all of it.
+        self._stopped: str | None = None
+        self._ended: Counter[str] = Counter()
+        #: The best value: (-level, key, trial), lower is better.
+        self._best: tuple[int, float, int] | None = None
+        self.done = False
+        self._doors: dict[type, Callable[[Any, list[Instruction]], None]] = {
+            Reached: self._reached,
+            Ended: self._came_to_its_end,
+            Failed: self._failed,
+            Lost: self._lost,
+            Left: self._left,
+            CapacityChanged: self._capacity_changed,
+            StopAsked: self._stop_asked,
+            PauseAsked: self._pause_asked,
+            ResumeAsked: self._resume_asked,
+        }
+
+    @classmethod
+    def of(cls, spec: Spec) -> Search:
+        """The search that a spec describes."""
+        space = Space.from_json(spec.space)
+        return cls(spec.goal, space, spec.scheduler, spec.searcher, spec.seed, spec.trials)
+
+    # -- the door
+
+    def handle(self, *facts: Fact) -> list[Instruction]:
+        """What these facts lead to, in order. Late and repeated facts lead to nothing."""
+        out: list[Instruction] = []
+        for fact in facts:
+            if not self.done:
+                self._doors[type(fact)](fact, out)
+        return out
+
+    # -- facts
+
+    def _capacity_changed(self, fact: CapacityChanged, out: list[Instruction]) -> None:
+        self._slots = fact.slots
+        self._fill(out)
+
+    def _reached(self, fact: Reached, out: list[Instruction]) -> None:
+        trial = self._running.get(fact.trial)
+        if trial is None or trial.run is None or not trial.step < fact.step <= trial.run.until:
+            return
+        if fact.step not in self._rule.levels(fact.trial):
+            return
+        is_last = fact.step == self._last(fact.trial)
+        if is_last:
+            return self._complete(trial, fact.step, fact.value, out)
+        has_left = fact.step == trial.run.until
+        if trial.leaving == "stopped":
+            if has_left:
+                self._left(Left(fact.trial), out)
+            return None
+        key = self._note(trial, fact.step, fact.value, fact.step)
+        fresh = None
+        if has_left:
+            self._release(trial)
+            trial.state = "paused"
+            fresh = trial
+        self._judge(self._rule.tell(fact.trial, fact.step, key), out)
+        self._fill(out, fresh)
+        return None
+
+    def _came_to_its_end(self, fact: Ended, out: list[Instruction]) -> None:
+        trial = self._running.get(fact.trial)
+        if trial is not None:
+            self._complete(trial, fact.step, fact.value, out)
+
+    def _complete(self, trial: _Trial, step: int, value: float, out: list[Instruction]) -> None:
+        told = trial.leaving == "stopped"
+        last = self._last(trial.number)
+        # A trial whose code came to its own end is as complete as one that took all steps.
+        key = self._note(trial, step, value, last)
+        self._release(trial)
+        steps = (
+            f"all {last} steps" if step >= last else f"its training code ended by itself after {step} of {last} steps"
+        )
+        self._settle(trial, "completed", f"{steps}: {self._words.value(key)}", out)
+        if not told:
+            rule = self._rule
+            self._judge(rule.tell(trial.number, last, key) if step >= last else rule.end(trial.number, key), out)
+        self._fill(out)
+
+    def _failed(self, fact: Failed, out: list[Instruction]) -> None:
+        trial = self._running.get(fact.trial)
+        if trial is None:
+            return
+        told = trial.leaving == "stopped"
+        self._release(trial)
+        self._settle(trial, "failed", fact.reason, out)
+        if not told:
+            self._judge(self._rule.withdraw(trial.number), out)
+        self._fill(out)
+
+    def _lost(self, fact: Lost, out: list[Instruction]) -> None:
+        trial = self._running.get(fact.trial)
+        if trial is None or trial.run is None:
+            return
+        if trial.leaving is not None:
+            return self._left(Left(fact.trial), out)
+        self._interrupt(trial, "waiting", fact.reason)
+        self._fill(out)
+        return None
+
+    def _left(self, fact: Left, out: list[Instruction]) -> None:
+        trial = self._running.get(fact.trial)
+        if trial is None or trial.leaving is None:
+            return
+        if trial.leaving == "stopped":
+            reason = trial.why
+            self._release(trial)
+            self._settle(trial, "stopped", reason, out)
+        else:
+            self._interrupt(trial, "paused", trial.why)
+            out.append(Settle(trial.number, "paused", trial.reason))
+        self._fill(out)
+
+    def _stop_asked(self, fact: StopAsked, out: list[Instruction]) -> None:
+        if fact.trial is None:
+            if self._stopped is None:
+                self._stopped = fact.reason
+                for trial in self._trials.values():
+                    self._dismiss(trial, fact.reason, out)
+        elif self._stopped is None and 0 <= fact.trial < self._rule.trials:
+            trial = self._trials.get(fact.trial) or self._begin(fact.trial)
+            if trial.has_ended or trial.leaving == "stopped":
+                return
+            self._dismiss(trial, fact.reason, out)
+            self._judge(self._rule.withdraw(fact.trial), out)
+        self._fill(out)
+
+    def _pause_asked(self, fact: PauseAsked, out: list[Instruction]) -> None:
+        self._paused = True
+        for trial in self._running.values():
+            if trial.leaving is None:
+                trial.leaving, trial.why = "paused", fact.reason
+                out.append(Stop(trial.number, fact.reason, then="paused"))
+
+    def _resume_asked(self, fact: ResumeAsked, out: list[Instruction]) -> None:
+        self._paused = False
+        self._fill(out)
+
+    # -- what follows
+
+    def _judge(self, verdicts: list[Verdict], out: list[Instruction]) -> None:
+        """Carry the rule's verdicts to the trials they are about."""
+        if self._stopped is not None:
+            return
+        for verdict in verdicts:
+            trial = self._trials[verdict.trial]
+            if trial.has_ended:
+                continue
+            if verdict.stop:
+                self._dismiss(trial, verdict.reason, out)
+            else:
+                trial.reason = verdict.reason
+
+    def _dismiss(self, trial: _Trial, reason: str, out: list[Instruction]) -> None:
+        """Stop a trial, whether or not it holds a slot."""
+        if trial.has_ended or trial.leaving == "stopped":
+            return
+        if trial.run is None:
+            self._settle(trial, "stopped", reason, out)
+            return
+        # A leg that was told to pause is on its way out already.
+        if trial.leaving is None:
+            out.append(Stop(trial.number, reason))
+        trial.leaving, trial.why = "stopped", reason
+        trial.state, trial.reason = "stopping", reason
+
+    def _fill(self, out: list[Instruction], fresh: _Trial | None = None) -> None:
+        """Give out free slots; then see whether anything is left.
+
+        fresh: a trial that has just come to its rung; it is settled as paused unless it goes on at once.
+        """
+        at = len(out)
+        while len(self._running) < self._slots and not self._paused and self._stopped is None:
+            run = self._next()
+            if run is None:
+                break
+            trial = self._trials[run.trial]
+            trial.run, trial.state, trial.reason, trial.until = run, "running", run.reason, 0
+            self._running[run.trial] = trial
+            out.append(run)
+        if fresh is not None and fresh.state == "paused":
+            out.insert(at, Settle(fresh.number, "paused", fresh.reason))
+        if not self._running and (self._stopped is not None or (not self._interrupted_left() and self._rule.done)):
+            self._finish(out)
+
+    def _next(self) -> Run | None:
+        if self._interrupted_left():
+            trial = self._interrupted.popleft()
+            return Run(trial.number, trial.step, trial.until, f"goes on after step {trial.step}: {trial.reason}")
+        while True:
+            place = self._rule.ask(self._slots)
+            if place is None:
+                return None
+            if place.trial not in self._trials:
+                self._begin(place.trial)
+            return Run(place.trial, place.start, place.until, place.reason)
+
+    def _interrupted_left(self) -> bool:
+        while self._interrupted and self._interrupted[0].has_ended:
+            self._interrupted.popleft()
+        return bool(self._interrupted)
+
+    def _finish(self, out: list[Instruction]) -> None:
+        self.done = True
+        ended = self._ended
+        state: Literal["completed", "stopped", "failed"] = "completed"
+        if self._stopped is not None:
+            state = "stopped"
+        elif not ended["completed"]:
+            state = "stopped" if ended["stopped"] else "failed"
+        counts = ", ".join(f"{ended[kind]} {kind}" for kind in ("completed", "stopped", "failed") if ended[kind])
+        best = ""
+        if self._best is not None:
+            level, key, number = self._best
+            best = f"; best {self._words.value(key)} by {trial_label(number)} at step {-level}"
+        asked = "" if self._stopped is None else f"{self._stopped}: "
+        out.append(Finish(state, f"{asked}{len(self._trials)} trials, {counts or 'none ended'}{best}"))
+
+    # -- a trial's bookkeeping
+
+    def _begin(self, number: int) -> _Trial:
+        trial = self._trials[number] = _Trial(number)
+        return trial
+
+    def _note(self, trial: _Trial, step: int, value: float, level: int) -> float:
+        """Keep the value of a level; its key."""
+        key = self._words.key(value)
+        trial.step, trial.value = step, value
+        if key < math.inf:
+            standing = (-level, key, trial.number)
+            if self._best is None or standing < self._best:
+                self._best = standing
+        return key
+
+    def _release(self, trial: _Trial) -> None:
+        del self._running[trial.number]
+        trial.run, trial.leaving = None, None
+
+    def _interrupt(self, trial: _Trial, state: Literal["waiting", "paused"], reason: str) -> None:
+        assert trial.run is not None
+        trial.until = trial.run.until
+        trial.state, trial.reason = state, reason
+        self._release(trial)
+        self._interrupted.append(trial)
+
+    def _settle(
+        self, trial: _Trial, state: Literal["completed", "stopped", "failed"], reason: str, out: list[Instruction]
+    ) -> None:
+        trial.state, trial.reason = state, reason
+        self._ended[state] += 1
+        out.append(Settle(trial.number, state, reason))
+
+    def _last(self, trial: int) -> int:
+        return self._rule.levels(trial)[-1]
+
+    # -- what others look at
+
+    def configuration(self, trial: int) -> Configuration:
+        """The trial's configuration: plain data, the same whenever it is asked."""
+        if trial not in self._configurations:
+            self._configurations[trial] = self._proposals.configuration(trial)
+        return self._configurations[trial]
+
+    def bracket(self, trial: int) -> int:
+        """The number of the trial's bracket."""
+        return self._rule.bracket(trial)
+
+    def levels(self, trial: int) -> tuple[int, ...]:
+        """The steps at which this trial's goal must be told at once; the last one is its whole length."""
+        return self._rule.levels(trial)
+
+    def order(self, trial: int) -> tuple[int, int, int]:
+        """A sort key, unique: who comes first gets a slot first. Higher rungs, then earlier brackets, older trials."""
+        return self._rule.order(trial)
+
+    @property
+    def trials(self) -> Mapping[int, TrialView]:
+        """Every trial begun so far, by number."""
+        return _Views(self, self._trials)
+
+    @property
+    def running(self) -> tuple[int, ...]:
+        """Trials that hold a slot."""
+        return tuple(self._running)
+
+    @property
+    def leaving(self) -> tuple[int, ...]:
+        """Trials that hold a slot and were told to leave it."""
+        return tuple(number for number, trial in self._running.items() if trial.leaving is not None)
+
+    def outstanding(self) -> list[Run]:
+        """Orders whose end has not been told, those told to leave aside: a recovered engine starts them again."""
+        return [trial.run for trial in self._running.values() if trial.run is not None and trial.leaving is None]
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """The trial with the best value at the highest level that anybody reached, and that value as reported."""
+        if self._best is None:
+            return None
+        number = self._best[2]
+        value = self._trials[number].value
+        assert value is not None
+        return number, value
+
+    @property
+    def planned(self) -> tuple[int, int, int]:
+        """Trials, legs and steps as predicted; :attr:`plan` says whether exactly."""
+        return self.plan.trials, self.plan.legs, self.plan.steps
+
+
+class _Views(Mapping[int, TrialView]):
+    def __init__(self, search: Search, trials: Mapping[int, _Trial]) -> None:
+        self._search = search
+        self._trials = trials
+
+    def __getitem__(self, number: int) -> TrialView:
+        trial, search = self._trials[number], self._search
+        return TrialView(
+            number,
+            search.configuration(number),
+            search.bracket(number),
+            trial.state,
+            trial.reason,
+            trial.step,
+            trial.value,
+        )
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._trials)
+
+    def __len__(self) -> int:
+        return len(self._trials)
+
+
+def _rule(planned: Plan, words: Words) -> Rule:
+    scheduler = planned.scheduler
+    if scheduler.kind == "hyperband":
+        return Hyperband(planned.ladders, words)
+    if scheduler.kind == "asha":
+        return Asha(planned.ladders, scheduler.eta, scheduler.mode, words)
+    if scheduler.kind == "median":
+        return Median(planned.trials, median_levels(scheduler.first, scheduler.last), words)
+    # Nothing is decided at these levels; a value there is one that people see at once.
+    return Fifo(planned.trials, levels(scheduler.first, scheduler.last, scheduler.eta))

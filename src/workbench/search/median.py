@@ -1,0 +1,56 @@
+"""Median stopping. Law: a trial is held against the others' running averages, never against its own.
+
+Vizier's rule (Golovin et al., KDD 2017): stop a trial at step s when its best value so far is worse than the median of
+the averages that the other trials had over their values up to s.
+"""
+
+from __future__ import annotations
+
+import math
+
+from workbench.search.fifo import Fifo
+from workbench.search.ranking import Ranking
+from workbench.search.rule import Verdict, Words
+
+__all__ = ["FEWEST", "Median"]
+
+#: Others that must have come to a level before anybody is stopped there.
+FEWEST = 3
+
+
+class Median(Fifo):
+    """Every trial in order, stopped early where it lags. The first level is the grace everybody has."""
+
+    def __init__(self, trials: int, levels: tuple[int, ...], words: Words) -> None:
+        super().__init__(trials, levels)
+        self._words = words
+        self._averages = {step: Ranking() for step in levels}
+        #: For each trial under way: how many values, their sum, the best of them.
+        self._history: dict[int, tuple[int, float, float]] = {}
+
+    def tell(self, trial: int, step: int, key: float) -> list[Verdict]:
+        count, total, best = self._history.get(trial, (0, 0.0, math.inf))
+        count, total, best = count + 1, total + key, min(best, key)
+        self._history[trial] = count, total, best
+        others = self._averages[step]
+        verdicts: list[Verdict] = []
+        if step == self._levels[-1]:
+            self.withdraw(trial)
+        elif len(others) >= FEWEST:
+            middle = (len(others) + 1) // 2
+            median = others.at(middle)[0]
+            if len(others) % 2 == 0:
+                median = (median + others.at(middle + 1)[0]) / 2
+            if best > median:
+                self.withdraw(trial)
+                reason = (
+                    f"step {step}: best {self._words.value(best)} is worse than {self._words.number(median)}, the "
+                    f"median of {len(others)} others' averages up to there"
+                )
+                verdicts = [Verdict(trial, True, reason)]
+        others.add((total / count, trial))
+        return verdicts
+
+    def withdraw(self, trial: int) -> list[Verdict]:
+        self._history.pop(trial, None)
+        return super().withdraw(trial)

@@ -1,0 +1,145 @@
+"""What a search will do, before anything runs. Law: integers only; nothing starts."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from workbench.errors import BadOption
+from workbench.records import Json, Scheduler, Searcher
+from workbench.search import rungs
+from workbench.search.rungs import Ladder
+from workbench.search.searchers import grid_size
+from workbench.space import Space
+
+__all__ = ["Plan", "PlannedBracket", "PlannedRung", "plan"]
+
+#: How many trials median stopping and ``all`` run unless told.
+TRIALS = 20
+#: Above so many a plan warns.
+MANY = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRung:
+    """How many trials are compared at a step."""
+
+    step: int
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBracket:
+    """A bracket's number and its rungs, the lowest first."""
+
+    number: int
+    rungs: tuple[PlannedRung, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A search in numbers.
+
+    steps: trained in all when a promoted trial goes on from its checkpoint. steps_retrained: when it would begin anew.
+    legs: executions of trials. exact: whether it comes out so (it does when no trial fails and the scheduler is
+    synchronous; otherwise it depends on arrival, and the numbers are what successive halving would do).
+    """
+
+    scheduler: Scheduler
+    brackets: tuple[PlannedBracket, ...]
+    trials: int
+    legs: int
+    steps: int
+    steps_retrained: int
+    promotions: int
+    exact: bool
+    ladders: tuple[Ladder, ...] = dataclasses.field(repr=False)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know before starting it."""
+        if self.trials <= MANY:
+            return ()
+        return (f"{self.trials:,} trials: more than {MANY:,}. Give --trials, a higher first step or a larger --eta.",)
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data."""
+        data = dataclasses.asdict(self)
+        del data["ladders"]
+        return {**data, "warnings": list(self.warnings)}
+
+    def __str__(self) -> str:
+        steps = sorted({rung.step for bracket in self.brackets for rung in bracket.rungs})
+        head = ["bracket", *(f"step {step}" for step in steps)]
+        rows = [head]
+        for bracket in self.brackets:
+            at = {rung.step: rung.trials for rung in bracket.rungs}
+            rows.append([str(bracket.number), *(str(at.get(step, "")) for step in steps)])
+        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        about = "" if self.exact else "about "
+        lines.append(
+            f"{self.trials:,} trials, {about}{self.promotions:,} promotions, {about}{self.steps:,} steps "
+            f"({self.steps_retrained:,} without checkpoints)"
+        )
+        return "\n".join([*lines, *self.warnings])
+
+
+def plan(
+    scheduler: Scheduler,
+    *,
+    space: Space | None = None,
+    searcher: Searcher = Searcher(),  # noqa: B008 - frozen
+    trials: int | None = None,
+) -> Plan:
+    """What this search will do. Without ``trials``:
+
+    hyperband: one whole round. asha: η^(rungs−1) of the most aggressive bracket. median and all: 20. A grid: all its
+    points (and never more). A space in which all configurations are the same: 1. A single trial has nobody to be
+    compared with, so it runs to its end in one leg, whatever the scheduler.
+    """
+    if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 1):
+        raise BadOption(f"--trials {trials}: wanted an integer of 1 or more. Write for example --trials 50.")
+    if searcher.kind == "grid" and space is not None:
+        size = grid_size(space)
+        trials = size if trials is None else min(trials, size)
+    if trials is None and space is not None and space.is_empty:
+        trials = 1
+    if trials == 1:
+        scheduler = dataclasses.replace(scheduler, kind="all")
+    ladders = _ladders(scheduler, trials)
+    halves = scheduler.kind in ("hyperband", "asha")
+    brackets = tuple(
+        PlannedBracket(ladder.number, tuple(map(PlannedRung, ladder.levels, ladder.sizes))) for ladder in ladders
+    )
+    number = sum(ladder.sizes[0] for ladder in ladders)
+    promotions = sum(sum(ladder.sizes[1:]) for ladder in ladders)
+    resuming = halves and not (scheduler.kind == "asha" and scheduler.mode == "stop")
+    return Plan(
+        scheduler=scheduler,
+        brackets=brackets,
+        trials=number,
+        legs=number + promotions if resuming else number,
+        steps=sum(
+            size * (step - before)
+            for ladder in ladders
+            for size, step, before in zip(ladder.sizes, ladder.levels, (0, *ladder.levels), strict=False)
+        ),
+        steps_retrained=sum(
+            size * step for ladder in ladders for size, step in zip(ladder.sizes, ladder.levels, strict=True)
+        ),
+        promotions=promotions,
+        exact=scheduler.kind in ("hyperband", "all"),
+        ladders=ladders,
+    )
+
+
+def _ladders(scheduler: Scheduler, trials: int | None) -> tuple[Ladder, ...]:
+    first, last, eta = scheduler.first, scheduler.last, scheduler.eta
+    if scheduler.kind == "hyperband":
+        return rungs.hyperband_ladders(first, last, eta, scheduler.table, trials)
+    if scheduler.kind == "asha":
+        return rungs.asha_ladders(first, last, eta, scheduler.brackets, trials)
+    if scheduler.kind in ("median", "all"):
+        return (Ladder(0, (last,), (TRIALS if trials is None else trials,), 0),)
+    raise BadOption(f"--scheduler {scheduler.kind}: wanted hyperband, asha, median or all. Use --scheduler hyperband.")

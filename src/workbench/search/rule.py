@@ -1,0 +1,94 @@
+"""What every scheduler is to the machine. Law: keys are lower-is-better; what is decided comes back as data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from workbench.records import Goal
+
+__all__ = ["Place", "Rule", "Verdict", "Words"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place that waits for the value of ``trial`` at step ``until``."""
+
+    trial: int
+    start: int
+    until: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a comparison means for ``trial``: it stops, or (``stop`` false) it waits, for ``reason``."""
+
+    trial: int
+    stop: bool
+    reason: str
+
+
+class Words:
+    """The goal metric in a person's words: its name, and its own sign."""
+
+    def __init__(self, goal: Goal) -> None:
+        self.metric = goal.metric
+        self._sign = -1.0 if goal.mode == "max" else 1.0
+
+    def key(self, value: float) -> float:
+        """The value as rules compare it: lower is better, and what is no finite number ranks last.
+
+        The only place where the sign of a metric that is maximised is turned.
+        """
+        return self._sign * value if math.isfinite(value) else math.inf
+
+    def number(self, key: float) -> str:
+        """The value behind a key, short."""
+        # Adding zero makes -0 read 0.
+        return "nan" if math.isinf(key) else f"{self._sign * key + 0.0:.6g}"
+
+    def value(self, key: float) -> str:
+        """The metric's name and the value behind a key."""
+        return f"{self.metric} {self.number(key)}"
+
+
+class Rule(Protocol):
+    """A scheduler: it fills places and compares. Trials are numbered from 0, and their brackets are fixed ahead."""
+
+    #: How many trials there are at most.
+    trials: int
+
+    def levels(self, trial: int) -> tuple[int, ...]:
+        """The steps at which the trial's value is wanted at once."""
+        ...
+
+    def bracket(self, trial: int) -> int:
+        """The number of the trial's bracket."""
+        ...
+
+    def order(self, trial: int) -> tuple[int, int, int]:
+        """A sort key, different for every trial: who comes first gets a slot first."""
+        ...
+
+    def ask(self, slots: int) -> Place | None:
+        """The next place to fill, when ``slots`` are shared by all; None where nothing can run now."""
+        ...
+
+    def tell(self, trial: int, step: int, key: float) -> list[Verdict]:
+        """The trial's value at one of its levels."""
+        ...
+
+    def end(self, trial: int, key: float) -> list[Verdict]:
+        """The training code came to its own end before the last level, with this value."""
+        ...
+
+    def withdraw(self, trial: int) -> list[Verdict]:
+        """The trial failed or was stopped by a person: it is never promoted, and nobody takes its place."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether no place is left to fill and none waits for its value."""
+        ...
