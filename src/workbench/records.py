@@ -119,10 +119,14 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class StopAsked:
-    """A person (or a time limit) asked to stop one trial, or with ``trial=None`` the whole experiment."""
+    """A person (or a time limit) asked to stop one trial, or with ``trial=None`` the whole experiment.
+
+    ``then`` is what the whole experiment becomes: *failed* where it cannot be trained at all.
+    """
 
     trial: int | None
     reason: str
+    then: Literal["stopped", "failed"] = "stopped"
 
 
 @dataclass(frozen=True, slots=True)

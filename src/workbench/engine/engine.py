@@ -41,7 +41,7 @@ class Engine:
         self.journal = Journal.open(store.journal_path)
         self.loops: dict[str, ExperimentLoop] = {}
         self._by_key: dict[str, tuple[ExperimentLoop, Leg]] = {}
-        self._queue: list[tuple[tuple[float, int], ExperimentLoop, Leg]] = []
+        self._queue: list[tuple[tuple[Any, int], ExperimentLoop, Leg]] = []
         self._count = itertools.count()
         self._last_busy = time.monotonic()
         self._wake = asyncio.Event()
@@ -87,7 +87,7 @@ class Engine:
             self.trouble = str(error)
             log.error("%s", error)
             for loop in self.loops.values():
-                loop.tell(StopAsked(None, str(error)))
+                loop.tell(StopAsked(None, str(error), "failed"))
             return
         self.rebalance()
         self._send_waiting()
@@ -219,7 +219,7 @@ class Engine:
         if self._open is not None:
             await asyncio.wait({self._open})
         if self.trouble is not None:
-            loop.tell(StopAsked(None, self.trouble))
+            loop.tell(StopAsked(None, self.trouble, "failed"))
             return
         message = loop.message_training()
         key = repr(sorted(message.items(), key=str))
@@ -230,7 +230,7 @@ class Engine:
             await self.backend.warm(message)
         except ClusterError as error:
             self._warm.discard(key)
-            loop.tell(StopAsked(None, str(error)))
+            loop.tell(StopAsked(None, str(error), "failed"))
 
     # -- slots ------------------------------------------------------------------------------------------------------
 
@@ -254,7 +254,7 @@ class Engine:
     def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
         """Start ``leg`` in the slot with the least to do, or keep it until there is one."""
         self._by_key[leg.key] = (loop, leg)
-        heapq.heappush(self._queue, ((-loop.search.order(leg.trial), next(self._count)), loop, leg))
+        heapq.heappush(self._queue, ((loop.search.order(leg.trial), next(self._count)), loop, leg))
         self._send_waiting()
 
     def _send_waiting(self) -> None:
@@ -272,9 +272,9 @@ class Engine:
                 asyncio.get_running_loop().call_later(leg.not_before - clock + 0.001, self._send_waiting)
                 continue
             leg.slot = slot
-            self.backend.start(
-                loop.message(leg), slot, priority=loop.search.order(leg.trial) * 1_000_000 - next(self._count)
-            )
+            # Unique, and higher for higher rungs: Dask runs tasks of equal priority last-in-first-out.
+            priority = -loop.search.order(leg.trial)[0] * 1_000_000 - next(self._count)
+            self.backend.start(loop.message(leg), slot, priority)
             loop.leg_started(leg)
         for entry in later:
             heapq.heappush(self._queue, entry)

@@ -137,6 +137,8 @@ class ExperimentLoop:
         self._put_planned()
         for number in self.search.trials:
             self._put_trial(number)
+        for number in self.search.leaving:
+            self.tell(Left(number))  # it was told to leave, and whatever trained it is gone
         for order in self.search.outstanding():
             self._order(order, "the engine started again: ")
         self._put_state()
@@ -312,7 +314,8 @@ class ExperimentLoop:
             same = len(self._probe_failures) >= PROBES and len(set(self._probe_failures[-PROBES:])) == 1
             if same or cause == "refused":
                 # One typing error costs two trials and not eighty; a configuration that fails costs only itself.
-                self.tell(StopAsked(None, f"no trial got as far as a first report: {verdict.reason}"))
+                why = f"no trial got as far as a first report: {verdict.reason}"
+                self.tell(StopAsked(None, why, "failed"))
 
     # -- the pump -------------------------------------------------------------------------------------------------
 

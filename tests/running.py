@@ -1,0 +1,180 @@
+"""Helpers for tests that run real engines: specs written by hand, engines as processes, waiting for facts on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.records import ENDED, Goal, Program, Scheduler, Searcher, Spec, Training
+from workbench.space import Space
+from workbench.store import Store, new_id, requests
+from workbench.store.journal import read as read_journal
+from workbench.store.lease import read_engine
+from workbench.store.series import Series
+
+#: A loop in plain Python whose metrics depend on its configuration, its seed and every turn before.
+PLAIN = """
+import random
+total = 0.0
+for epoch in trial.steps():
+    total = 0.9 * total + x + 0.01 * random.random()
+    trial.report(score=total, noise=random.random())
+"""
+
+
+def spec_of(
+    source: str,
+    folder: Path,
+    *,
+    space: Mapping[str, Any] | None = None,
+    scheduler: Scheduler | None = None,
+    goal: Goal | None = None,
+    name: str = "probe",
+    preload: tuple[str, ...] = (),
+    **fields: Any,
+) -> Spec:
+    """A spec for training code given as text."""
+    return Spec(
+        id=new_id(),
+        name=name,
+        version=1,
+        created="2026-01-01T00:00:00.000+00:00",
+        goal=goal or Goal("score"),
+        space=Space(dict(space or {})).to_json(),
+        scheduler=scheduler or Scheduler(kind="hyperband", first=1, last=9, eta=3),
+        searcher=Searcher("random"),
+        program=Program(kind="cell", source=source, filename=f"<{name}@1>"),
+        training=Training(python=sys.executable, cwd=str(folder), preload=preload),
+        **fields,
+    )
+
+
+def with_versions(spec: Spec, versions: dict[str, str]) -> Spec:
+    """``spec``, asking for these versions of the training environment."""
+    return dataclasses.replace(spec, training=dataclasses.replace(spec.training, versions=versions))
+
+
+def start(store: Store, spec: Spec) -> str:
+    """Write ``spec`` and the request to start it; the request's id."""
+    store.create()
+    store.write_spec(spec)
+    return requests.put(store, {"kind": "start", "experiment": spec.id})
+
+
+@contextlib.contextmanager
+def engine(store: Store, *, workers: int = 2, idle: float = 600.0, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A real engine process for ``store``; it and all it started is gone afterwards."""
+    store.create()
+    process = engine_process(store, workers=workers, idle=idle, **env)
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def engine_process(store: Store, *, workers: int = 2, idle: float = 600.0, **env: str) -> subprocess.Popen[bytes]:
+    """Start an engine and give its process at once."""
+    with open(store.engine_log, "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "workbench.engine", "--store", str(store.root), "--workers", str(workers)]
+            + ["--idle", str(idle)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **env},
+            start_new_session=True,
+        )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the engine to leave; after a while make it."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def until(condition: Callable[[], Any], timeout: float = 60.0, what: str = "it") -> Any:
+    """Wait until ``condition`` gives something true; that."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not happen within {timeout:g} s")
+        time.sleep(0.01)
+
+
+def lines(store: Store, spec: Spec, kind: str | None = None) -> list[dict[str, Any]]:
+    """The experiment's journal so far, or its lines of one kind."""
+    path = store.experiment(spec.id).journal
+    if not path.exists():
+        return []
+    return [line for line in read_journal(path) if kind is None or line["kind"] == kind]
+
+
+def state(store: Store, spec: Spec) -> str | None:
+    """The experiment's state as viewers see it."""
+    path = store.experiment(spec.id).series
+    if not path.exists():
+        return None
+    with Series.read(path) as series:
+        return series.meta().get("state")
+
+
+def ended(store: Store, spec: Spec, timeout: float = 120.0) -> str:
+    """Wait for the experiment's end; the state it ended in."""
+    return until(
+        lambda: (found := state(store, spec)) in ENDED and found, timeout, f"the end of {spec.label} in {store.root}"
+    )
+
+
+def outcome(store: Store, spec: Spec) -> dict[str, Any]:
+    """What must not depend on faults: configurations, decisions, and every reported metric."""
+    with Series.read(store.experiment(spec.id).series) as series:
+        trials = series.trials()
+        points = sorted(tuple(row)[:5] for row in series.points())
+    return {
+        "trials": {row["number"]: (row["configuration"], row["state"], row["level"], row["value"]) for row in trials},
+        "points": points,
+    }
+
+
+def engine_pid(store: Store) -> int | None:
+    """The living engine's process."""
+    info = read_engine(store)
+    return info.pid if info is not None and info.alive else None
+
+
+def processes_below(pid: int) -> list[int]:
+    """Every descendant of ``pid``, nearest first."""
+    import psutil
+
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Those of ``pids`` that live (zombies do not)."""
+    import psutil
+
+    found = []
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.append(pid)
+    return found

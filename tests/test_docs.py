@@ -1,0 +1,27 @@
+"""What the docs draw and promise is what the code says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workbench.records import ENDED, LEGAL_EXPERIMENT, LEGAL_TRIAL
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def drawn(table: frozenset[tuple[str, str]]) -> str:
+    """The diagram of a table of legal transitions."""
+    return "stateDiagram-v2\n" + "".join(f"    {before} --> {after}\n" for before, after in sorted(table))
+
+
+@pytest.mark.parametrize("table", [LEGAL_TRIAL, LEGAL_EXPERIMENT])
+def test_the_state_diagram_in_the_docs_is_drawn_from_the_table(table: frozenset[tuple[str, str]]) -> None:
+    assert drawn(table) in (ROOT / "docs" / "architecture.md").read_text()
+
+
+@pytest.mark.parametrize("table", [LEGAL_TRIAL, LEGAL_EXPERIMENT])
+def test_an_ended_state_is_never_left_and_always_reached(table: frozenset[tuple[str, str]]) -> None:
+    assert not {before for before, _ in table} & ENDED
+    assert {after for _, after in table} >= ENDED
