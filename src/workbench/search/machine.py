@@ -114,6 +114,7 @@ class Search:
         self._paused = False
         #: Why a person stopped all of it.
         self._stopped: str | None = None
+        self._then: Literal["stopped", "failed"] = "stopped"
         self._ended: Counter[str] = Counter()
         #: The best value: (-level, key, trial), lower is better.
         self._best: tuple[int, float, int] | None = None
@@ -158,14 +159,14 @@ class Search:
             return
         if fact.step not in self._rule.levels(fact.trial):
             return
-        is_last = fact.step == self._last(fact.trial)
-        if is_last:
-            return self._complete(trial, fact.step, fact.value, out)
+        if fact.step == self._last(fact.trial):
+            self._complete(trial, fact.step, fact.value, out)
+            return
         has_left = fact.step == trial.run.until
         if trial.leaving == "stopped":
             if has_left:
                 self._left(Left(fact.trial), out)
-            return None
+            return
         key = self._note(trial, fact.step, fact.value, fact.step)
         fresh = None
         if has_left:
@@ -174,7 +175,6 @@ class Search:
             fresh = trial
         self._judge(self._rule.tell(fact.trial, fact.step, key), out)
         self._fill(out, fresh)
-        return None
 
     def _came_to_its_end(self, fact: Ended, out: list[Instruction]) -> None:
         trial = self._running.get(fact.trial)
@@ -187,10 +187,8 @@ class Search:
         # A trial whose code came to its own end is as complete as one that took all steps.
         key = self._note(trial, step, value, last)
         self._release(trial)
-        steps = (
-            f"all {last} steps" if step >= last else f"its training code ended by itself after {step} of {last} steps"
-        )
-        self._settle(trial, "completed", f"{steps}: {self._words.value(key)}", out)
+        done = f"all {last} steps" if step >= last else f"its code came to its own end after {step} of {last} steps"
+        self._settle(trial, "completed", f"{done}: {self._words.value(key)}", out)
         if not told:
             rule = self._rule
             self._judge(rule.tell(trial.number, last, key) if step >= last else rule.end(trial.number, key), out)
@@ -212,10 +210,10 @@ class Search:
         if trial is None or trial.run is None:
             return
         if trial.leaving is not None:
-            return self._left(Left(fact.trial), out)
+            self._left(Left(fact.trial), out)
+            return
         self._interrupt(trial, "waiting", fact.reason)
         self._fill(out)
-        return None
 
     def _left(self, fact: Left, out: list[Instruction]) -> None:
         trial = self._running.get(fact.trial)
@@ -233,7 +231,7 @@ class Search:
     def _stop_asked(self, fact: StopAsked, out: list[Instruction]) -> None:
         if fact.trial is None:
             if self._stopped is None:
-                self._stopped = fact.reason
+                self._stopped, self._then = fact.reason, fact.then
                 for trial in self._trials.values():
                     self._dismiss(trial, fact.reason, out)
         elif self._stopped is None and 0 <= fact.trial < self._rule.trials:
@@ -324,7 +322,7 @@ class Search:
         ended = self._ended
         state: Literal["completed", "stopped", "failed"] = "completed"
         if self._stopped is not None:
-            state = "stopped"
+            state = self._then
         elif not ended["completed"]:
             state = "stopped" if ended["stopped"] else "failed"
         counts = ", ".join(f"{ended[kind]} {kind}" for kind in ("completed", "stopped", "failed") if ended[kind])

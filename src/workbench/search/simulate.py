@@ -6,6 +6,7 @@ Try a scheduler on a curve, or on curves recorded before, in the time it takes t
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from workbench.records import (
     Configuration,
     Ended,
     Fact,
-    Finish,
     Goal,
     Instruction,
     Json,
@@ -89,80 +89,96 @@ def simulate(
     """
     if slots < 1:
         raise ValueError(f"{slots} slots given: a search on none never ends. Give 1 or more.")
-    clock = 0.0
-    events: list[tuple[float, int, Fact]] = []
-    #: Number of the newest order for each trial; what an older one scheduled no longer happens.
-    order: dict[int, int] = {}
-    expected: dict[int, list[int]] = {}
-    numbers = points_made = 0
-    points: list[Point] = []
-    instructions: list[Instruction] = []
-    length = (lambda trial: math.inf) if callable(curve) else (lambda trial: len(curve[trial]))
+    return _Simulator(search, curve, step_time).run(slots)
 
-    def value(trial: int, step: int) -> float:
-        return curve(search.configuration(trial), step) if callable(curve) else curve[trial][step - 1]
 
-    def begin(run: Run) -> None:
-        nonlocal numbers
-        pace = step_time(search.configuration(run.trial)) if callable(step_time) else step_time
-        end = min(run.until, length(run.trial))
-        levels = search.levels(run.trial)
-        steps = [level for level in levels if run.start < level <= end]
-        if end < run.until and int(end) not in steps:
-            steps.append(int(end))
-        expected[run.trial] = []
-        for step in sorted(steps):
-            numbers += 1
-            over = step == levels[-1] or step == length(run.trial)
-            fact = (Ended if over else Reached)(run.trial, step, value(run.trial, step) if step else math.nan)
-            heappush(events, (clock + (step - run.start) * pace, numbers, fact))
-            expected[run.trial].append(numbers)
-        legs.append((run, clock, pace))
-        order[run.trial] = len(legs) - 1
-        reached[len(legs) - 1] = run.start
+class _Leg:
+    """A leg on the virtual clock."""
 
-    legs: list[tuple[Run, float, float]] = []
-    reached: dict[int, int] = {}
-    cancelled: set[int] = set()
-    facts: list[Fact] = [CapacityChanged(slots)]
-    while True:
-        given = search.handle(*facts)
-        instructions += given
-        facts = []
-        for instruction in given:
-            if isinstance(instruction, Run):
-                begin(instruction)
-            elif isinstance(instruction, Stop):
-                # It happens at the turn in which the level was told.
-                cancelled.update(expected[instruction.trial])
-                facts.append(Left(instruction.trial))
-        if given and isinstance(given[-1], Finish):
-            break
-        if facts:
-            continue
-        while events and events[0][1] in cancelled:
-            heappop(events)
-        if not events:
-            raise RuntimeError("The search neither finished nor ordered anything: it waits for what will not come.")
-        clock, _, fact = heappop(events)
-        assert isinstance(fact, (Reached, Ended))
-        reached[order[fact.trial]] = fact.step
-        facts = [fact]
-    for at, (run, began, pace) in enumerate(legs):
-        points += [
-            Point(began + (step - run.start) * pace, run.trial, step, value(run.trial, step))
-            for step in range(run.start + 1, reached[at] + 1)
+    def __init__(self, run: Run, began: float, pace: float) -> None:
+        self.run = run
+        self.began = began
+        self.pace = pace
+        #: The last step of it that somebody was told about.
+        self.done = run.start
+
+    def time(self, step: int) -> float:
+        """When the step is done."""
+        return self.began + (step - self.run.start) * self.pace
+
+
+class _Simulator:
+    def __init__(self, search: Search, curve: Curve, step_time: float | Callable[[Configuration], float]) -> None:
+        self._search = search
+        self._curve = curve
+        self._step_time = step_time
+        self._clock = 0.0
+        #: What will happen: time, a number that keeps the order of equal times, the fact, and the leg it comes from.
+        self._events: list[tuple[float, int, Reached | Ended, _Leg]] = []
+        self._numbers = itertools.count()
+        self._legs: list[_Leg] = []
+        #: The newest leg of each trial. What an older one would have told no longer happens.
+        self._current: dict[int, _Leg] = {}
+
+    def run(self, slots: int) -> Simulation:
+        instructions: list[Instruction] = []
+        facts: list[Fact] = [CapacityChanged(slots)]
+        while not self._search.done:
+            given = self._search.handle(*facts)
+            instructions += given
+            facts = [fact for instruction in given for fact in self._carry_out(instruction)]
+            if not facts and not self._search.done:
+                facts = [self._happen()]
+        points = [
+            Point(leg.time(step), leg.run.trial, step, self._value(leg.run.trial, step))
+            for leg in self._legs
+            for step in range(leg.run.start + 1, leg.done + 1)
         ]
-    points.sort(key=lambda point: (point.time, point.trial))
-    points_made = len(points)
-    return Simulation(
-        goal=search.goal,
-        time=clock,
-        trials=len(search.trials),
-        legs=len(legs),
-        steps=points_made,
-        promotions=sum(run.start > 0 for run, _, _ in legs),
-        best=search.best,
-        points=tuple(points),
-        instructions=tuple(instructions),
-    )
+        return Simulation(
+            goal=self._search.goal,
+            time=self._clock,
+            trials=len(self._search.trials),
+            legs=len(self._legs),
+            steps=len(points),
+            promotions=sum(leg.run.start > 0 for leg in self._legs),
+            best=self._search.best,
+            points=tuple(sorted(points, key=lambda point: (point.time, point.trial))),
+            instructions=tuple(instructions),
+        )
+
+    def _carry_out(self, instruction: Instruction) -> list[Fact]:
+        if isinstance(instruction, Run):
+            self._begin(instruction)
+        elif isinstance(instruction, Stop):
+            # It leaves in the turn in which its level was told.
+            del self._current[instruction.trial]
+            return [Left(instruction.trial)]
+        return []
+
+    def _begin(self, run: Run) -> None:
+        pace = self._step_time
+        leg = _Leg(run, self._clock, pace(self._search.configuration(run.trial)) if callable(pace) else pace)
+        self._legs.append(leg)
+        self._current[run.trial] = leg
+        levels = self._search.levels(run.trial)
+        # A callable knows every step; a recorded curve has an end of its own.
+        length = levels[-1] if callable(self._curve) else min(len(self._curve[run.trial]), levels[-1])
+        end = min(run.until, length)
+        for step in sorted(
+            {level for level in levels if run.start < level <= end} | ({end} if end == length else set())
+        ):
+            kind = Ended if step == length else Reached
+            fact = kind(run.trial, step, self._value(run.trial, step) if step else math.nan)
+            heappush(self._events, (leg.time(step), next(self._numbers), fact, leg))
+
+    def _happen(self) -> Fact:
+        """The next thing that happens; the clock jumps there."""
+        while True:
+            self._clock, _, fact, leg = heappop(self._events)
+            if self._current.get(fact.trial) is leg:
+                leg.done = max(leg.done, fact.step)
+                return fact
+
+    def _value(self, trial: int, step: int) -> float:
+        curve = self._curve
+        return curve(self._search.configuration(trial), step) if callable(curve) else curve[trial][step - 1]
