@@ -1,0 +1,137 @@
+"""Whole files or none. Law: a name in the store shows the old bytes or the new ones, never a part of either."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from workbench.errors import StoreError, StoreFull, StoreReadOnly
+from workbench.records import Json
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+#: What ends the name of a file that is still being written. Such a file means nothing to any reader.
+WRITING = ".writing"
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+def store_error(path: Path | str, error: OSError) -> StoreError:
+    """What ``error``, met while writing ``path``, means to a person."""
+    told: StoreError
+    if error.errno in _FULL:
+        told = StoreFull(
+            f"no space is left to write {path} ({error.strerror}); what was there before is untouched. "
+            "Free some space (workbench gc --dry-run shows what can go), then go on."
+        )
+    elif error.errno in _READ_ONLY:
+        told = StoreReadOnly(
+            f"{path} cannot be written ({error.strerror}). Give yourself write permission there, "
+            "or choose another place with --store or WORKBENCH_HOME."
+        )
+    else:
+        told = StoreError(f"{path} could not be written: {error.strerror or error}. Look at the disk, then try again.")
+    told.errno = error.errno
+    return told
+
+
+@contextlib.contextmanager
+def telling(path: Path | str) -> Iterator[None]:
+    """Errors of the operating system inside become :class:`StoreError` and its kin, naming ``path``."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        raise store_error(path, error) from error
+
+
+def write_atomic(path: Path, data: bytes | bytearray | memoryview, *, fsync: bool = True) -> None:
+    """Put ``data`` under ``path`` in one go, readable by its owner only.
+
+    With ``fsync`` it is on the disk when this returns, its name too. A crash on the way leaves the old file, and at
+    most a stray one whose name ends in ``.writing``. Raises StoreFull, StoreReadOnly or StoreError.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
+    with telling(path):
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        try:
+            try:
+                write_all(descriptor, data)
+                if fsync:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        if fsync:
+            fsync_folder(path.parent)
+
+
+def write_json(path: Path, data: Json, *, fsync: bool = True) -> None:
+    """Put ``data`` as JSON under ``path`` in one go. NaN and infinities are written as Python writes them."""
+    write_atomic(path, to_json(data), fsync=fsync)
+
+
+def to_json(data: Json) -> bytes:
+    """``data`` as UTF-8 JSON on one line."""
+    try:
+        return _encode(data).encode()
+    except UnicodeEncodeError:
+        # Half a surrogate pair, as in a file name that is not UTF-8: escaped it is still JSON for everybody.
+        return json.dumps(data).encode()
+
+
+def from_json(data: bytes) -> Json:
+    """What :func:`to_json` wrote. Raises ValueError for anything else."""
+    return json.loads(data)
+
+
+def read_json(path: Path) -> Json:
+    """The JSON in ``path``. Raises FileNotFoundError where there is none, ValueError where it is no JSON."""
+    return from_json(path.read_bytes())
+
+
+def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
+    """Write every byte of ``data``; the kernel may take less at once."""
+    rest = memoryview(data).cast("B")
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def fsync_folder(folder: Path) -> None:
+    """Bring the names in ``folder`` to the disk; without it a new file may lose its name in a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems cannot sync a folder; they write names through.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path, *, fsync: bool = False) -> None:
+    """Make ``folder`` and what is missing above it, each for its owner only."""
+    if folder.is_dir():
+        return
+    with telling(folder):
+        if not folder.parent.is_dir():
+            make_folder(folder.parent, fsync=fsync)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, FOLDER_MODE)
+        if not folder.is_dir():
+            raise StoreError(f"{folder} is a file, and a folder is wanted there. Move it away, or use another --store.")
+        if fsync:
+            fsync_folder(folder.parent)

@@ -1,0 +1,44 @@
+"""Bytes by content. Law: a blob's name is the sha256 of its bytes, so that writing it twice changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from workbench.errors import NotFound, StoreError
+from workbench.store.atomic import make_folder, write_atomic
+
+
+def put(folder: Path, data: bytes | bytearray | memoryview) -> str:
+    """Keep ``data`` in ``folder`` and give its sha256. What is there already is not written again."""
+    digest = hashlib.sha256(data).hexdigest()
+    path = folder / digest
+    try:
+        if path.stat().st_size == memoryview(data).nbytes:
+            # Cleaning up spares what was touched within a day, and this blob is wanted again.
+            os.utime(path)
+            return digest
+    except OSError:
+        # It is not there; or it is another person's, who may not be told that we want it too.
+        if path.exists():
+            return digest
+    make_folder(folder)
+    write_atomic(path, data)
+    return digest
+
+
+def get(path: Path, *, verify: bool = False) -> bytes:
+    """The bytes of the blob at ``path``; with ``verify`` they are compared with its name first.
+
+    Raises NotFound where there is none, StoreError where the bytes are no longer those of the name.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise NotFound(
+            f"blob {path.name} is not in {path.parent}. It was cleaned up, or the store was copied without it."
+        ) from None
+    if verify and hashlib.sha256(data).hexdigest() != path.name:
+        raise StoreError(f"the bytes of blob {path.name} have changed on the disk. Take it from a copy of the store.")
+    return data

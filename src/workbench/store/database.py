@@ -1,0 +1,342 @@
+"""How a series is laid out and opened. Law: nobody ever sees a database half made, and readers write nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import secrets
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from workbench.errors import NewerSchema, StoreError, StoreFull, StoreReadOnly
+from workbench.records import SCHEMA
+from workbench.store.atomic import FILE_MODE, WRITING, fsync_folder, telling
+from workbench.store.journal import Damage
+
+#: Columns of the table of trials beside their number, each with SQLite's type, or ``json``.
+TRIAL_FIELDS: Mapping[str, str] = {
+    "configuration": "json",
+    "bracket": "INTEGER",
+    "state": "TEXT",
+    "reason": "TEXT",
+    "level": "INTEGER",
+    "step": "INTEGER",
+    "value": "REAL",
+    "best": "REAL",
+    "attempt": "INTEGER",
+    "restarts": "INTEGER",
+    "started": "TEXT",
+    "ended": "TEXT",
+    "error": "json",
+}
+#: Columns of the table of legs beside trial and attempt.
+LEG_FIELDS: Mapping[str, str] = {
+    "start": "INTEGER",
+    "until": "INTEGER",
+    "worker": "TEXT",
+    "slot": "TEXT",
+    "pid": "INTEGER",
+    "started": "TEXT",
+    "ended": "TEXT",
+    "step": "INTEGER",
+    "outcome": "TEXT",
+    "reason": "TEXT",
+    "start_ms": "REAL",
+    "stop_ms": "REAL",
+    "error": "json",
+    "environment": "json",
+}
+FIELDS = {"trials": TRIAL_FIELDS, "legs": LEG_FIELDS}
+KEYS = {"trials": ("number",), "legs": ("trial", "attempt")}
+#: The column that keeps fields without a column of their own, as JSON.
+_MORE = "more"
+_ORDER = {table: (*KEYS[table], *FIELDS[table]) for table in FIELDS}
+_SELECT = {table: ", ".join(f'"{name}"' for name in (*_ORDER[table], _MORE, "change")) for table in FIELDS}
+
+
+def _columns(fields: Mapping[str, str]) -> str:
+    return ", ".join(f'"{name}" {"TEXT" if kind == "json" else kind}' for name, kind in fields.items())
+
+
+# Both keys of a point hold the whole row (clustered, and covering), so that curves and what is new are each read in one
+# sweep. WITHOUT ROWID and upsert are older than any SQLite that Python 3.11 is built with; STRICT is not.
+TABLES: Mapping[str, str] = {
+    "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT, change INTEGER NOT NULL) WITHOUT ROWID",
+    "names": "CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    "points": (
+        "CREATE TABLE points (id INTEGER NOT NULL, name INTEGER NOT NULL, trial INTEGER NOT NULL, "
+        "step INTEGER NOT NULL, idx INTEGER NOT NULL, value REAL, time REAL, "
+        "PRIMARY KEY (name, trial, step, idx)) WITHOUT ROWID"
+    ),
+    "points_new": "CREATE INDEX points_new ON points (id, value, time)",
+    "trials": (
+        f"CREATE TABLE trials (number INTEGER PRIMARY KEY, {_columns(TRIAL_FIELDS)}, {_MORE} TEXT, "
+        "change INTEGER NOT NULL)"
+    ),
+    "trials_new": "CREATE INDEX trials_new ON trials (change)",
+    "legs": (
+        f"CREATE TABLE legs (trial INTEGER NOT NULL, attempt INTEGER NOT NULL, {_columns(LEG_FIELDS)}, {_MORE} TEXT, "
+        "change INTEGER NOT NULL, PRIMARY KEY (trial, attempt)) WITHOUT ROWID"
+    ),
+    "legs_new": "CREATE INDEX legs_new ON legs (change)",
+}
+#: How long a reader waits for the moments in which the engine opens, closes or (network file systems) flushes.
+_BUSY_S = 10.0
+_NO_DATABASE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_CANNOT_SHARE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A connection, and what was found wrong on the way to it."""
+
+    connection: sqlite3.Connection
+    #: Tables and indexes that were not there.
+    missing: tuple[str, ...] = ()
+    damage: tuple[Damage, ...] = ()
+    #: Where a reader that may not share memory with the writer keeps a copy of its own.
+    copy: tempfile.TemporaryDirectory[str] | None = None
+    #: For such a reader, what the files were like; another value means that it looks at something old.
+    state: tuple[object, ...] | None = None
+
+
+def open_writer(path: Path, *, wal: bool) -> Opened:
+    """A connection that writes ``path``; made where it is missing, mended where tables are.
+
+    A file that is no database is moved aside, and a new one made. Raises NewerSchema for a later Workbench's.
+    """
+    journal = "WAL" if wal else "TRUNCATE"
+    damage: tuple[Damage, ...] = ()
+    made: tuple[str, ...] = ()
+    if not path.exists():
+        _make(path, journal)
+        made = tuple(TABLES)
+    try:
+        connection, missing = _open(path, journal)
+    except sqlite3.DatabaseError as error:
+        if _code(error) not in _NO_DATABASE:
+            raise
+        aside = path.with_name(f"{path.name}.damaged-{secrets.token_hex(4)}")
+        with telling(path):
+            # Its WAL goes with it: to another database it would be poison.
+            for ending in ("-wal", "-shm", "-journal", ""):
+                with contextlib.suppress(FileNotFoundError):
+                    os.replace(f"{path}{ending}", f"{aside}{ending}")
+        damage = (Damage(path, 0, f"it is no database ({error}); it lies in {aside.name} now"),)
+        _make(path, journal)
+        made = tuple(TABLES)
+        connection, missing = _open(path, journal)
+    return Opened(connection, made or missing, damage)
+
+
+def open_reader(path: Path) -> Opened:
+    """A connection that reads ``path``, also where neither it nor its folder can be written.
+
+    A reader of a WAL shares a file of memory with the writer. Where it can neither make nor find that (a folder that
+    cannot be written, after a crash), it looks at the file as it stands, or, where a WAL is left, at a copy of both.
+    """
+    try:
+        return Opened(_looking(path, "mode=ro"))
+    except sqlite3.OperationalError as error:
+        if _code(error) not in _CANNOT_SHARE or not path.exists():
+            raise
+    state = state_of(path)
+    wal = Path(f"{path}-wal")
+    if not wal.exists() or wal.stat().st_size == 0:
+        return Opened(_looking(path, "mode=ro&immutable=1"), state=state)
+    copy = tempfile.TemporaryDirectory(prefix="workbench-")
+    try:
+        for file in (path, wal):
+            shutil.copyfile(file, Path(copy.name) / file.name)
+        return Opened(_looking(Path(copy.name) / path.name, "mode=rw"), copy=copy, state=state)
+    except BaseException:
+        copy.cleanup()
+        raise
+
+
+def state_of(path: Path) -> tuple[object, ...]:
+    """What changes when somebody writes the database."""
+    found: list[object] = []
+    for file in (path, Path(f"{path}-wal")):
+        try:
+            stat = file.stat()
+            found += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
+@contextlib.contextmanager
+def telling_sqlite(path: Path) -> Iterator[None]:
+    """SQLite's errors inside become :class:`StoreError` and its kin, naming ``path``."""
+    try:
+        with telling(path):
+            yield
+    except sqlite3.Error as error:
+        code = _code(error)
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
+            raise StoreFull(
+                f"no space is left to write {path}; what was there before is untouched. "
+                "Free some space (workbench gc --dry-run shows what can go), then go on."
+            ) from error
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+            raise StoreReadOnly(
+                f"{path} cannot be written ({error}). Give yourself write permission there, "
+                "or choose another place with --store or WORKBENCH_HOME."
+            ) from error
+        raise StoreError(f"{path}: {error}. Look at the disk; workbench doctor checks the store.") from error
+
+
+def write_row(
+    connection: sqlite3.Connection, table: str, key: tuple[int, ...], fields: Mapping[str, Any], change: int
+) -> None:
+    """Set ``fields`` of one trial or leg; those not named stay."""
+    kinds = FIELDS[table]
+    row: dict[str, Any] = {name: _stored(kinds[name], value) for name, value in fields.items() if name in kinds}
+    more = {name: value for name, value in fields.items() if name not in kinds}
+    where = " AND ".join(f"{name} = ?" for name in KEYS[table])
+    if more:
+        found = connection.execute(f"SELECT {_MORE} FROM {table} WHERE {where}", key).fetchone()
+        row[_MORE] = json.dumps((json.loads(found[0]) if found and found[0] else {}) | more, default=str)
+    row["change"] = change
+    names = [*KEYS[table], *row]
+    quoted = ", ".join(f'"{name}"' for name in names)
+    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in row)
+    connection.execute(
+        f"INSERT INTO {table} ({quoted}) VALUES ({', '.join('?' * len(names))}) "
+        f"ON CONFLICT ({', '.join(KEYS[table])}) DO UPDATE SET {updates}",
+        (*key, *row.values()),
+    )
+
+
+def query_rows(table: str, rest: str) -> str:
+    """The query whose rows :func:`records` understands."""
+    return f"SELECT {_SELECT[table]} FROM {table} {rest}"
+
+
+def records(table: str, rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Rows of :func:`query_rows` as people want them: every field by name, JSON decoded, nan again a float."""
+    order, kinds = _ORDER[table], FIELDS[table]
+    texts = [name for name in order if kinds.get(name) == "json"]
+    numbers = [name for name in order if kinds.get(name) == "REAL"]
+    found = []
+    for row in rows:
+        record: dict[str, Any] = dict(zip(order, row, strict=False))
+        for name in texts:
+            if record[name] is not None:
+                record[name] = json.loads(record[name])
+        for name in numbers:
+            if record[name] == "nan":
+                record[name] = math.nan
+        if row[-2]:
+            record = json.loads(row[-2]) | record
+        record["change"] = row[-1]
+        found.append(record)
+    return found
+
+
+def _stored(kind: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if kind == "json":
+        return json.dumps(value, default=str)
+    if kind == "REAL":
+        # SQLite makes NULL of nan, and NULL is "not known yet" here.
+        return "nan" if math.isnan(value) else float(value)
+    if kind == "INTEGER":
+        return int(value)
+    return str(value)
+
+
+def _connect(path: Path, parameters: str) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path))}?{parameters}"
+    return sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+
+
+def _looking(path: Path, parameters: str) -> sqlite3.Connection:
+    connection = _connect(path, parameters)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _open(path: Path, journal: str) -> tuple[sqlite3.Connection, tuple[str, ...]]:
+    connection = _connect(path, "mode=rw")
+    try:
+        schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if schema > SCHEMA:
+            raise NewerSchema(
+                f"{path} was written by a later Workbench (schema {schema}; this one knows up to {SCHEMA}). "
+                "It can be read. Upgrade Workbench to go on with it."
+            )
+        connection.execute(f"PRAGMA journal_mode = {journal}")
+        # With WAL: no fsync at each flush. A kill loses nothing by that; a power cut may take the last second.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA journal_size_limit = 16777216")
+        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        missing = tuple(name for name in TABLES if name not in there)
+        if missing:
+            connection.execute("BEGIN IMMEDIATE")
+            for name in missing:
+                connection.execute(TABLES[name])
+            connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection, missing
+
+
+def _make(path: Path, journal: str) -> None:
+    """Make the database aside and rename it, so that a reader finds it whole or not at all."""
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
+    try:
+        with telling(path):
+            descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        try:
+            connection = _connect(aside, "mode=rw")
+            try:
+                connection.execute("PRAGMA synchronous = OFF")
+                connection.execute("BEGIN")
+                for statement in TABLES.values():
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {SCHEMA}")
+                connection.execute("COMMIT")
+                connection.execute(f"PRAGMA journal_mode = {journal}")
+            finally:
+                connection.close()
+            with telling(path):
+                os.fsync(descriptor)
+                os.replace(aside, path)
+                fsync_folder(path.parent)
+        finally:
+            # Only after SQLite is done: closing any descriptor of a file gives up the process's locks on it.
+            os.close(descriptor)
+    except BaseException:
+        for ending in ("", "-wal", "-shm", "-journal"):
+            with contextlib.suppress(OSError):
+                os.unlink(f"{aside}{ending}")
+        raise
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary error code, or 0 where the error is the module's own."""
+    return int(getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        room = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < 1 << 20

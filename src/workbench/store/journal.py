@@ -1,0 +1,262 @@
+"""The append-only file of events. Law: a line is acknowledged when ``commit`` has returned, and never before.
+
+A line is one JSON object: ``n`` (its sequence number, which is the order), ``at`` (UTC, for people), ``schema``, and
+what the writer put in. A last line without its newline was never acknowledged: readers pass over it, and the writer
+cuts it off when it opens the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from workbench.errors import NewerSchema, StoreError
+from workbench.records import SCHEMA, Json
+from workbench.store.atomic import FILE_MODE, from_json, fsync_folder, make_folder, store_error, telling, to_json
+
+#: Keys that the journal itself gives to a line.
+OWN = frozenset({"n", "at", "schema"})
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A piece of a file that could not be read. ``where`` counts bytes from the file's start."""
+
+    path: Path
+    where: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}, byte {self.where}: {self.what}"
+
+
+class Journal:
+    """The writer of one journal: the engine, which holds the store's lease."""
+
+    def __init__(self, path: Path, descriptor: int, size: int, n: int, damage: tuple[Damage, ...]) -> None:
+        self.path = path
+        #: What was cut off when the file was opened.
+        self.damage = damage
+        self._descriptor = descriptor
+        #: Bytes that are acknowledged. Whatever lies behind them is a torn write, and is overwritten.
+        self._size = size
+        self._n = n
+        self._durable = n
+        self._lines: list[bytes] = []
+        self._appending = threading.Lock()
+        self._committing = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path) -> Journal:
+        """Open ``path`` to append to it; it is made where it is missing, and a torn tail is cut off.
+
+        Raises NewerSchema where a later Workbench wrote to it: it can be read, not continued.
+        """
+        make_folder(path.parent)
+        with telling(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            try:
+                size, n, damage = _sound(path, descriptor)
+                if damage:
+                    os.ftruncate(descriptor, size)
+                    os.fsync(descriptor)
+                if size == 0:
+                    fsync_folder(path.parent)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        return cls(path, descriptor, size, n, damage)
+
+    @property
+    def n(self) -> int:
+        """The sequence number of the last line appended; 0 before the first."""
+        return self._n
+
+    @property
+    def durable(self) -> int:
+        """The sequence number of the last line that is acknowledged: on the disk."""
+        return self._durable
+
+    def append(self, event: Mapping[str, Json]) -> int:
+        """Take ``event`` as the next line and give its sequence number. It is on the disk after the next commit."""
+        if not OWN.isdisjoint(event):
+            raise ValueError(f"an event may not hold {sorted(OWN & event.keys())}: the journal gives them.")
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        with self._appending:
+            n = self._n + 1
+            line = to_json({"n": n, "at": at, "schema": SCHEMA, **event})
+            self._lines.append(line)
+            self._n = n
+        return n
+
+    def commit(self) -> int:
+        """Bring all lines appended until now to the disk by one write and one fsync; give the last one's number.
+
+        It blocks, so it is called in a thread; lines may be appended meanwhile, and several threads may commit. Where
+        it raises (StoreFull when the disk is), nothing is lost and no line is torn: the lines wait for the next call.
+        """
+        with self._committing:
+            with self._appending:
+                lines, n = len(self._lines), self._n
+                data = b"".join([line + b"\n" for line in self._lines])
+            if not data:
+                return n
+            if self._descriptor < 0:
+                raise StoreError(f"{self.path} is closed. Open the journal again.")
+            try:
+                # At the acknowledged size, and not at the file's end: what a failed write left there is overwritten.
+                # All bytes are written again after a failed fsync, since the kernel may have dropped them.
+                _pwrite(self._descriptor, data, self._size)
+                os.fsync(self._descriptor)
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._descriptor, self._size)
+                raise store_error(self.path, error) from error
+            self._size += len(data)
+            self._durable = n
+            with self._appending:
+                del self._lines[:lines]
+            return n
+
+    def close(self) -> None:
+        """Commit what waits and close the file. The file is closed even where committing raises."""
+        try:
+            self.commit()
+        finally:
+            with self._committing:
+                if self._descriptor >= 0:
+                    os.close(self._descriptor)
+                    self._descriptor = -1
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read(path: Path, after: int = 0, *, damage: list[Damage] | None = None) -> Iterator[dict[str, Json]]:
+    """The lines behind sequence number ``after``, in order; none where there is no file.
+
+    A torn last line is passed over: it was never acknowledged. Damage further up is passed over too. Both are added to
+    ``damage``. Lines of a later Workbench are given as they are. A large ``after`` costs no more than what is new.
+    """
+    told: list[Damage] = [] if damage is None else damage
+    try:
+        file = open(path, "rb")
+    except FileNotFoundError:
+        return
+    with file:
+        where = _place(file, after) if after > 0 else 0
+        file.seek(where)
+        last = 0
+        for raw in file:
+            line = _line(raw)
+            if line is None:
+                told.append(Damage(path, where, _why(raw)))
+            else:
+                if last and line["n"] != last + 1:
+                    told.append(Damage(path, where, f"line {line['n']} follows line {last}"))
+                last = line["n"]
+                if last > after:
+                    yield line
+            where += len(raw)
+
+
+def last(path: Path) -> dict[str, Json] | None:
+    """The last whole line, or None. It costs the same however long the journal is."""
+    try:
+        with open(path, "rb") as file:
+            for _, raw in _backwards(file):
+                line = _line(raw)
+                if line is not None:
+                    return line
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def _pwrite(descriptor: int, data: bytes, offset: int) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = os.pwrite(descriptor, rest, offset)
+        rest, offset = rest[written:], offset + written
+
+
+def _line(raw: bytes) -> dict[str, Json] | None:
+    """The event in ``raw``, or None where it is torn or no line of a journal."""
+    if not raw.endswith(b"\n"):
+        return None
+    try:
+        line = from_json(raw)
+    except ValueError:
+        return None
+    sound = isinstance(line, dict) and isinstance(line.get("n"), int)
+    return cast("dict[str, Json]", line) if sound else None
+
+
+def _why(raw: bytes) -> str:
+    if raw.endswith(b"\n"):
+        return f"a line that is no event ({raw[:40]!r}…)"
+    return f"the last line is torn after {len(raw)} bytes; it was never acknowledged"
+
+
+def _sound(path: Path, descriptor: int) -> tuple[int, int, tuple[Damage, ...]]:
+    """Size and last sequence number of what is sound, and what is not: the lines at the end that are no events."""
+    damage: list[Damage] = []
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        for where, raw in _backwards(file):
+            line = _line(raw)
+            if line is None:
+                damage.append(Damage(path, where, _why(raw)))
+                continue
+            schema = int(line.get("schema", 1))
+            if schema > SCHEMA:
+                raise NewerSchema(
+                    f"{path} was written by a later Workbench (schema {schema}; this one knows up to {SCHEMA}). "
+                    "It can be read. Upgrade Workbench to go on with it."
+                )
+            return where + len(raw), int(line["n"]), tuple(reversed(damage))
+    return 0, 0, tuple(reversed(damage))
+
+
+def _backwards(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The lines of ``file`` from the last to the first, each with the place where it starts."""
+    end = file.seek(0, os.SEEK_END)
+    rest = b""  # the beginning of what was read, whose line starts further up
+    while end > 0:
+        start = max(0, end - _BLOCK)
+        file.seek(start)
+        data = file.read(end - start) + rest
+        lines = _split(data)
+        rest = lines.pop(0) if start > 0 else b""
+        where = start + len(data)
+        for raw in reversed(lines):
+            where -= len(raw)
+            yield where, raw
+        end = start
+
+
+def _split(data: bytes) -> list[bytes]:
+    """``data`` in lines that keep their newline; the last one may have none."""
+    lines = [line + b"\n" for line in data.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _place(file: BinaryIO, after: int) -> int:
+    """Where the lines behind ``after`` start, looked for from the end, since readers mostly want what is new."""
+    place = 0
+    for where, raw in _backwards(file):
+        line = _line(raw)
+        if line is not None and line["n"] <= after:
+            place = where
+            break
+    return place

@@ -1,0 +1,389 @@
+"""Curves, trials and legs of one experiment, in SQLite. Law: the engine writes, in groups; readers never wait for it.
+
+Every row carries a number of one counter that only rises, so a reader asks for what is new by the last number it saw.
+What is buffered is lost with the process; what was flushed survives ``kill -9``, and a power cut may take its last
+second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import operator
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import NotFound, StoreReadOnly
+from workbench.records import Json, trial_label
+from workbench.store import database
+from workbench.store.database import Opened, telling_sqlite
+from workbench.store.filesystem import is_network
+from workbench.store.journal import Damage
+
+#: trial, metric, step, index inside the step, value, time (seconds since 1970)
+Point = tuple[int, str, int, int, float, float]
+
+# A value that is equal keeps its number, so that what a trial does again shows nobody anything new.
+_PUT_POINT = """
+INSERT INTO points (id, name, trial, step, idx, value, time) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (name, trial, step, idx) DO UPDATE SET id = excluded.id, value = excluded.value, time = excluded.time
+WHERE value IS NOT excluded.value
+"""
+_NO_POINT = (
+    *(TypeError, ValueError, IndexError, OverflowError),
+    *(sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
+)
+_Rows = dict[tuple[str, tuple[int, ...]], dict[str, Any]]
+
+
+class Series:
+    """One experiment's database: :meth:`open` for the engine, :meth:`read` for whoever shows it.
+
+    Both may be used from several threads. A writer reads what was flushed, like everybody else.
+    """
+
+    def __init__(self, path: Path, writer: Opened | None, reader: Opened | None) -> None:
+        self.path = path
+        #: Tables and indexes that were missing when the engine opened it: all for a new one. Fill them again.
+        self.missing: tuple[str, ...] = writer.missing if writer else ()
+        #: What was wrong with the file and was got round.
+        self.damage: list[Damage] = list(writer.damage) if writer else []
+        #: Points that were none, and why. They were left out.
+        self.refused: list[tuple[Any, str]] = []
+        self._writer = writer
+        self._reader = reader
+        self._closed = False
+        self._writing = threading.Lock()
+        self._reading = threading.RLock()
+        self._buffering = threading.Lock()
+        self._points: list[Sequence[Any]] = []
+        self._rows: _Rows = {}
+        self._meta: dict[str, Json] = {}
+        #: Numbers of the metrics' names, for the writer, and the other way round for the reader.
+        self._ids: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+        self._change = 0
+
+    # Opening ---------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def open(cls, path: Path, *, network: bool | None = None) -> Series:
+        """Open ``path`` to write it, which only the engine does; it is made, whole, where it is missing.
+
+        ``network``: on a network file system (None looks) SQLite keeps a rollback journal instead of the WAL; readers
+        may then wait some milliseconds for a flush. A file that is no database is moved aside and reported in
+        :attr:`damage`. Raises NewerSchema, StoreFull, StoreReadOnly or StoreError.
+        """
+        with telling_sqlite(path):
+            opened = database.open_writer(path, wal=not (is_network(path) if network is None else network))
+            series = cls(path, opened, None)
+            try:
+                tables = {"points": "id", "trials": "change", "legs": "change", "meta": "change"}
+                newest = [f"SELECT max({number}) FROM {table}" for table, number in tables.items()]
+                series._change = max(opened.connection.execute(query).fetchone()[0] or 0 for query in newest)
+                series._ids = dict(opened.connection.execute("SELECT name, id FROM names"))
+            except BaseException:
+                opened.connection.close()
+                raise
+        return series
+
+    @classmethod
+    def read(cls, path: Path) -> Series:
+        """Open ``path`` to look at it: while the engine writes, long after, or in a folder that cannot be written.
+
+        Raises NotFound where the experiment has none yet.
+        """
+        if not path.exists():
+            raise NotFound(f"{path} is not there: the experiment has not begun, or the file was moved away.")
+        with telling_sqlite(path):
+            return cls(path, None, database.open_reader(path))
+
+    def close(self) -> None:
+        """Flush (a writer) and close. It is closed even where flushing raises. Twice is no error."""
+        try:
+            if self._writer is not None:
+                self.flush()
+        finally:
+            with self._writing, self._reading:
+                self._closed = True
+                for opened in (self._reader, self._writer):
+                    if opened is not None:
+                        _close(opened)
+                self._reader = self._writer = None
+
+    def __enter__(self) -> Series:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Writing ---------------------------------------------------------------------------------------------------------
+
+    def add_points(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Take rows of (trial, metric, step, index, value, time). An equal value is ignored; another replaces it."""
+        rows = list(rows)
+        with self._buffering:
+            self._points += rows
+
+    def put_trial(self, number: int, **fields: Any) -> None:
+        """Set fields of a trial; those not named stay. Fields without a column of their own are kept as well."""
+        self._put("trials", (number,), fields)
+
+    def put_leg(self, trial: int, attempt: int, **fields: Any) -> None:
+        """Set fields of a leg; those not named stay. Fields without a column of their own are kept as well."""
+        self._put("legs", (trial, attempt), fields)
+
+    def put_meta(self, key: str, value: Json) -> None:
+        """Set one fact about the experiment."""
+        with self._buffering:
+            self._meta[key] = value
+
+    def flush(self) -> int:
+        """Write what is buffered in one transaction, and give the newest number of the counter.
+
+        It blocks, so it is called in a thread. Where it raises (StoreFull when the disk is), nothing of it is written
+        and nothing is lost: it waits for the next call.
+        """
+        with self._writing:
+            with self._buffering:
+                if not (self._points or self._rows or self._meta):
+                    return self._change
+                points, rows, meta = self._points, self._rows, self._meta
+                self._points, self._rows, self._meta = [], {}, {}
+            try:
+                with telling_sqlite(self.path):
+                    self._write(points, rows, meta)
+            except BaseException:
+                with self._buffering:
+                    self._points = points + self._points
+                    for key, fields in self._rows.items():
+                        rows.setdefault(key, {}).update(fields)
+                    self._rows, self._meta = rows, meta | self._meta
+                raise
+            return self._change
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    def points(self, trials: Iterable[int] | None = None, names: Iterable[str] | None = None) -> list[Point]:
+        """Points of these trials and metrics (all where None), by metric, trial, step and index."""
+        # The name is a column of the answer, so that the rows need no making over; nor need they, mostly, for nan.
+        query = "SELECT trial, ?, step, idx, value, time FROM points WHERE name = ?"
+        found: list[Point] = []
+        for number, name in self._numbers(names):
+            if trials is None:
+                found += _floats(self._fetch(f"{query} ORDER BY trial, step, idx", (name, number)), 4)
+                continue
+            for trial in sorted(set(trials)):
+                rows = self._fetch(f"{query} AND trial = ? ORDER BY step, idx", (name, number, trial))
+                found += _floats(rows, 4)
+        return found
+
+    def curves(
+        self, trials: Iterable[int] | None = None, names: Iterable[str] | None = None
+    ) -> dict[tuple[int, str], list[tuple[int, int, float]]]:
+        """Lists of (step, index, value) by (trial, metric): the quickest way to many curves."""
+        query = "SELECT step, idx, value FROM points WHERE name = ? AND trial = ? ORDER BY step, idx"
+        wanted = None if trials is None else sorted(set(trials))
+        found = {}
+        for number, name in self._numbers(names):
+            for trial in self._reported(number) if wanted is None else wanted:
+                rows = self._fetch(query, (number, trial))
+                if rows:
+                    found[trial, name] = _floats(rows, 2)
+        return found
+
+    def points_after(self, cursor: int, limit: int | None = None) -> tuple[int, list[Point]]:
+        """What is new since ``cursor`` (0 in the beginning), oldest first, and the cursor for the next time."""
+        query = "SELECT id, name, trial, step, idx, value, time FROM points WHERE id > ? ORDER BY id LIMIT ?"
+        rows = self._fetch(query, (cursor, -1 if limit is None else limit))
+        if not rows:
+            return cursor, []
+        name = self._named({row[1] for row in rows})
+        points = [(t, name[n], s, i, math.nan if v is None else v, at) for _, n, t, s, i, v, at in rows]
+        return rows[-1][0], points
+
+    def trials(self) -> list[dict[str, Any]]:
+        """All trials by number."""
+        return self._records("trials", "ORDER BY number")
+
+    def trial(self, number: int) -> dict[str, Any]:
+        """One trial. Raises NotFound."""
+        found = self._records("trials", "WHERE number = ?", (number,))
+        if not found:
+            counted = self._fetch("SELECT count(*), min(number), max(number) FROM trials")
+            count, lowest, highest = counted[0] if counted else (0, 0, 0)
+            known = f"it has {trial_label(lowest)} to {trial_label(highest)}" if count else "it has none yet"
+            raise NotFound(f"this experiment has no trial {trial_label(number)}: {known}.")
+        return found[0]
+
+    def trials_after(self, change: int) -> tuple[int, list[dict[str, Any]]]:
+        """Trials that changed since ``change`` (0 in the beginning), and the number for the next time."""
+        return self._after("trials", change)
+
+    def legs(self, trial: int | None = None) -> list[dict[str, Any]]:
+        """Legs of one trial or of all, by trial and attempt."""
+        if trial is None:
+            return self._records("legs", "ORDER BY trial, attempt")
+        return self._records("legs", "WHERE trial = ? ORDER BY attempt", (trial,))
+
+    def legs_after(self, change: int) -> tuple[int, list[dict[str, Any]]]:
+        """Legs that changed since ``change`` (0 in the beginning), and the number for the next time."""
+        return self._after("legs", change)
+
+    def meta(self) -> dict[str, Json]:
+        """What :meth:`put_meta` set."""
+        return {key: json.loads(value) for key, value in self._fetch("SELECT key, value FROM meta")}
+
+    def names(self) -> list[str]:
+        """Metrics that have been reported, in the order of their first report."""
+        return [name for (name,) in self._fetch("SELECT name FROM names ORDER BY id")]
+
+    # How it is written -----------------------------------------------------------------------------------------------
+
+    def _put(self, table: str, key: tuple[int, ...], fields: dict[str, Any]) -> None:
+        with self._buffering:
+            self._rows.setdefault((table, key), {}).update(fields)
+
+    def _write(self, points: list[Sequence[Any]], rows: _Rows, meta: dict[str, Json]) -> None:
+        if self._writer is None:
+            raise StoreReadOnly(f"{self.path} is closed, or was opened to be read only. Series.open() writes.")
+        connection, ids, change = self._writer.connection, dict(self._ids), self._change
+        refused: list[tuple[Any, str]] = []
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if points:
+                change = _write_points(connection, points, ids, change, refused)
+            for (table, key), fields in rows.items():
+                change += 1
+                database.write_row(connection, table, key, fields, change)
+            for name, value in meta.items():
+                change += 1
+                connection.execute("REPLACE INTO meta VALUES (?, ?, ?)", (name, json.dumps(value, default=str), change))
+            connection.execute("COMMIT")
+        except BaseException:
+            # A full disk may have ended the transaction already.
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        self._ids, self._change = ids, change
+        self.refused += refused
+
+    # How it is read --------------------------------------------------------------------------------------------------
+
+    def _fetch(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._reading, telling_sqlite(self.path):
+            reader = self._current()
+            try:
+                return reader.connection.execute(query, values).fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" not in str(error):
+                    raise
+                # The engine makes it again, and fills it from the journal, when it opens the experiment.
+                if not any(damage.what == str(error) for damage in self.damage):
+                    self.damage.append(Damage(self.path, 0, str(error)))
+                return []
+
+    def _current(self) -> Opened:
+        reader = self._reader
+        if self._closed:
+            raise StoreReadOnly(f"{self.path} is closed. Open it again with Series.read().")
+        if reader is not None and reader.state is not None and reader.state != database.state_of(self.path):
+            _close(reader)
+            reader = self._reader = None
+        if reader is None:
+            reader = self._reader = database.open_reader(self.path)
+        return reader
+
+    def _numbers(self, names: Iterable[str] | None) -> list[tuple[int, str]]:
+        """The metrics of these names that were reported, each with the number it has in the table of points."""
+        wanted = None if names is None else set(names)
+        reported = self._fetch("SELECT id, name FROM names ORDER BY id")
+        return [(number, name) for number, name in reported if wanted is None or name in wanted]
+
+    def _reported(self, metric: int) -> Iterator[int]:
+        """Trials that reported a metric, rising; one look at the index for each instead of one at all points."""
+        trial = -1
+        while True:
+            rows = self._fetch("SELECT min(trial) FROM points WHERE name = ? AND trial > ?", (metric, trial))
+            if not rows or rows[0][0] is None:
+                return
+            trial = rows[0][0]
+            yield trial
+
+    def _named(self, ids: set[int]) -> dict[int, str]:
+        if not ids <= self._names.keys():
+            self._names = dict(self._fetch("SELECT id, name FROM names"))
+        return self._names
+
+    def _records(self, table: str, rest: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        return database.records(table, self._fetch(database.query_rows(table, rest), values))
+
+    def _after(self, table: str, change: int) -> tuple[int, list[dict[str, Any]]]:
+        found = self._records(table, "WHERE change > ? ORDER BY change", (change,))
+        return (found[-1]["change"] if found else change), found
+
+
+def _write_points(
+    connection: sqlite3.Connection,
+    points: list[Sequence[Any]],
+    ids: dict[str, int],
+    change: int,
+    refused: list[tuple[Any, str]],
+) -> int:
+    try:
+        _put_points(connection, points, ids, change)
+    except _NO_POINT:
+        # One row that is no point must not keep the others out, now and at every flush to come.
+        points, more = _sifted(points)
+        refused += more
+        _put_points(connection, points, ids, change)
+    return change + len(points)
+
+
+def _put_points(
+    connection: sqlite3.Connection, points: Iterable[Sequence[Any]], ids: dict[str, int], change: int
+) -> None:
+    for name in dict.fromkeys([row[1] for row in points]):
+        if name not in ids:
+            connection.execute("INSERT INTO names VALUES (?, ?)", (len(ids) + 1, name))
+            ids[name] = len(ids) + 1
+    numbered = enumerate(points, change + 1)
+    connection.executemany(
+        _PUT_POINT, [(n, ids[name], t, s, i, float(value), at) for n, (t, name, s, i, value, at) in numbered]
+    )
+
+
+def _sifted(points: list[Sequence[Any]]) -> tuple[list[Sequence[Any]], list[tuple[Any, str]]]:
+    """The rows that are points, made plain, and the others, each with what is wrong."""
+    sound: list[Sequence[Any]] = []
+    refused = []
+    for row in points:
+        try:
+            trial, name, step, index, value, time = row
+            if not isinstance(name, str):
+                raise TypeError(f"a metric's name is text, and this is {name!r}")
+            name.encode()
+            numbers = [operator.index(number) for number in (trial, step, index)]
+            if any(abs(number) >= 1 << 63 for number in numbers):
+                raise ValueError("a number is too large")
+            sound.append((numbers[0], name, numbers[1], numbers[2], float(value), float(time)))
+        except (TypeError, ValueError, OverflowError) as error:
+            refused.append((row, str(error)))
+    return sound, refused
+
+
+def _floats(rows: list[tuple[Any, ...]], column: int) -> list[Any]:
+    """``rows`` with nan in ``column`` where SQLite has NULL, which is what it makes of nan."""
+    if None not in map(operator.itemgetter(column), rows):
+        return rows
+    return [row if row[column] is not None else (*row[:column], math.nan, *row[column + 1 :]) for row in rows]
+
+
+def _close(opened: Opened) -> None:
+    opened.connection.close()
+    if opened.copy is not None:
+        opened.copy.cleanup()
