@@ -54,9 +54,13 @@ LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
         ("running", "paused"),
         ("running", "stopping"),
         ("running", "completed"),
+        ("running", "stopped"),  # a person had stopped its trials one by one
         ("running", "failed"),
         ("paused", "running"),
         ("paused", "stopping"),
+        ("paused", "completed"),  # its last legs came to their end instead of pausing
+        ("paused", "stopped"),
+        ("paused", "failed"),
         ("stopping", "stopped"),
         ("stopping", "completed"),
         ("stopping", "failed"),
@@ -204,12 +208,14 @@ def to_line(record: Fact | Instruction) -> dict[str, Json]:
 
 def fact_from_line(line: Mapping[str, Json]) -> Fact | None:
     """The fact that a journal line holds, or None where the line is no fact for the search core."""
-    return _from_line(_FACTS, line)
+    fact: Fact | None = _from_line(_FACTS, line)
+    return fact
 
 
 def instruction_from_line(line: Mapping[str, Json]) -> Instruction | None:
     """The instruction that a journal line holds, or None where the line is none."""
-    return _from_line(_INSTRUCTIONS, line)
+    instruction: Instruction | None = _from_line(_INSTRUCTIONS, line)
+    return instruction
 
 
 def _from_line(kinds: Mapping[str, type], line: Mapping[str, Json]) -> Any:

@@ -112,9 +112,10 @@ class Search:
         self._interrupted: deque[_Trial] = deque()
         self._slots = 0
         self._paused = False
-        #: Why a person stopped all of it.
-        self._stopped: str | None = None
-        self._then: Literal["stopped", "failed"] = "stopped"
+        #: How a person stopped all of it.
+        self._stopped: StopAsked | None = None
+        #: Whether a person stopped any trial.
+        self._was_stopped = False
         self._ended: Counter[str] = Counter()
         #: The best value: (-level, key, trial), lower is better.
         self._best: tuple[int, float, int] | None = None
@@ -231,13 +232,14 @@ class Search:
     def _stop_asked(self, fact: StopAsked, out: list[Instruction]) -> None:
         if fact.trial is None:
             if self._stopped is None:
-                self._stopped, self._then = fact.reason, fact.then
+                self._stopped = fact
                 for trial in self._trials.values():
                     self._dismiss(trial, fact.reason, out)
         elif self._stopped is None and 0 <= fact.trial < self._rule.trials:
             trial = self._trials.get(fact.trial) or self._begin(fact.trial)
             if trial.has_ended or trial.leaving == "stopped":
                 return
+            self._was_stopped = True
             self._dismiss(trial, fact.reason, out)
             self._judge(self._rule.withdraw(fact.trial), out)
         self._fill(out)
@@ -322,7 +324,7 @@ class Search:
         ended = self._ended
         state: Literal["completed", "stopped", "failed"] = "completed"
         if self._stopped is not None:
-            state = self._then
+            state = self._stopped.then
         elif not ended["completed"]:
             state = "stopped" if ended["stopped"] else "failed"
         counts = ", ".join(f"{ended[kind]} {kind}" for kind in ("completed", "stopped", "failed") if ended[kind])
@@ -330,7 +332,7 @@ class Search:
         if self._best is not None:
             level, key, number = self._best
             best = f"; best {self._words.value(key)} by {trial_label(number)} at step {-level}"
-        asked = "" if self._stopped is None else f"{self._stopped}: "
+        asked = "" if self._stopped is None else f"{self._stopped.reason}: "
         out.append(Finish(state, f"{asked}{len(self._trials)} trials, {counts or 'none ended'}{best}"))
 
     # -- a trial's bookkeeping

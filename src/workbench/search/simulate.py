@@ -164,9 +164,8 @@ class _Simulator:
         # A callable knows every step; a recorded curve has an end of its own.
         length = levels[-1] if callable(self._curve) else min(len(self._curve[run.trial]), levels[-1])
         end = min(run.until, length)
-        for step in sorted(
-            {level for level in levels if run.start < level <= end} | ({end} if end == length else set())
-        ):
+        steps = {level for level in levels if run.start < level <= end} | ({end} if end == length else set())
+        for step in sorted(steps):
             kind = Ended if step == length else Reached
             fact = kind(run.trial, step, self._value(run.trial, step) if step else math.nan)
             heappush(self._events, (leg.time(step), next(self._numbers), fact, leg))
