@@ -1,0 +1,231 @@
+"""What a viewer knows of one experiment, followed by cursor. Law: it reads the store and writes nothing."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from workbench.errors import NotFound
+from workbench.records import ENDED, Spec
+from workbench.store import Store
+from workbench.store.series import Series
+
+#: Points taken from the store at a time, so that a long history never holds the reader up.
+BATCH = 200_000
+
+
+class Curve:
+    """One trial's values of one metric, in the order of x. A repeated report replaces its point."""
+
+    __slots__ = ("x", "y")
+
+    def __init__(self) -> None:
+        self.x, self.y = array("d"), array("d")
+
+    def put(self, x: float, y: float) -> None:
+        """Add a point, or replace the one at ``x``."""
+        if not self.x or x > self.x[-1]:
+            self.x.append(x)
+            self.y.append(y)
+            return
+        at = bisect_left(self.x, x)
+        if self.x[at] == x:
+            self.y[at] = y
+        else:
+            self.x.insert(at, x)
+            self.y.insert(at, y)
+
+    def thinned(self, most: int) -> tuple[list[float], list[float]]:
+        """At most about ``most`` points that look the same: of each bucket its lowest and highest, and both ends."""
+        n = len(self.x)
+        if n <= max(most, 4):
+            return self.x.tolist(), self.y.tolist()
+        buckets = max(1, (most - 2) // 2)
+        keep = {0, n - 1}
+        for k in range(buckets):
+            bucket = range(k * n // buckets, (k + 1) * n // buckets)
+            finite = [i for i in bucket if math.isfinite(self.y[i])] or list(bucket)[:1]
+            keep.add(min(finite, key=self.y.__getitem__))
+            keep.add(max(finite, key=self.y.__getitem__))
+        order = sorted(keep)
+        return [self.x[i] for i in order], [self.y[i] for i in order]
+
+
+@dataclass(slots=True)
+class Change:
+    """What a look at the store brought."""
+
+    words: bool = False
+    trials: list[int] = field(default_factory=list)
+    points: list[tuple[int, float, float]] = field(default_factory=list)
+    #: Points were left out or replaced, so a viewer takes everything anew.
+    anew: bool = False
+
+    def __bool__(self) -> bool:
+        return self.words or self.anew or bool(self.trials) or bool(self.points)
+
+
+class Board:
+    """An experiment's words, trials and the curves of one metric, as the store told them at the last look."""
+
+    def __init__(self, store: Store, experiment: str, metric: str | None = None) -> None:
+        self.store = store
+        self.spec: Spec = store.read_spec(experiment)
+        self.metric = metric or self.spec.goal.metric
+        self.meta: dict[str, Any] = {}
+        self.names: list[str] = [self.spec.goal.metric]
+        self.trials: dict[int, dict[str, Any]] = {}
+        self.curves: dict[int, Curve] = {}
+        self._series: Series | None = None
+        self._cursor, self._change = 0, 0
+        #: The most points that one turn has logged of the metric: they share the width of a step.
+        self._turn = 1
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def look(self) -> Change:
+        """Read what is new since the last look."""
+        change = Change()
+        series = self._opened()
+        if series is None:
+            return change
+        meta = series.meta()
+        change.words = meta != self.meta
+        self.meta = meta
+        self._change, rows = series.trials_after(self._change)
+        for row in rows:
+            self.trials[row["number"]] = row
+            change.trials.append(row["number"])
+        self._cursor, points = series.points_after(self._cursor, BATCH)
+        for trial, name, step, index, value, _ in points:
+            if name not in self.names:
+                self.names.append(name)
+                change.words = True
+            if name == self.metric:
+                if index > self._turn:
+                    self._turn, change.anew = index, True
+                x = self._position(step, index)
+                self.curves.setdefault(trial, Curve()).put(x, value)
+                change.points.append((trial, x, value))
+        if change.anew:
+            self.choose(self.metric)
+        return change
+
+    def choose(self, metric: str) -> None:
+        """Follow another metric's curves from now on."""
+        self.metric, self.curves, self._turn = metric, {}, 1
+        series = self._opened()
+        if series is None:
+            return
+        points = series.points(names=[metric])
+        self._turn = max((index for _, _, _, index, _, _ in points), default=1) or 1
+        for trial, _, step, index, value, _ in points:
+            self.curves.setdefault(trial, Curve()).put(self._position(step, index), value)
+
+    def _position(self, step: int, index: int) -> float:
+        """Where a point stands on the axis of steps: a report at its step, a logged point inside the turn before."""
+        return float(step) if index <= 0 else step - 1 + index / self._turn
+
+    def close(self) -> None:
+        """Close the database."""
+        if self._series is not None:
+            self._series.close()
+            self._series = None
+
+    def _opened(self) -> Series | None:
+        if self._series is None:
+            try:
+                self._series = Series.read(self.store.experiment(self.spec.id).series)
+            except (NotFound, FileNotFoundError):
+                return None  # the engine has not begun with it yet
+        return self._series
+
+    # -- words --------------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        """The experiment's state; *waiting* until the engine has said something."""
+        return str(self.meta.get("state") or "waiting")
+
+    @property
+    def is_ended(self) -> bool:
+        """True once the experiment is in a state that it never leaves."""
+        return self.state in ENDED
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """The best trial and its value, as the search judged."""
+        best = self.meta.get("best")
+        return (best["trial"], best["value"]) if best else None
+
+    @property
+    def planned_trials(self) -> int | None:
+        """How many trials there will be, where the scheduler knows."""
+        return (self.meta.get("planned") or {}).get("trials") or self.spec.trials
+
+    @property
+    def ended_trials(self) -> int:
+        """How many trials have ended."""
+        return sum(row["state"] in ENDED for row in self.trials.values())
+
+    @property
+    def parameters(self) -> list[str]:
+        """Names of the hyperparameters, in the order of the cell."""
+        found: dict[str, None] = {}
+        for row in self.trials.values():
+            found.update(dict.fromkeys(row.get("configuration") or ()))
+        return list(found)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the experiment has taken, or took."""
+        started = self.meta.get("started")
+        if not started:
+            return None
+        ended = self.meta.get("ended") if self.is_ended else None
+        until = datetime.fromisoformat(ended) if ended else datetime.now(UTC)
+        return max(0.0, (until - datetime.fromisoformat(started)).total_seconds())
+
+    def ranked(self) -> list[dict[str, Any]]:
+        """The trials, best value first; those without a value last, older first."""
+        sign = -1.0 if self.spec.goal.mode == "max" else 1.0
+
+        def rank(row: dict[str, Any]) -> tuple[bool, float, int]:
+            value = row.get("value")
+            has = value is not None and math.isfinite(value)
+            return (not has, sign * value if has else 0.0, row["number"])
+
+        return sorted(self.trials.values(), key=rank)
+
+
+def duration(seconds: float) -> str:
+    """A span of time in words: ``42 s``, ``3 min``, ``2 h 5 min``."""
+    if seconds < 59.5:
+        return f"{max(seconds, 0):.0f} s" if seconds >= 9.95 else f"{max(seconds, 0):.1f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A value for people: four digits that count, no noise; text as it is."""
+    if isinstance(value, bool) or value is None or not isinstance(value, (int, float)):
+        return "–" if value is None else str(value)
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.{digits}g}"
+
+
+def configured(configuration: dict[str, Any] | None, names: Iterable[str] | None = None) -> str:
+    """A configuration in one line: ``lr=0.01  hidden=64``; inactive hyperparameters are left out."""
+    shown = configuration or {}
+    return "  ".join(f"{key}={number(shown[key])}" for key in (names or shown) if shown.get(key) is not None)

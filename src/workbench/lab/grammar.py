@@ -1,0 +1,342 @@
+"""What may stand behind ``%%train`` and in ``#|`` lines. Law: one table; parsing, help and completion all read it."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from workbench.errors import BadOption
+from workbench.records import Goal, Scheduler, Searcher, checked_name
+
+_METRIC = re.compile(r"[^\W\d][\w./-]{0,99}")
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+_COMMENT = re.compile(r"\s*#\|\s*(.*?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a person wrote, read and checked. None where nothing was written and the default depends on the cell."""
+
+    name: str | None = None
+    goal: Goal | None = None
+    steps: tuple[int, int] | None = None
+    scheduler: Literal["hyperband", "asha", "median", "all"] | None = None
+    eta: int = 3
+    table: Literal["algorithm1", "table1"] = "algorithm1"
+    mode: Literal["stop", "promote"] = "promote"
+    brackets: Literal["aggressive", "standard", "conservative"] = "aggressive"
+    searcher: Literal["random", "grid", "sobol"] = "random"
+    trials: int | None = None
+    parallel: int | None = None
+    limit_s: float | None = None
+    slots: float = 1
+    seed: int = 0
+    deterministic: Literal["off", "seeded", "strict"] = "seeded"
+    store: str | None = None
+    cluster: str | None = None
+    plan: bool = False
+    attempt: bool = False
+    wait: bool = False
+    again: bool = False
+    #: Names of the fields that were written, on the line or in a comment.
+    written: frozenset[str] = frozenset()
+
+    def scheduler_for(self, kind: Literal["hyperband", "asha", "median", "all"]) -> Scheduler:
+        """The geometry as written, for a scheduler of ``kind``. ``steps`` must have been written."""
+        assert self.steps is not None
+        first, last = self.steps
+        return Scheduler(
+            kind=kind, first=first, last=last, eta=self.eta, table=self.table, mode=self.mode, brackets=self.brackets
+        )
+
+    @property
+    def searcher_record(self) -> Searcher:
+        """Who proposes configurations."""
+        return Searcher(self.searcher)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: how it is written, what it means, and how its words become a value.
+
+    words: how many words follow; 0 is a flag. choices: the words that may follow, for completion and refusal.
+    """
+
+    name: str
+    field: str
+    shown: str
+    help: str
+    words: int = 1
+    read: Callable[..., Any] | None = None
+    choices: tuple[str, ...] = ()
+    #: A flag's value, or the value of an option written bare where its word may be left out.
+    bare: Any = None
+
+
+def _wrong(option: str, given: str, wanted: str, write: str) -> BadOption:
+    return BadOption(f"--{option} {given}: wanted {wanted}. Write for example --{option} {write}.")
+
+
+def _goal(*words: str) -> Goal:
+    mode, metric = words
+    if mode in ("maximize", "minimize", "maximise", "minimise"):
+        mode = mode[:3]
+    if mode not in ("max", "min") or not _METRIC.fullmatch(metric):
+        raise _wrong("goal", " ".join(words), "max or min, and the name of a reported metric", "max val_acc")
+    return Goal(metric, "max" if mode == "max" else "min")
+
+
+def _steps(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(?:(\d{1,12})-)?(\d{1,12})", text)
+    first, last = (int(match[1] or 1), int(match[2])) if match else (0, 0)
+    if not 1 <= first <= last:
+        raise _wrong("steps", text, "the steps of the first and the last rung, 1 ≤ first ≤ last", "1-27")
+    return first, last
+
+
+def _whole(option: str, least: int, example: str) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,18}", text) or int(text) < least:
+            raise _wrong(option, text, f"a whole number of {least} or more", example)
+        return int(text)
+
+    return read
+
+
+def _duration(text: str) -> float:
+    match = _DURATION.fullmatch(text)
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups()) if match else (0.0,) * 4
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    if total <= 0:
+        raise _wrong("for", text, "a time with its unit (d, h, m, s)", "8h or 1h30m")
+    return total
+
+
+def _slots(text: str) -> float:
+    if re.fullmatch(r"\d+-\d+", text):
+        raise BadOption(
+            f"--slots {text}: wanted one number; a trial that grows and shrinks is not built yet. "
+            f"Write for example --slots {text.split('-')[0]}."
+        )
+    try:
+        slots = float(text)
+    except ValueError:
+        slots = 0.0
+    if not (0 < slots < 1 or (slots == int(slots) and 1 <= slots <= 100_000)):
+        raise _wrong("slots", text, "a share of a slot (between 0 and 1) or a whole number of them", "0.25 or 4")
+    return slots
+
+
+def _text(option: str, example: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if not text.strip() or any(ord(letter) < 32 for letter in text):
+            raise _wrong(option, repr(text), "text without control characters", example)
+        return text
+
+    return read
+
+
+#: Every option, in the order in which help shows them.
+OPTIONS: tuple[Option, ...] = (
+    Option("goal", "goal", "max|min METRIC", "the reported metric that ranks trials, and which way is better",
+           words=2, read=_goal, choices=("max", "min")),
+    Option("steps", "steps", "FIRST-LAST", "steps of the first and the last rung, in the loop's own unit (epochs); "
+           "LAST is a trial's whole length", read=_steps),
+    Option("scheduler", "scheduler", "hyperband|asha|median|all", "the rule that stops losers early "
+           "(hyperband; all trains every trial to the end)", choices=("hyperband", "asha", "median", "all")),
+    Option("eta", "eta", "N", "one in N goes on at each rung (3)", read=_whole("eta", 2, "3")),
+    Option("table", "table", "algorithm1|table1", "Hyperband's start sizes: the paper's Algorithm 1 (default) or its "
+           "printed Table 1", choices=("algorithm1", "table1")),
+    Option("mode", "mode", "promote|stop", "ASHA pauses at rungs and promotes (default), or trains on until stopped",
+           choices=("promote", "stop")),
+    Option("brackets", "brackets", "aggressive|standard|conservative", "ASHA's set of brackets",
+           choices=("aggressive", "standard", "conservative")),
+    Option("searcher", "searcher", "random|grid|sobol", "who proposes configurations (random)",
+           choices=("random", "grid", "sobol")),
+    Option("trials", "trials", "N", "how many configurations; Hyperband knows by itself",
+           read=_whole("trials", 1, "100")),
+    Option("parallel", "parallel", "N", "slots used at most", read=_whole("parallel", 1, "4")),
+    Option("for", "limit_s", "TIME", "stop after this time: 8h, 30m, 1h30m", read=_duration),
+    Option("slots", "slots", "N", "slots of one trial: 0.25, 1, 4", read=_slots),
+    Option("seed", "seed", "N", "seed of configurations and training (0)", read=_whole("seed", 0, "0")),
+    Option("deterministic", "deterministic", "off|seeded|strict", "seeded (default) seeds everything; strict also "
+           "refuses algorithms that differ from run to run", choices=("off", "seeded", "strict"), bare="strict"),
+    Option("plan", "plan", "", "print what would be trained, and start nothing", words=0, bare=True),
+    Option("try", "attempt", "", "train two steps of one trial in this kernel", words=0, bare=True),
+    Option("wait", "wait", "", "keep the cell running until the experiment ends", words=0, bare=True),
+    Option("again", "again", "", "train anew, though this content was trained before", words=0, bare=True),
+    Option("store", "store", "FOLDER", "where experiments are kept (.workbench beside the notebook)",
+           read=_text("store", "/data/workbench")),
+    Option("cluster", "cluster", "ADDRESS", "a Dask cluster's address (a local cluster)",
+           read=_text("cluster", "tls://host:8786")),
+)  # fmt: skip
+_BY_NAME = {option.name: option for option in OPTIONS}
+
+
+def parse(line: str, cell: str = "") -> Options:
+    """The options in the magic's ``line`` and in the leading ``#|`` comments of ``cell``; the line wins over comments.
+
+    Raises BadOption, which names the nearest option where one is unknown.
+    """
+    values: dict[str, Any] = {}
+    for number, text in comments(cell):
+        try:
+            values.update(_read_comment(text))
+        except BadOption as error:
+            error.line = number
+            raise
+    values.update(_read_words(_split(line)))
+    return Options(**values, written=frozenset(values))
+
+
+def comments(cell: str) -> Iterable[tuple[int, str]]:
+    """The leading ``#|`` lines of a cell without their mark, with their 1-based line numbers in the cell's body."""
+    for number, line in enumerate(cell.splitlines(), 1):
+        match = _COMMENT.fullmatch(line)
+        if match:
+            yield number, match[1]
+        elif line.strip():
+            return
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise BadOption(f"%%train {line}: {str(error).lower()}. Wanted quotes in pairs; close the open one.") from None
+
+
+def _read_comment(text: str) -> dict[str, Any]:
+    name, _, rest = text.partition(":")
+    name, rest = name.strip().removeprefix("--"), rest.strip()
+    if name == "name":
+        return {"name": checked_name(rest)}
+    option = _known(name, "#| ")
+    if option.words == 0:
+        if rest.lower() not in ("", "true", "yes", "false", "no"):
+            raise BadOption(f"#| {text}: wanted true or false. Write #| {name}: true, or leave the line out.")
+        return {} if rest.lower() in ("false", "no") else {option.field: option.bare}
+    words = _split(rest)
+    value, used = _value(option, words)
+    if used < len(words):
+        raise BadOption(f"#| {text}: {' '.join(words[used:])!r} is too much. Write #| {name}: {option.shown}.")
+    return {option.field: value}
+
+
+def _read_words(words: list[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if not word.startswith("-") or word == "-":
+            if "name" in values:
+                raise BadOption(
+                    f"%%train was given two names, {values['name']!r} and {word!r}; wanted one. "
+                    f'Put quotes around a name with spaces, as in %%train "{values["name"]} {word}".'
+                )
+            values["name"] = checked_name(word)
+            continue
+        name, equals, rest = word.lstrip("-").partition("=")
+        option = _known(name, "--")
+        if option.field in values:
+            raise BadOption(f"--{name} was given twice; wanted once. Leave one out.")
+        if option.words == 0:
+            if equals:
+                raise BadOption(f"{word}: --{name} takes no value. Write --{name}.")
+            values[option.field] = option.bare
+            continue
+        value, used = _value(option, ([rest] if equals else []) + words[at:])
+        values[option.field] = value
+        at += used - bool(equals)
+    return values
+
+
+def _value(option: Option, words: list[str]) -> tuple[Any, int]:
+    """The option's value from the words that follow it, and how many of them it took."""
+    if option.bare is not None and (not words or words[0] not in option.choices):
+        return option.bare, 0
+    taken = words[: option.words]
+    if len(taken) < option.words or any(word.startswith("--") for word in taken):
+        raise BadOption(f"--{option.name} lacks its value. Write --{option.name} {option.shown}.")
+    if option.read is not None:
+        return option.read(*taken), option.words
+    if taken[0] not in option.choices:
+        near = difflib.get_close_matches(taken[0], option.choices, n=1, cutoff=0.5)
+        write = near[0] if near else option.choices[0]
+        raise _wrong(option.name, taken[0], " or ".join((", ".join(option.choices[:-1]), option.choices[-1])), write)
+    return taken[0], 1
+
+
+def _known(name: str, mark: str) -> Option:
+    option = _BY_NAME.get(name)
+    if option is not None:
+        return option
+    near = difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.5)
+    starts = [known for known in _BY_NAME if name and known.startswith(name)]
+    nearest = (near or starts or [None])[0]
+    after = ": " if mark == "#| " else " "
+    advice = (
+        f"Did you mean {mark}{nearest}{after if _BY_NAME[nearest].words else ''}{_BY_NAME[nearest].shown}".rstrip()
+        + "?"
+        if nearest
+        else f"The options are {', '.join('--' + known for known in _BY_NAME)}."
+    )
+    raise BadOption(f"{mark}{name} is no option of %%train. {advice}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Help and completion
+
+
+def help_text() -> str:
+    """The options, two columns, as ``%%train?`` shows them."""
+    import textwrap
+
+    width = 34
+    lines = []
+    for option in OPTIONS:
+        head = f"  --{option.name} {option.shown}".rstrip()
+        body = textwrap.wrap(option.help, 116 - width)
+        if len(head) > width - 2:
+            lines.append(head)
+            head = ""
+        lines += [f"{head if k == 0 else '':{width}}{text}" for k, text in enumerate(body)]
+    return "\n".join(lines)
+
+
+def completions(line: str) -> list[str]:
+    """Words that may stand at the end of ``line`` (the text after ``%%train``, up to the cursor)."""
+    words = line.split()
+    fragment = "" if not words or line[-1:].isspace() else words.pop()
+    before = next((word for word in reversed(words) if word.startswith("--")), None)
+    since = len(words) - 1 - max((k for k, word in enumerate(words) if word.startswith("--")), default=len(words))
+    option = _BY_NAME.get(before[2:]) if before else None
+    if option is not None and option.choices and since == 0:
+        return [word for word in option.choices if word.startswith(fragment)]
+    if option is not None and option.words > since and option.bare is None:
+        return []  # a free value stands here
+    used = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
+    return [f"--{known.name}" for known in OPTIONS if known.name not in used and f"--{known.name}".startswith(fragment)]
+
+
+def completions_comment(text: str) -> list[str]:
+    """Words that may stand at the end of a ``#|`` line (the text after the mark, up to the cursor)."""
+    name, colon, rest = text.partition(":")
+    if not colon:
+        return [f"{option.name}: " for option in OPTIONS if option.name.startswith(name.strip())]
+    option = _BY_NAME.get(name.strip())
+    words = rest.split()
+    if option is None or len(words) > 1 or (words and rest[-1:].isspace()):
+        return []
+    return [word for word in option.choices if word.startswith(words[0] if words else "")]
+
+
+def written_options(options: Options) -> dict[str, Any]:
+    """The fields that were written, as plain data."""
+    return {name: value for name, value in dataclasses.asdict(options).items() if name in options.written}

@@ -1,0 +1,247 @@
+"""The live view: one widget, one follower thread. Law: the store is read off the kernel's loop, and never waits for it.
+
+The page gets everything once (the synced ``snapshot``, and again whenever it asks) and from then on only what is new,
+in numbered messages. A page that misses one says hello and gets everything; so a reload comes back complete.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+import uuid
+from array import array
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from importlib.resources import files
+from typing import Any
+
+import anywidget
+import traitlets
+
+from workbench.errors import WorkbenchError
+from workbench.lab.board import Board, Change
+from workbench.records import ENDED
+
+log = logging.getLogger("workbench.lab")
+
+#: Seconds between looks at the store while something happens, and at most when nothing does.
+LOOK_S = 0.1
+IDLE_S = 1.0
+#: Points of a whole snapshot, shared by all curves. A screen shows no more, and 480 KB travel.
+SNAPSHOT_POINTS = 20_000
+#: Points in one message; more than that at once, and the page gets a thinned whole instead.
+MESSAGE_POINTS = 40_000
+#: Seconds between refreshes of the synced snapshot, which a page without a kernel shows.
+SYNC_S = 15.0
+#: Fields of a trial that the page shows.
+SHOWN = ("number", "configuration", "state", "reason", "step", "value", "error")
+
+
+class LiveView(anywidget.AnyWidget):
+    """One experiment, live. It asks through ``asked(kind, trial)``, which raises WorkbenchError where it is refused."""
+
+    _esm = files("workbench.lab").joinpath("live.js").read_text("utf-8")
+    _css = files("workbench.lab").joinpath("live.css").read_text("utf-8")
+    uid = traitlets.Unicode().tag(sync=True)
+    snapshot = traitlets.Dict().tag(sync=True)
+
+    def __init__(
+        self,
+        board: Board,
+        asked: Callable[[str, int | None], None],
+        changed: Iterable[str] = (),
+        on_end: Callable[[Board], None] | None = None,
+    ) -> None:
+        self._board, self._asked, self._on_end = board, asked, on_end
+        self._changed = list(changed)
+        self._serial = 0
+        self._orders: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        #: Guards board and serial: the follower changes them, and the kernel's loop reads them for a new page.
+        self._lock = threading.RLock()
+        board.look()
+        super().__init__(uid=uuid.uuid4().hex, snapshot=self._whole())
+        self.on_msg(self._heard)
+        self._thread = threading.Thread(target=self._follow, name=f"workbench-{board.spec.label}", daemon=True)
+        self._thread.start()
+
+    # -- what the page gets -------------------------------------------------------------------------------------------
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
+        """The widget's state for a page; its snapshot is made now."""
+        if key is None or key == "snapshot" or (not isinstance(key, str) and "snapshot" in key):
+            with self._lock:
+                self._trait_values["snapshot"] = self._whole()
+        state: dict[str, Any] = super().get_state(key, drop_defaults)
+        return state
+
+    def _whole(self) -> dict[str, Any]:
+        board = self._board
+        budget = max(6, SNAPSHOT_POINTS // max(1, len(board.curves)))
+        points = array("d")
+        for trial, curve in board.curves.items():
+            for x, y in zip(*curve.thinned(budget), strict=True):
+                points.extend((trial, x, y))
+        return {
+            "serial": self._serial,
+            "header": self._header(),
+            "parameters": board.parameters,
+            "rows": [self._row(row) for row in board.trials.values()],
+            "metric": board.metric,
+            "points": points.tobytes(),
+        }
+
+    def _header(self) -> dict[str, Any]:
+        board, meta = self._board, self._board.meta
+        spec, planned = board.spec, meta.get("planned") or {}
+        best = board.best
+        return {
+            "label": spec.label,
+            "name": spec.name,
+            "version": spec.version,
+            "goal": {"metric": spec.goal.metric, "mode": spec.goal.mode},
+            "last": spec.scheduler.last,
+            "state": board.state,
+            "reason": meta.get("reason") or ("the engine is starting" if not meta else ""),
+            "planned": board.planned_trials,
+            "planned_steps": planned.get("steps"),
+            "steps": sum(row["step"] or 0 for row in board.trials.values()),
+            "best": {"trial": best[0], "value": plain(best[1])} if best else None,
+            "slots": meta.get("slots"),
+            "seconds_left": meta.get("seconds_left"),
+            "told": time.time(),
+            "started": seconds(meta.get("started")),
+            "ended": seconds(meta.get("ended")) if board.is_ended else None,
+            "names": board.names,
+            "changed": self._changed,
+        }
+
+    def _row(self, row: dict[str, Any]) -> dict[str, Any]:
+        shown = {key: row.get(key) for key in SHOWN}
+        error = shown["error"]
+        if isinstance(error, dict):
+            shown["error"] = f"{error.get('type', 'error')}: {error.get('message', '')}"[:500]
+        shown["value"] = plain(shown["value"])
+        shown["configuration"] = {key: plain(value) for key, value in (shown["configuration"] or {}).items()}
+        return shown
+
+    # -- what the page asks -------------------------------------------------------------------------------------------
+
+    def _heard(self, _: Any, message: dict[str, Any], __: Any) -> None:
+        kind = message.get("kind")
+        if kind in ("hello", "metric"):
+            self._orders.put((kind, message))
+            self._wake.set()
+        elif kind in ("stop", "pause", "resume"):
+            trial = message.get("trial")
+            # The engine may have to be started for the answer: not on the kernel's loop.
+            threading.Thread(target=self._ask, args=(kind, trial), daemon=True).start()
+        elif kind == "plotly":
+            self.send({"kind": "plotly"}, [plotly_source()])
+
+    def _ask(self, kind: str, trial: int | None) -> None:
+        error = None
+        try:
+            self._asked(kind, trial)
+        except WorkbenchError as refused:
+            error = str(refused)
+        except Exception as unexpected:
+            log.exception("%s %s", kind, trial)
+            error = repr(unexpected)
+        self._say({"kind": "said", "trial": trial, "error": error})
+        self._wake.set()
+
+    # -- following ----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the follower, and remove the view from the page."""
+        self._closing.set()
+        self._wake.set()
+        super().close()
+
+    def _follow(self) -> None:
+        pause, synced, told_end = LOOK_S, time.monotonic(), False
+        while not self._closing.is_set():
+            try:
+                with self._lock:
+                    change = self._board.look()
+                    if change:
+                        self._tell(change)
+                    self._carry_out()
+            except Exception as error:  # a viewer that cannot read must not die silently, nor take the kernel with it
+                log.debug("the live view of %s waits: %r", self._board.spec.label, error)
+                change = Change()
+            clock = time.monotonic()
+            if change and clock - synced > SYNC_S:
+                self._sync()
+                synced = clock
+            if self._board.is_ended and not told_end and not change:
+                told_end = True
+                self._sync()
+                if self._on_end is not None:
+                    try:
+                        self._on_end(self._board)
+                    except Exception:
+                        log.exception("the static figure of %s could not be left", self._board.spec.label)
+            pause = LOOK_S if change or (not self._board.is_ended and pause < LOOK_S) else min(IDLE_S, pause * 1.2)
+            if self._board.state in ENDED and told_end:
+                pause = 60.0
+            self._wake.wait(pause)
+            self._wake.clear()
+
+    def _tell(self, change: Change) -> None:
+        self._serial += 1
+        if len(change.points) > MESSAGE_POINTS or change.anew:
+            self._anew()
+            return
+        message: dict[str, Any] = {"kind": "more", "serial": self._serial, "header": self._header()}
+        if change.trials:
+            message["rows"] = [self._row(self._board.trials[number]) for number in change.trials]
+            message["parameters"] = self._board.parameters
+        points = array("d")
+        for point in change.points:
+            points.extend(point)
+        self._say(message, [points.tobytes()] if points else [])
+
+    def _carry_out(self) -> None:
+        while not self._orders.empty():
+            kind, message = self._orders.get()
+            if kind == "metric" and message.get("name") in self._board.names:
+                self._board.choose(message["name"])
+                self._serial += 1
+                self._anew()
+            elif kind == "hello" and message.get("serial") != self._serial:
+                self._anew()
+
+    def _anew(self) -> None:
+        whole = self._whole()
+        points = whole.pop("points")
+        self._say({"kind": "anew", "snapshot": whole}, [points])
+
+    def _sync(self) -> None:
+        if self.comm is not None:
+            self.send_state("snapshot")
+
+    def _say(self, message: dict[str, Any], buffers: list[bytes] | None = None) -> None:
+        if self.comm is not None:
+            self.send(message, buffers or [])
+
+
+def plain(value: Any) -> Any:
+    """``value`` as the page's JSON can hold it: what is not finite becomes text."""
+    if isinstance(value, float) and value - value != 0:
+        return str(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def seconds(text: str | None) -> float | None:
+    """Seconds since 1970 of a UTC time as the store writes it."""
+    return datetime.fromisoformat(text).timestamp() if text else None
+
+
+def plotly_source() -> bytes:
+    """Plotly's JavaScript, as installed with the plotly package: for pages that the Jupyter server does not serve."""
+    return files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()

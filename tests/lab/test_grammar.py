@@ -1,0 +1,111 @@
+"""The options of ``%%train``: what is read, what is refused, what help and completion offer."""
+
+import pytest
+
+from workbench.errors import BadName, BadOption
+from workbench.lab.grammar import OPTIONS, completions, completions_comment, help_text, parse
+from workbench.records import Goal, Scheduler
+
+
+def test_the_line_of_the_design_is_read():
+    options = parse("digits --goal max val_acc --scheduler hyperband --steps 1-81 --eta 3 --seed 0")
+    assert (options.name, options.goal, options.steps, options.seed) == ("digits", Goal("val_acc", "max"), (1, 81), 0)
+    assert options.scheduler_for("hyperband") == Scheduler("hyperband", 1, 81, 3)
+    assert options.written == {"name", "goal", "scheduler", "steps", "eta", "seed"}
+
+
+def test_every_option_is_read():
+    line = (
+        "'my net' --goal=min val_loss --steps 3-81 --scheduler asha --eta 4 --table table1 --mode stop "
+        "--brackets standard --searcher sobol --trials 50 --parallel 4 --for 1h30m --slots 0.25 --seed 7 "
+        "--deterministic --plan --try --wait --again --store /tmp/s --cluster tcp://h:1"
+    )
+    options = parse(line)
+    assert options.name == "my net"
+    assert options.goal == Goal("val_loss", "min")
+    assert options.scheduler_for("asha") == Scheduler("asha", 3, 81, 4, "table1", "stop", "standard")
+    assert options.searcher_record.kind == "sobol"
+    assert (options.trials, options.parallel, options.limit_s, options.slots) == (50, 4, 5400.0, 0.25)
+    assert (options.seed, options.deterministic) == (7, "strict")
+    assert options.plan
+    assert options.attempt
+    assert options.wait
+    assert options.again
+    assert (options.store, options.cluster) == ("/tmp/s", "tcp://h:1")
+    assert len(options.written) == len(OPTIONS) + 1
+
+
+def test_leading_comments_are_options_and_the_line_wins():
+    cell = "#| goal: max val_acc\n\n  #|  steps: 3-27\n#| wait: true\n#| again: false\n#| seed: 1\nlr = 1\n#| eta: 1\n"
+    options = parse("digits --seed 2", cell)
+    assert options.goal == Goal("val_acc", "max")
+    assert options.steps == (3, 27)
+    assert (options.wait, options.again, options.seed, options.eta) == (True, False, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("--steps 0-9", ["--steps 0-9", "1 ≤ first ≤ last", "--steps 1-27"]),
+        ("--steps 9-3", ["--steps 9-3", "1 ≤ first ≤ last"]),
+        ("--steps a-b", ["--steps a-b"]),
+        ("--steps", ["--steps lacks its value", "FIRST-LAST"]),
+        ("--steps --plan", ["--steps lacks its value"]),
+        ("--eta 1", ["--eta 1", "2 or more", "--eta 3"]),
+        ("--eta 2.5", ["--eta 2.5", "whole number"]),
+        ("--stesp 1-9", ["--stesp", "Did you mean --steps FIRST-LAST?"]),
+        ("--gaol max acc", ["Did you mean --goal max|min METRIC?"]),
+        ("--waiting", ["Did you mean --wait?"]),
+        ("--xyzzy", ["The options are --goal, --steps"]),
+        ("--goal best acc", ["--goal best acc", "max or min", "--goal max val_acc"]),
+        ("--goal max", ["--goal lacks its value"]),
+        ("--goal max 7up", ["--goal max 7up"]),
+        ("--scheduler ash", ["--scheduler ash", "hyperband, asha, median or all", "--scheduler asha"]),
+        ("--seed -1", ["--seed -1", "0 or more"]),
+        ("--for 8", ["--for 8", "8h"]),
+        ("--for 0h", ["--for 0h"]),
+        ("--slots 1.5", ["--slots 1.5"]),
+        ("--slots 2-8", ["--slots 2-8", "--slots 2"]),
+        ("--plan=yes", ["--plan takes no value"]),
+        ("--seed 1 --seed 2", ["--seed was given twice"]),
+        ("one two", ["two names", "'one' and 'two'", '"one two"']),
+        ("'open", ["close the open one"]),
+    ],
+)
+def test_bad_input_is_refused_with_what_to_do(line, parts):
+    with pytest.raises(BadOption) as caught:
+        parse(line)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["../etc", "a\x07b", "n" * 300])
+def test_bad_names_are_refused(name):
+    with pytest.raises(BadName):
+        parse(f"'{name}'")
+
+
+def test_a_bad_comment_names_its_line():
+    with pytest.raises(BadOption, match=r"#\| steps: FIRST-LAST\?") as caught:
+        parse("", "#| goal: max acc\n#| stesp: 1-9\n")
+    assert caught.value.line == 2
+    with pytest.raises(BadOption, match="too much"):
+        parse("", "#| seed: 1 2\n")
+
+
+def test_help_names_every_option():
+    text = help_text()
+    assert all(f"--{option.name}" in text for option in OPTIONS)
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_completion_offers_options_then_their_words():
+    assert completions("digits --s") == ["--steps", "--scheduler", "--searcher", "--slots", "--seed", "--store"]
+    assert "--goal" not in completions("digits --goal max acc --")
+    assert completions("digits --scheduler a") == ["asha", "all"]
+    assert completions("--goal ") == ["max", "min"]
+    assert completions("--goal max ") == []
+    assert completions("--seed ") == []
+    assert "--plan" in completions("--goal max acc ")
+    assert completions_comment("st") == ["steps: ", "store: "]
+    assert completions_comment("scheduler: h") == ["hyperband"]
