@@ -1,0 +1,414 @@
+"""What changed since the set-up, as one pickled graph. Law: what the set-up code makes again stands in it as a path.
+
+The graph holds a *patch* for each object that changed in place, and what names stand for now. In it, objects of the
+set-up are references (their path), torch's storages are keys into ``tensors.safetensors``, functions of the cell are
+re-made on the cell's own namespace, and variables shared by closures stay shared.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import types
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import cloudpickle
+
+from workbench.errors import CannotResume
+from workbench.trial import kinds, torch_kinds
+from workbench.trial.discovery import OPAQUE, Classifier, Names, Survey
+from workbench.trial.kinds import Instance, Kind, digest, loaded
+
+PICKLE_PROTOCOL = 5
+
+
+class LeftOut:
+    """Stands in a resumed trial for what could not be saved, inside something that could. Using it says so."""
+
+    def __init__(self, reason: str) -> None:
+        self.__dict__["reason"] = reason
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise CannotResume(
+            f"this object was not in the checkpoint ({self.__dict__['reason']}). Make it anew inside the loop, or keep "
+            "it in a name of its own that the set-up code assigns."
+        )
+
+    __getattr__ = __setattr__ = __iter__ = __next__ = __call__ = __getitem__ = __len__ = __enter__ = _refuse
+
+    def __reduce__(self) -> Any:
+        return LeftOut, (self.__dict__["reason"],)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Writing
+
+
+class GraphPickler(cloudpickle.Pickler):
+    """Pickles what is new, and refers to what the set-up code made. ``fixed``: names for objects that are ours."""
+
+    def __init__(self, file: Any, survey: Survey, fixed: Mapping[int, str], **options: Any) -> None:
+        super().__init__(file, PICKLE_PROTOCOL, **options)
+        self.survey = survey
+        self._fixed = fixed
+        self._size = (survey.base or survey).size
+        self._references: dict[int, tuple[str, str, str] | None] = {}
+        self._storage_type = loaded("torch").UntypedStorage if loaded("torch") is not None else ()
+        #: Storages that are new, by their key in tensors.safetensors.
+        self.storages: dict[int, str] = {}
+        self.new_storages: dict[str, Any] = {}
+        #: Cells whose contents are still to be written: apart, so that what closes over itself can be made again.
+        self.cells: list[types.CellType] = []
+
+    def persistent_id(self, obj: Any) -> Any:
+        key = id(obj)
+        number = self.survey.numbers.get(key)
+        if number is not None:
+            if number < self._size and number not in self.survey.replaced:
+                return self._reference(number, obj)
+        elif key in self._fixed:
+            return ("fixed", self._fixed[key])
+        if isinstance(obj, self._storage_type):
+            return self.storage(obj)
+        return None
+
+    def _reference(self, number: int, obj: Any) -> tuple[str, str, str]:
+        reference = self._references.get(number)
+        if reference is None:
+            # One tuple for each object, so that pickle writes the path once.
+            base = self.survey.base or self.survey
+            reference = self._references[number] = ("made", base.path(number), type(obj).__name__)
+        return reference
+
+    def storage(self, storage: Any) -> tuple[str, str, str]:
+        key = self.storages.get(storage._cdata)
+        if key is None:
+            key = self.storages[storage._cdata] = str(len(self.storages))
+            self.new_storages[key] = storage
+        return ("storage", key, str(storage.device))
+
+    def reducer_override(self, obj: Any) -> Any:
+        reason = self.survey.left.get(id(obj))
+        if reason is not None:
+            return LeftOut, (reason or f"a {type(obj).__name__} cannot be saved",)
+        cls = type(obj)
+        if cls is types.FunctionType and obj.__globals__ is self.survey.classifier.main:
+            return self._reduce_function(obj)
+        if cls is types.CellType:
+            self.cells.append(obj)
+            return types.CellType, ()
+        if cls is weakref.ReferenceType:
+            return _weak, (obj(),)
+        numpy = loaded("numpy")
+        if numpy is not None and cls is numpy.ndarray and type(obj.base) is cls and not obj.dtype.hasobject:
+            offset = kinds.offset_of(obj)
+            if obj.base.flags.c_contiguous and offset >= 0 and min(obj.strides, default=0) >= 0:
+                return _array_view, (obj.base, obj.dtype, obj.shape, obj.strides, offset)
+        if loaded("torch") is not None and torch_kinds.is_plain_tensor(obj):
+            return self._reduce_tensor(obj)
+        return super().reducer_override(obj)
+
+    @staticmethod
+    def _reduce_function(function: types.FunctionType) -> Any:
+        made = (function.__code__, function.__name__, function.__closure__)
+        kept = ("__defaults__", "__kwdefaults__", "__annotations__", "__doc__", "__qualname__", "__module__")
+        state = {name: getattr(function, name) for name in kept}, dict(function.__dict__)
+        return _function, made, state, None, None, _set_function
+
+    @staticmethod
+    def _reduce_tensor(tensor: Any) -> Any:
+        made = (
+            type(tensor).__name__,
+            tensor.untyped_storage(),
+            tensor.dtype,
+            tensor.storage_offset(),
+            tuple(tensor.shape),
+            tensor.stride(),
+            tensor.requires_grad,
+        )
+        grad = tensor.grad if tensor.is_leaf else None
+        attributes = dict(getattr(tensor, "__dict__", {}) or {})
+        if grad is None and not attributes:
+            return _tensor, made
+        return _tensor, made, (grad, attributes), None, None, _set_tensor
+
+
+def digest_of(obj: Any, survey: Survey) -> bytes:
+    """A digest of the object's pickle; what the survey knows already stands in it as a number."""
+    file = io.BytesIO()
+    buffers: list[bytes] = []
+
+    def buffer(view: pickle.PickleBuffer) -> None:
+        buffers.append(kinds.digest_of_buffer(view.raw(), kinds.ARRAY_LOOKED_AT_WHOLE))
+
+    pickler = _DigestPickler(file, survey, buffer)
+    pickler.own = id(obj)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pickler.dump(obj)
+    buffers.append(digest(file.getbuffer()))
+    return digest(b"".join(buffers))
+
+
+class _DigestPickler(GraphPickler):
+    own = 0
+
+    def __init__(self, file: Any, survey: Survey, buffer: Callable[[pickle.PickleBuffer], None]) -> None:
+        super().__init__(file, survey, {}, buffer_callback=buffer)
+
+    def persistent_id(self, obj: Any) -> Any:
+        number = self.survey.numbers.get(id(obj))
+        if number is not None and number < self._size and id(obj) != self.own:
+            return ("made", number)
+        if isinstance(obj, self._storage_type):
+            return ("storage", self.survey.classifier.storages.look(obj, lambda child, key: 0))
+        if isinstance(obj, types.ModuleType):
+            return ("module", obj.__name__)
+        return None
+
+
+Patch = tuple[Any, str, Any]
+
+
+def write_graph(file: Any, survey: Survey, fixed: Mapping[int, str], header: Mapping[str, Any]) -> GraphPickler:
+    """Write header, patches and names into ``file``; the pickler knows the new storages afterwards.
+
+    A patch that does not pickle (a foreign object deep inside it) is left out and listed in ``survey.left``.
+    """
+    patches = list(_patches(survey))
+    names = [_root_patch(survey, root) for root in survey.roots]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return _write(file, survey, fixed, header, patches, names)
+        except Exception:
+            _leave_out_what_fails(survey, fixed, patches, names)
+            file.seek(0)
+            file.truncate()
+            return _write(file, survey, fixed, header, patches, names)
+
+
+def _write(
+    file: Any,
+    survey: Survey,
+    fixed: Mapping[int, str],
+    header: Mapping[str, Any],
+    patches: list[Patch],
+    names: list[Any],
+) -> GraphPickler:
+    pickler = GraphPickler(file, survey, fixed)
+    base = survey.base or survey
+    storages = [number for number in survey.changed if survey.entries[number].how is survey.classifier.storages]
+    changed = [(base.path(number), pickler.storage(survey.objects[number])[1]) for number in storages]
+    pickler.dump({**header, "storages": changed})
+    pickler.dump(patches)
+    pickler.dump(names)
+    while pickler.cells:
+        cells, pickler.cells = pickler.cells, []
+        pickler.dump([(cell, kinds.Cell().content(cell, survey.is_left)) for cell in cells])
+    pickler.dump(None)
+    return pickler
+
+
+def _leave_out_what_fails(
+    survey: Survey, fixed: Mapping[int, str], patches: list[Patch], names: list[tuple[str, dict[str, Any], list[str]]]
+) -> None:
+    def failure(value: Any) -> str | None:
+        try:
+            _write(io.BytesIO(), survey, fixed, {}, [value], [])
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    for patch in list(patches):
+        why = failure(patch)
+        if why is not None:
+            patches.remove(patch)
+            survey.unsaved.append((survey.numbers[id(patch[0])], why))
+    for place, (_, changed, _) in enumerate(names):
+        for name in list(changed):
+            why = failure((None, "", changed[name]))
+            if why is not None:
+                survey.unsaved_names.append((name, why))
+                del changed[name]
+                assert place >= 0
+
+
+def _patches(survey: Survey) -> Iterator[Patch]:
+    owners: dict[int, Any] = {}
+    for key, number in survey.numbers.items():
+        if key in survey.left:
+            owner = survey.state_dict_owner(number)
+            if owner is not None:
+                owners[owner] = survey.objects[owner]
+    found: list[tuple[int, Patch]] = []
+    for number in survey.changed:
+        obj, how = survey.objects[number], survey.entries[number].how
+        if how is survey.classifier.storages or how is OPAQUE or _below(survey, number, owners):
+            continue
+        found.append((how.order, (obj, type(how).__name__, how.content(obj, survey.is_left))))
+    found += [(1, (owner, "state_dict", owner.state_dict())) for owner in owners.values()]
+    found.sort(key=lambda one: one[0])
+    return (patch for _, patch in found)
+
+
+def _below(survey: Survey, number: int, owners: Mapping[int, Any]) -> bool:
+    while number >= 0:
+        if number in owners:
+            return True
+        number = survey.entries[number].parent
+    return False
+
+
+def _root_patch(survey: Survey, root: Names) -> tuple[str, dict[str, Any], list[str]]:
+    changed, gone = survey.changed_names(root)
+    values = root.values()
+    return root.label, {name: values[name] for name in changed if not survey.is_left(values[name])}, gone
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading
+
+
+class GraphUnpickler(pickle.Unpickler):
+    """Reads a graph; paths in it are looked up among what the set-up code has made this time."""
+
+    def __init__(self, file: Any, made: Mapping[str, Any], fixed: Mapping[str, Any], storages: Callable[..., Any]):
+        super().__init__(file)
+        self._made, self._fixed, self._storages = made, fixed, storages
+
+    def persistent_load(self, pid: Any) -> Any:
+        if pid[0] == "made":
+            return found(self._made, pid[1], pid[2])
+        if pid[0] == "fixed":
+            return self._fixed[pid[1]]
+        return self._storages(pid[1], pid[2])
+
+
+def found(made: Mapping[str, Any], path: str, type_name: str) -> Any:
+    """The object that the set-up code has made at ``path`` this time. Raises CannotResume where it made another."""
+    if path not in made:
+        raise CannotResume(
+            f"the checkpoint holds {path} (a {type_name}), but this time the set-up code made no such thing. Set-up "
+            "must make the same objects each time; does it depend on a file, on the time or on a set's order?"
+        )
+    obj = made[path]
+    if type(obj).__name__ != type_name and not _becomes(obj, type_name):
+        raise CannotResume(
+            f"the checkpoint holds {path} as a {type_name}, but this time the set-up code made a {type(obj).__name__}. "
+            "Set-up must make the same objects each time."
+        )
+    return obj
+
+
+def _becomes(obj: Any, type_name: str) -> bool:
+    """True for torch's lazy modules and parameters, which turn into another class at their first use."""
+    return type(obj).__name__ in (f"Lazy{type_name}", f"Uninitialized{type_name}")
+
+
+def read_header(file: Any) -> dict[str, Any]:
+    """The header of a graph; the rest of the file is not looked at."""
+    header: dict[str, Any] = GraphUnpickler(file, {}, {}, lambda *_: None).load()
+    return header
+
+
+def apply_graph(
+    file: Any,
+    classifier: Classifier,
+    roots: list[Names],
+    made: Mapping[str, Any],
+    fixed: Mapping[str, Any],
+    storages: Callable[..., Any],
+) -> None:
+    """Put a graph's patches and names into what the set-up code has made."""
+    unpickler = GraphUnpickler(file, made, {**fixed}, storages)
+    unpickler.load()
+    patches: list[Patch] = unpickler.load()
+    names: list[tuple[str, dict[str, Any], list[str]]] = unpickler.load()
+    while (cells := unpickler.load()) is not None:
+        for cell, content in cells:
+            kinds.Cell().put(cell, content)
+    for obj, kind, content in patches:
+        _kind(kind, obj, content, classifier).put(obj, content)
+    by_label = {root.label: root for root in roots}
+    for label, changed, gone in names:
+        if label not in by_label:
+            raise CannotResume(
+                f"the checkpoint was taken inside {label.rstrip(':')}, but this time the loop runs elsewhere. Call "
+                "trial.steps() from the same function each time."
+            )
+        by_label[label].set(changed, gone)
+
+
+def _kind(name: str, obj: Any, content: Any, classifier: Classifier) -> Kind:
+    if name == "state_dict":
+        return kinds.BY_STATE_DICT
+    if name == "Tensor":
+        return torch_kinds.Tensor()
+    if name == "Module":
+        return torch_kinds.Module(content["class"])
+    how = classifier.how(obj)
+    if type(how).__name__ != name:
+        return Instance(type(obj))
+    assert isinstance(how, Kind)
+    return how
+
+
+# -- what pickles call to make things again ------------------------------------------------------------------------
+
+
+def main_namespace() -> dict[str, Any]:
+    """The namespace in which functions of the cell are made again: set while a checkpoint is read."""
+    return _namespace if _namespace is not None else sys.modules["__main__"].__dict__
+
+
+_namespace: dict[str, Any] | None = None
+
+
+def make_in(namespace: dict[str, Any] | None) -> None:
+    """Name the namespace for the functions of the next graph, or None for ``__main__``'s."""
+    global _namespace
+    _namespace = namespace
+
+
+def _function(code: types.CodeType, name: str, cells: tuple[types.CellType, ...] | None) -> types.FunctionType:
+    return types.FunctionType(code, main_namespace(), name, None, cells)
+
+
+def _set_function(function: types.FunctionType, state: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    for name, value in state[0].items():
+        setattr(function, name, value)
+    function.__dict__.update(state[1])
+
+
+def _weak(target: Any) -> Any:
+    if target is None:
+        return weakref.ref(LeftOut("its target was gone"))
+    return weakref.ref(target)
+
+
+def _array_view(base: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+    return loaded("numpy").ndarray(shape, dtype, base, offset, strides)
+
+
+def _tensor(
+    cls: str, storage: Any, dtype: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], grad: bool
+) -> Any:
+    torch = loaded("torch")
+    tensor = torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, shape, strides)
+    if cls == "Parameter":
+        return torch.nn.Parameter(tensor, requires_grad=grad)
+    if cls == "Buffer":
+        tensor = torch.nn.Buffer(tensor)
+    return tensor.requires_grad_(grad) if grad else tensor
+
+
+def _set_tensor(tensor: Any, state: tuple[Any, dict[str, Any]]) -> None:
+    grad, attributes = state
+    tensor.grad = grad
+    if attributes:
+        tensor.__dict__.update(attributes)

@@ -1,0 +1,466 @@
+"""How each sort of object is looked into, and how a content is put back into it. Law: in place, so that aliases stay.
+
+A *kind* knows three things about its objects: what to compare (``look``), what to save (``content``) and how to put
+that into the object that the set-up code made again (``put``). Children are met through ``see``, which gives a token;
+an object has changed when its tokens have.
+"""
+
+from __future__ import annotations
+
+import collections
+import copyreg
+import marshal
+import pickle
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import xxhash
+
+Token = Any
+#: ``see(child, key)``: the child's token; ``key`` is its place in the parent (text, or a position).
+See = Callable[[Any, "str | int"], Token]
+#: True for a child that cannot be saved: its holder keeps what the set-up code puts there.
+IsLeft = Callable[[Any], bool]
+
+SCALARS = frozenset({int, float, str, bool, type(None), bytes, complex})
+#: Bytes of a buffer that are looked at whole; of larger ones a sample, and torch's count of in-place changes.
+LOOKED_AT_WHOLE = 32 * 1024 * 1024
+ARRAY_LOOKED_AT_WHOLE = 512 * 1024 * 1024
+_SAMPLES = 2048
+_SAMPLE = 2048
+
+
+def digest(data: Any) -> bytes:
+    """16 bytes that tell contents apart."""
+    return xxhash.xxh3_128_digest(data)
+
+
+def digest_of_buffer(view: memoryview, whole: int = LOOKED_AT_WHOLE) -> bytes:
+    """Digest of a buffer; of one longer than ``whole`` bytes, of its ends and of samples spread over it."""
+    length = view.nbytes
+    if length <= whole:
+        return digest(view)
+    state = xxhash.xxh3_128(length.to_bytes(8, "little"))
+    stride = (length - _SAMPLE) // _SAMPLES
+    for number in range(_SAMPLES + 1):
+        state.update(view[number * stride : number * stride + _SAMPLE])
+    return state.digest()
+
+
+def signature(tokens: Token) -> bytes:
+    """Tokens as bytes that compare exactly: types count, -0.0 is not 0.0, and one nan equals itself."""
+    # Version 2 has no back references, so equal tokens give equal bytes whoever else holds them.
+    packed = marshal.dumps(tokens, 2)
+    return packed if len(packed) <= 64 else digest(packed)
+
+
+def type_name(cls: type) -> str:
+    """The class as ``module.qualname``."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+class Kind:
+    """One sort of object. This one has nothing inside that could change: what the set-up code makes is right."""
+
+    #: When its contents are put back: buffers first, hash tables last, since their keys' hashes may need the rest.
+    order = 1
+
+    def look(self, obj: Any, see: See) -> Token:
+        """Tokens of the content."""
+        return 0
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        """What to save of a changed object; children stand in it as they are."""
+        raise NotImplementedError
+
+    def put(self, obj: Any, content: Any) -> None:
+        """Make ``obj`` hold ``content``."""
+        raise NotImplementedError
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Containers and instances
+
+
+def _container(cls: type) -> type | None:
+    for base in (collections.OrderedDict, dict, list, set, collections.deque):
+        if issubclass(cls, base):
+            return base
+    return None
+
+
+class Instance(Kind):
+    """An object of Python's own making: attributes, slots, and the items of a builtin container below its class."""
+
+    def __init__(self, cls: type) -> None:
+        self.container = _container(cls)
+        self.slots = tuple(copyreg._slotnames(cls)) if cls.__module__ != "builtins" else ()  # type: ignore[attr-defined]
+        self.bare = cls in (dict, list, set, collections.deque, collections.OrderedDict, collections.Counter)
+        self.name = type_name(cls)
+        self.order = 2 if self.container in (dict, set, collections.OrderedDict) else 1
+
+    def look(self, obj: Any, see: See) -> Token:
+        items = self._look_items(obj, see)
+        if self.bare:
+            return items
+        tokens = [self.name, items, see(type(obj), ".__class__")]
+        for name, value in self.attributes(obj).items():
+            tokens.append(name)
+            tokens.append(see(value, f".{name}"))
+        tokens += [see(getattr(obj, name, None), f".{name}") for name in self.slots]
+        if self.container is not None and issubclass(self.container, dict):
+            tokens.append(see(getattr(obj, "default_factory", None), ".default_factory"))
+        return tokens
+
+    def _look_items(self, obj: Any, see: See) -> Token:
+        container = self.container
+        if container is None:
+            return 0
+        if container is list or container is collections.deque:
+            if SCALARS.issuperset(map(type, obj)):
+                return (1, list(obj))
+            return [see(item, number) for number, item in enumerate(obj)]
+        if container is set:
+            if SCALARS.issuperset(map(type, obj)):
+                return (1, list(obj))
+            return [see(item, f"{{{number}}}") for number, item in enumerate(obj)]
+        if SCALARS.issuperset(map(type, obj)):
+            if SCALARS.issuperset(map(type, dict.values(obj))):
+                return (1, dict(obj))
+            tokens: list[Token] = []
+            for key, value in dict.items(obj):
+                tokens.append(key)
+                tokens.append(see(value, f"[{key!r}]"))
+            return tokens
+        tokens = []
+        for number, (key, value) in enumerate(dict.items(obj)):
+            tokens.append(see(key, f"<key {number}>"))
+            tokens.append(see(value, f"<value {number}>"))
+        return tokens
+
+    @staticmethod
+    def attributes(obj: Any) -> dict[str, Any]:
+        """The attributes themselves, past any ``__getattribute__`` of the class."""
+        try:
+            return object.__getattribute__(obj, "__dict__")
+        except AttributeError:
+            return {}
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        content: dict[str, Any] = {}
+        container = self.container
+        if container is not None and issubclass(container, dict):
+            content["items"] = [(key, value) for key, value in dict.items(obj) if not left(value)]
+            content["kept"] = [key for key, value in dict.items(obj) if left(value)]
+        elif container is not None:
+            content["items"] = list(obj)
+        if not self.bare:
+            attributes = self.attributes(obj)
+            content["attributes"] = {name: value for name, value in attributes.items() if not left(value)}
+            content["kept attributes"] = [name for name, value in attributes.items() if left(value)]
+            content["slots"] = {name: getattr(obj, name) for name in self.slots if hasattr(obj, name)}
+            content["class"] = type(obj)
+        return content
+
+    def put(self, obj: Any, content: Any) -> None:
+        self._put_items(obj, content)
+        if self.bare:
+            return
+        if type(obj) is not content["class"]:
+            obj.__class__ = content["class"]
+        attributes = self.attributes(obj)
+        new = content["attributes"]
+        for name in [name for name in attributes if name not in new and name not in content["kept attributes"]]:
+            del attributes[name]
+        attributes.update(new)
+        for name in self.slots:
+            if name in content["slots"]:
+                object.__setattr__(obj, name, content["slots"][name])
+            elif hasattr(obj, name):
+                object.__delattr__(obj, name)
+
+    def _put_items(self, obj: Any, content: Any) -> None:
+        container = self.container
+        if container is None:
+            return
+        items = content["items"]
+        if container is list:
+            list.__setitem__(obj, slice(None), items)
+        elif container is set:
+            set.clear(obj)
+            set.update(obj, items)
+        elif container is collections.deque:
+            collections.deque.clear(obj)
+            collections.deque.extend(obj, items)
+        else:
+            kept = {key: obj[key] for key in content["kept"] if dict.__contains__(obj, key)}
+            # The container's own methods: a class below it may have given them another meaning.
+            mapping: Any = container
+            mapping.clear(obj)
+            for key, value in (*items, *kept.items()):
+                mapping.__setitem__(obj, key, value)
+
+
+class ByState(Kind):
+    """An object whose class says itself what its state is: ``state_dict`` or ``__getstate__``."""
+
+    def __init__(self, get: str, put: str) -> None:
+        self._get, self._put = get, put
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return getattr(obj, self._get)()
+
+    def put(self, obj: Any, content: Any) -> None:
+        getattr(obj, self._put)(content)
+
+
+BY_STATE_DICT = ByState("state_dict", "load_state_dict")
+BY_GETSTATE = ByState("__getstate__", "__setstate__")
+
+
+class Fixed(Kind):
+    """An object that cannot be saved (a lock, an open file, an iterator): the set-up code's new one stands for it."""
+
+
+class Function(Kind):
+    """A function of the cell, with its defaults, attributes and what it closes over."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        tokens = [see(value, f"<default {number}>") for number, value in enumerate(obj.__defaults__ or ())]
+        tokens += [see(value, f"<default {name}>") for name, value in (obj.__kwdefaults__ or {}).items()]
+        tokens += [see(cell, f"<closure {name}>") for name, cell in closure(obj).items()]
+        tokens += [see(value, f".{name}") for name, value in obj.__dict__.items()]
+        return tokens
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return obj.__defaults__, obj.__kwdefaults__, dict(obj.__dict__)
+
+    def put(self, obj: Any, content: Any) -> None:
+        obj.__defaults__, obj.__kwdefaults__, attributes = content
+        obj.__dict__.clear()
+        obj.__dict__.update(attributes)
+
+
+def closure(function: Any) -> dict[str, Any]:
+    """The cells that a function closes over, by name."""
+    return dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
+
+
+class Cell(Kind):
+    """One variable that functions share by closing over it."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        try:
+            return see(obj.cell_contents, "()")
+        except ValueError:  # not assigned yet
+            return (2,)
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        try:
+            return () if left(obj.cell_contents) else (obj.cell_contents,)
+        except ValueError:
+            return ()
+
+    def put(self, obj: Any, content: Any) -> None:
+        if content:
+            obj.cell_contents = content[0]
+
+
+class Class(Kind):
+    """A class of the cell: its own attributes may count or collect."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        tokens = [see(base, f"<base {number}>") for number, base in enumerate(obj.__bases__)]
+        for name, value in self._own(obj):
+            tokens.append(name)
+            tokens.append(see(value, f".{name}"))
+        return tokens
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return {name: value for name, value in self._own(obj) if not left(value)}
+
+    def put(self, obj: Any, content: Any) -> None:
+        for name, value in content.items():
+            if vars(obj).get(name) is not value:
+                setattr(obj, name, value)
+
+    @staticmethod
+    def _own(obj: Any) -> list[tuple[str, Any]]:
+        hidden = types.GetSetDescriptorType | types.MemberDescriptorType
+        return [
+            (name, value)
+            for name, value in vars(obj).items()
+            if not (name.startswith("__") and name.endswith("__"))
+            and name != "_abc_impl"
+            and not isinstance(value, hidden)
+        ]
+
+
+class ByteArray(Kind):
+    """A bytearray."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        return digest(obj)
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return bytes(obj)
+
+    def put(self, obj: Any, content: Any) -> None:
+        obj[:] = content
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Random generators
+
+
+class Generator(Kind):
+    """A random generator held in a name; its position in the stream is its content."""
+
+    def __init__(self, get: Callable[[Any], Any], put: Callable[[Any, Any], Any]) -> None:
+        self._get, self._put = get, put
+
+    def look(self, obj: Any, see: See) -> Token:
+        return digest(pickle.dumps(self._get(obj), 4))
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return self._get(obj)
+
+    def put(self, obj: Any, content: Any) -> None:
+        self._put(obj, content)
+
+
+class NumpyGenerator(Kind):
+    """NumPy's Generator: its bit generator is its content."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        return see(obj.bit_generator, ".bit_generator")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Arrays
+
+
+class Array(Kind):
+    """A NumPy array. A view's memory is its base's."""
+
+    order = 0
+
+    def look(self, obj: Any, see: See) -> Token:
+        shape = (obj.dtype.str, obj.shape, obj.strides)
+        if obj.dtype.hasobject:
+            return (*shape, [see(item, number) for number, item in enumerate(obj.ravel().tolist())])
+        if type(obj.base) is type(obj):
+            return (*shape, see(obj.base, ".base"), offset_of(obj))
+        return (*shape, digest_of_buffer(buffer_of_array(obj), ARRAY_LOOKED_AT_WHOLE))
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        if type(obj.base) is type(obj) and not obj.dtype.hasobject:
+            return None
+        return obj.copy()
+
+    def put(self, obj: Any, content: Any) -> None:
+        if content is not None:
+            if obj.shape != content.shape or obj.dtype != content.dtype:
+                obj.resize(content.shape, refcheck=False)
+            obj[...] = content
+
+
+def offset_of(view: Any) -> int:
+    """Bytes from the beginning of a view's base to the view."""
+    return int(view.__array_interface__["data"][0] - view.base.__array_interface__["data"][0])
+
+
+def buffer_of_array(array: Any) -> memoryview:
+    """The bytes of an array without objects in it; a copy where they are scattered."""
+    if not array.flags.c_contiguous:
+        array = array.copy()
+    return memoryview(array.reshape(-1).view("u1")) if array.size else memoryview(b"")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Inline: what has no identity of its own; its token says all
+
+
+def inline_tuple(obj: Any, see: See, key: str | int) -> Token:
+    if SCALARS.issuperset(map(type, obj)):
+        return (..., "t", type_name(type(obj)), tuple(obj))
+    return (..., "t", type_name(type(obj)), tuple([see(item, f"{key}({number})") for number, item in enumerate(obj)]))
+
+
+def inline_method(obj: Any, see: See, key: str | int) -> Token:
+    return (..., "m", see(obj.__func__, f"{key}.__func__"), see(obj.__self__, f"{key}.__self__"))
+
+
+def inline_builtin(obj: Any, see: See, key: str | int) -> Token:
+    owner = obj.__self__
+    if owner is None or isinstance(owner, types.ModuleType | type):
+        return (..., "g", str(getattr(obj, "__module__", "")), obj.__qualname__)
+    return (..., "m", obj.__name__, see(owner, f"{key}.__self__"))
+
+
+def inline_partial(obj: Any, see: See, key: str | int) -> Token:
+    parts = (obj.func, obj.args, *obj.keywords.values())
+    return (..., "p", tuple(obj.keywords), tuple([see(p, f"{key}<part {n}>") for n, p in enumerate(parts)]))
+
+
+def inline_weakref(obj: Any, see: See, key: str | int) -> Token:
+    target = obj()
+    return (..., "w", 0 if target is None else see(target, f"{key}()"))
+
+
+def inline_wrapper(obj: Any, see: See, key: str | int) -> Token:
+    return (..., "f", see(obj.__func__, f"{key}.__func__"))
+
+
+def inline_property(obj: Any, see: See, key: str | int) -> Token:
+    return (..., "f", tuple([see(part, f"{key}<{n}>") for n, part in enumerate((obj.fget, obj.fset, obj.fdel))]))
+
+
+def inline_global(obj: Any, see: See, key: str | int) -> Token:
+    return (
+        ...,
+        "g",
+        str(getattr(obj, "__module__", "")),
+        str(getattr(obj, "__qualname__", getattr(obj, "__name__", ""))),
+    )
+
+
+def inline_ignored(obj: Any, see: See, key: str | int) -> Token:
+    return (..., "i", type_name(type(obj)))
+
+
+def inline_value(obj: Any, see: See, key: str | int) -> Token:
+    """Immutable by nature: a path, a date, a dtype, a NumPy scalar."""
+    return (..., "v", type_name(type(obj)), repr(obj) if not hasattr(obj, "tobytes") else obj.tobytes())
+
+
+INLINE: dict[type, Callable[[Any, See, str | int], Token]] = {
+    tuple: inline_tuple,
+    types.MethodType: inline_method,
+    types.BuiltinFunctionType: inline_builtin,
+    weakref.ReferenceType: inline_weakref,
+    staticmethod: inline_wrapper,
+    classmethod: inline_wrapper,
+    property: inline_property,
+    types.ModuleType: inline_global,
+    range: inline_value,
+    slice: inline_value,
+    type(...): inline_value,
+    type(NotImplemented): inline_value,
+    types.MappingProxyType: inline_ignored,
+    types.CodeType: inline_ignored,
+}
+
+
+def is_from(obj: Any, names: Iterable[str]) -> bool:
+    """True where the object's class, or one below it, comes from one of the named packages."""
+    wanted = frozenset(names)
+    return any(cls.__module__.partition(".")[0] in wanted for cls in type(obj).__mro__)
+
+
+def loaded(name: str) -> Any:
+    """The module where the training code has imported it, else None: nobody pays for what is not used."""
+    return sys.modules.get(name)

@@ -1,0 +1,89 @@
+"""The names that hold a trial's state: those of the cell, and the locals of the functions around its loop."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+import sysconfig
+import types
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from workbench.trial.discovery import Names
+
+_OURS = str(Path(__file__).resolve().parent.parent)
+
+
+def roots(main: dict[str, Any], frames: list[types.FrameType], hidden: Iterable[str]) -> list[Names]:
+    """Where surveys begin: the cell's namespace but for ``hidden`` names, then the frames, outermost first."""
+    found = [_of_namespace(main, frozenset(hidden))]
+    labels: set[str] = set()
+    for frame in frames:
+        label = f"{frame.f_code.co_qualname}():"
+        while label in labels:  # a function that calls itself
+            label = f"{label[:-1]}+:"
+        labels.add(label)
+        found.append(_of_frame(frame, label))
+    return found
+
+
+def frames_around(
+    frame: types.FrameType | None, main: dict[str, Any], top: types.CodeType | None
+) -> list[types.FrameType]:
+    """The frames of the training code's functions from ``frame`` up to the code ``top`` that runs it, outermost first.
+
+    Frames of installed libraries (a progress bar around the steps) and the top level of the cell are not among them.
+    """
+    found = []
+    while frame is not None and frame.f_code is not top:
+        if frame.f_locals is not main and frame.f_code.co_name != "<module>" and _is_users(frame, main):
+            found.append(frame)
+        frame = frame.f_back
+    return found[::-1]
+
+
+def _is_users(frame: types.FrameType, main: dict[str, Any]) -> bool:
+    if frame.f_globals is main:
+        return True
+    return not frame.f_code.co_filename.startswith((_OURS, *_installed(), "<frozen"))
+
+
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    return tuple({paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def _of_namespace(main: dict[str, Any], hidden: frozenset[str]) -> Names:
+    def values() -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in main.items()
+            if name not in hidden and not (name.startswith("__") and name.endswith("__"))
+        }
+
+    def put(changed: dict[str, Any], gone: list[str]) -> None:
+        main.update(changed)
+        for name in gone:
+            main.pop(name, None)
+
+    return Names("", values, put)
+
+
+def _of_frame(frame: types.FrameType, label: str) -> Names:
+    def values() -> dict[str, Any]:
+        return dict(frame.f_locals)
+
+    def put(changed: dict[str, Any], gone: list[str]) -> None:
+        # Up to 3.12 `f_locals` is a copy, and fetching it again discards what was put into it: fetched once, then
+        # written back. From 3.13 on it writes through.
+        names = frame.f_locals
+        names.update(changed)
+        if sys.version_info < (3, 13):
+            for name in gone:
+                names.pop(name, None)
+            ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(1))
+
+    return Names(label, values, put)

@@ -1,0 +1,54 @@
+"""Random state: set from the trial's seeds when a leg begins, saved and put back with a checkpoint.
+
+Law: every generator that training code may use without naming it is covered: Python's, NumPy's global one, torch's on
+the CPU and on each GPU that was used. Generators held in names are found as state.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from workbench.search.seeds import trial_seed
+from workbench.trial.kinds import loaded
+
+
+def set_all(experiment_seed: int, trial: int) -> None:
+    """Set every global generator from the trial's seeds. CUDA is not initialised by it: its seed waits until it is."""
+    random.seed(trial_seed(experiment_seed, trial, "python"))
+    numpy, torch = loaded("numpy"), loaded("torch")
+    if numpy is not None:
+        numpy.random.seed(trial_seed(experiment_seed, trial, "numpy"))
+    if torch is not None:
+        torch.manual_seed(trial_seed(experiment_seed, trial, "torch"))
+
+
+def state() -> dict[str, Any]:
+    """The state of every global generator that is in use."""
+    found: dict[str, Any] = {"python": random.getstate()}
+    numpy, torch = loaded("numpy"), loaded("torch")
+    if numpy is not None:
+        found["numpy"] = numpy.random.get_state(legacy=True)
+    if torch is not None:
+        found["torch"] = torch.get_rng_state().numpy().tobytes()
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            found["cuda"] = [one.numpy().tobytes() for one in torch.cuda.get_rng_state_all()]
+    return found
+
+
+def put(saved: dict[str, Any]) -> None:
+    """Put back what :func:`state` gave. Last of all: making and restoring objects may draw numbers."""
+    random.setstate(saved["python"])
+    numpy, torch = loaded("numpy"), loaded("torch")
+    if numpy is not None and "numpy" in saved:
+        numpy.random.set_state(saved["numpy"])
+    if torch is not None and "torch" in saved:
+        torch.set_rng_state(_bytes(torch, saved["torch"]))
+        if "cuda" in saved and torch.cuda.is_available():
+            # A device less than last time is no reason to fail: what it drew is gone, the others go on exactly.
+            for device, one in enumerate(saved["cuda"][: torch.cuda.device_count()]):
+                torch.cuda.set_rng_state(_bytes(torch, one), device)
+
+
+def _bytes(torch: Any, data: bytes) -> Any:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)

@@ -1,0 +1,239 @@
+"""What a checkpoint holds of a trial's state, and how it is put back.
+
+    tensors.safetensors   torch's storages that changed, and the state dicts of the objects found: plain bytes and JSON
+    graph.pkl             header (step, history of reports, shapes), the state of the global random generators, then
+                          everything else that changed since the set-up
+
+Law: what the set-up code makes again is not saved; what cannot be put back exactly is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import CannotResume
+from workbench.records import SCHEMA, check_schema
+from workbench.trial import graph, seeds, tensors, torch_kinds
+from workbench.trial.discovery import Classifier, Found, Survey, has_state_dict
+from workbench.trial.graph import found as found_at
+from workbench.trial.kinds import loaded
+from workbench.trial.namespace import roots
+
+TENSORS, GRAPH = "tensors.safetensors", "graph.pkl"
+#: Bytes up to which a tensor of a found object is saved whether it changed since the set-up or not.
+SAVED_ANYWAY = 1 << 16
+
+
+@dataclass(slots=True)
+class Header:
+    """What a checkpoint says about itself. ``ended``: the loop was over; resuming runs only the code after it."""
+
+    step: int
+    ended: bool = False
+    #: Reported values by step, so that a resumed leg can tell them again.
+    history: dict[int, dict[str, float]] = field(default_factory=dict)
+    #: Digests of the files that ``trial.data`` named.
+    data: dict[str, Any] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+
+class State:
+    """The state of one leg: surveyed when the set-up code is done, saved and put back relative to that."""
+
+    def __init__(
+        self,
+        main: dict[str, Any],
+        frames: list[types.FrameType],
+        *,
+        hidden: Iterable[str] = (),
+        tracked: Mapping[str, Any] | None = None,
+        fixed: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._main = main
+        self._fixed = dict(fixed or {})
+        self._classifier = Classifier(main)
+        self._roots = roots(main, frames, hidden)
+        if tracked:
+            self._roots.append(_tracked(tracked))
+        self._base = Survey(self._classifier, self._roots)
+        self._shapes = _shapes(self._objects())
+        self.found = self._found(self._base, [])
+
+    def settle(self) -> None:
+        """The state is put back, or need not be: let go of what only the set-up needed."""
+        self._base.release()
+
+    def save(self, folder: Path, header: Header) -> Found:
+        """Write the checkpoint's files into ``folder``. Nothing is fsynced here: training waits for this."""
+        survey = Survey(self._classifier, self._roots, self._base)
+        header.shapes = self._shapes
+        stream = io.BytesIO()
+        fields = {name: getattr(header, name) for name in header.__dataclass_fields__ if name != "found"}
+        # Pickled apart: its thousand numbers need not be asked for references one by one.
+        fields["random"] = pickle.dumps(seeds.state(), 5)
+        pickler = graph.write_graph(stream, survey, {id(value): name for name, value in self._fixed.items()}, fields)
+        self.found = self._found(survey, [name for root in self._roots for name in survey.changed_names(root)[0]])
+        (folder / GRAPH).write_bytes(stream.getbuffer())
+        if loaded("torch") is not None:
+            self._save_tensors(folder / TENSORS, pickler.new_storages)
+        self._base.forget(survey)
+        return self.found
+
+    def restore(self, folder: Path) -> Header:
+        """Put the checkpoint in ``folder`` into what the set-up code has made. Raises CannotResume."""
+        with open(folder / GRAPH, "rb") as file:
+            saved = graph.read_header(file)
+            header = _header(saved)
+            self._check_shapes(header)
+            storages = self._read_storages(folder / TENSORS)
+            base = self._base
+            made = {base.path(number): obj for number, obj in base.objects.items()}
+            for path, key in saved["storages"]:
+                self._classifier.storages.put(found_at(made, path, "UntypedStorage"), storages[key])
+            file.seek(0)
+            graph.make_in(self._main)
+            try:
+                graph.apply_graph(file, self._classifier, self._roots, made, self._fixed, _Storages(storages))
+            finally:
+                graph.make_in(None)
+        seeds.put(pickle.loads(saved["random"]))
+        return header
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _objects(self) -> dict[str, Any]:
+        return {name: value for root in self._roots for name, value in root.values().items() if has_state_dict(value)}
+
+    def _found(self, survey: Survey, names: list[str]) -> Found:
+        for number in survey.changed:
+            name = survey.name(number)
+            if name not in names:
+                names.append(name)
+        objects = list(self._objects())
+        left: dict[str, str] = {}
+        for number, reason in survey.unsaved:
+            left.setdefault(survey.path(number), reason)
+        for key, reason in survey.left.items():
+            if reason:
+                left.setdefault(survey.path(survey.numbers[key]), reason)
+        left.update(survey.unsaved_names)
+        skipped = {path for path in left if path in names}
+        return Found(
+            objects,
+            [name for name in names if name not in skipped and name not in objects],
+            [{"name": name, "reason": reason} for name, reason in left.items()],
+        )
+
+    def _save_tensors(self, path: Path, new: Mapping[str, Any]) -> None:
+        storages = dict(new)
+        key_of = {storage._cdata: key for key, storage in new.items()}
+        trees: dict[str, Any] = {}
+        unchanged: dict[str, Any] = {}
+        for name, value in self._objects().items():
+            state = value.state_dict()
+            self._add_small(state, storages, key_of)
+            kept: dict[str, Any] = {}
+            try:
+                trees[name] = tensors.tree(state, key_of, kept)
+            except tensors.NotPlain:
+                continue
+            if kept:
+                unchanged[name] = kept
+        tensors.write(path, storages, trees, unchanged)
+
+    @staticmethod
+    def _add_small(state: Any, storages: dict[str, Any], key_of: dict[int, str]) -> None:
+        """Small tensors of a state dict are there whether they changed or not, so that it is whole."""
+        torch = loaded("torch")
+        for value in state.values() if isinstance(state, dict) else ():
+            if isinstance(value, torch.Tensor) and torch_kinds.is_plain_tensor(value):
+                storage = value.untyped_storage()
+                if storage._cdata not in key_of and storage.nbytes() <= SAVED_ANYWAY:
+                    key_of[storage._cdata] = key = str(len(storages))
+                    storages[key] = storage
+
+    def _read_storages(self, path: Path) -> dict[str, Any]:
+        if not path.exists():
+            return {}
+        if loaded("torch") is None:
+            raise CannotResume("the checkpoint holds tensors, but this time the set-up code did not import torch.")
+        return tensors.read_storages(path)
+
+    def _check_shapes(self, header: Header) -> None:
+        for path, shape in header.shapes.items():
+            made = self._shapes.get(path)
+            if made is not None and made != tuple(shape):
+                raise CannotResume(
+                    f"the set-up code made {path} with shape {made}; the checkpoint at step {header.step} was taken "
+                    f"with shape {tuple(shape)}. Set-up must make the same shapes each time: does it read a file that "
+                    "changed?"
+                )
+
+
+def read_header(folder: Path) -> Header:
+    """The header of the checkpoint in ``folder``."""
+    with open(folder / GRAPH, "rb") as file:
+        return _header(graph.read_header(file))
+
+
+def _header(saved: Mapping[str, Any]) -> Header:
+    check_schema(saved, "this checkpoint")
+    return Header(**{name: value for name, value in saved.items() if name in Header.__dataclass_fields__})
+
+
+def read_tensors(folder: Path) -> dict[str, Any]:
+    """The state dicts in a checkpoint, by the name of the object: plain tensors and numbers; runs no code of the cell.
+
+    A large tensor that did not change since the set-up is not in it: the set-up code makes it.
+    """
+    path = Path(folder) / TENSORS
+    return tensors.read_objects(path) if path.exists() else {}
+
+
+class _Storages:
+    """Storages of a checkpoint, on their device; each is made once, so that what shared one shares one again."""
+
+    def __init__(self, saved: Mapping[str, Any]) -> None:
+        self._saved = saved
+        self._moved: dict[str, Any] = {}
+
+    def __call__(self, key: str, device: str) -> Any:
+        if key not in self._moved:
+            storage = self._saved[key]
+            if device != "cpu":
+                torch = loaded("torch")
+                storage = (
+                    torch.empty(storage.nbytes(), dtype=torch.uint8, device=device).untyped_storage().copy_(storage)
+                )
+            self._moved[key] = storage
+        return self._moved[key]
+
+
+def _shapes(objects: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    torch = loaded("torch")
+    shapes: dict[str, tuple[int, ...]] = {}
+    if torch is None:
+        return shapes
+    for name, value in objects.items():
+        if isinstance(value, torch.nn.Module):
+            for key, part in (*value.named_parameters(), *value.named_buffers()):
+                if torch_kinds.is_plain_tensor(part):
+                    shapes[f"{name}.{key}"] = tuple(part.shape)
+    return shapes
+
+
+def _tracked(tracked: Mapping[str, Any]) -> Any:
+    from workbench.trial.discovery import Names
+
+    def put(changed: dict[str, Any], gone: list[str]) -> None:
+        """Tracked objects are put back in place; their names are the trial's, not the cell's."""
+
+    return Names("tracked:", lambda: dict(tracked), put)

@@ -1,0 +1,145 @@
+"""The file that holds a checkpoint's tensors. Law: bytes and plain JSON; reading it runs no code.
+
+The layout is that of *safetensors*: 8 bytes (little-endian) length of the header, the header as JSON, then the bytes of
+each storage. Storages are entries of dtype U8; ``__metadata__`` holds, as JSON text, the trees of the state dicts, in
+which a tensor is a view of a storage. So what shared memory shares it again, and nothing is written twice.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.records import SCHEMA, check_schema
+from workbench.trial.kinds import SCALARS, loaded
+
+_LENGTH = struct.Struct("<Q")
+_ALIGNED = 64
+
+
+class NotPlain(Exception):
+    """A state dict holds more than tensors, numbers and texts."""
+
+
+def write(path: Path, storages: Mapping[str, Any], objects: Mapping[str, Any], unchanged: Mapping[str, Any]) -> None:
+    """Write storages (by key) and the trees that :func:`tree` made of state dicts."""
+    header: dict[str, Any] = {}
+    views: list[memoryview] = []
+    at = 0
+    keep = []
+    for key, storage in storages.items():
+        if storage.device.type != "cpu":
+            storage = storage.cpu()
+            keep.append(storage)
+        length = storage.nbytes()
+        header[key] = {"dtype": "U8", "shape": [length], "data_offsets": [at, at + length]}
+        if length:
+            views.append(bytes_of(storage))
+        gap = -length % _ALIGNED
+        if gap:
+            views.append(memoryview(bytes(gap)))
+        at += length + gap
+    trees = json.dumps({"schema": SCHEMA, "objects": objects, "unchanged": unchanged})
+    header["__metadata__"] = {"workbench": trees}
+    text = json.dumps(header).encode()
+    text += b" " * (-(len(text) + _LENGTH.size) % _ALIGNED)
+    with open(path, "wb", buffering=1 << 16) as file:
+        file.write(_LENGTH.pack(len(text)))
+        file.write(text)
+        for view in views:
+            file.write(view)
+
+
+def bytes_of(storage: Any) -> memoryview:
+    """The bytes of a storage on the CPU, in place."""
+    return memoryview((ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr())).cast("B")
+
+
+def read_storages(path: Path) -> dict[str, Any]:
+    """The storages in the file, by key, as private copies."""
+    torch = loaded("torch")
+    header, data, start = _open(path)
+    storages = {}
+    for key, entry in header.items():
+        if key != "__metadata__":
+            begin, end = entry["data_offsets"]
+            if begin == end:
+                storages[key] = torch.UntypedStorage(0)
+            else:
+                view = torch.frombuffer(data, dtype=torch.uint8, count=end - begin, offset=start + begin)
+                storages[key] = view.clone().untyped_storage()
+    return storages
+
+
+def read_objects(path: Path) -> dict[str, Any]:
+    """The state dicts in the file, by the name of their object."""
+    import torch  # noqa: F401 - a reader asks for tensors
+
+    header, _, _ = _open(path)
+    trees = json.loads(header["__metadata__"]["workbench"])
+    check_schema(trees, "this checkpoint")
+    storages = read_storages(path)
+    return {name: _grown(one, storages) for name, one in trees["objects"].items()}
+
+
+def _open(path: Path) -> tuple[dict[str, Any], mmap.mmap, int]:
+    with open(path, "rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    (length,) = _LENGTH.unpack_from(data)
+    start = _LENGTH.size + length
+    return json.loads(data[_LENGTH.size : start]), data, start
+
+
+def tree(value: Any, key_of: Mapping[int, str], kept: dict[str, Any], path: str = "") -> Any:
+    """A state dict as JSON in which tensors are views of storages. Raises NotPlain for anything but plain data.
+
+    key_of: keys of the storages in the file, by ``_cdata``. A tensor on another storage (it did not change since the
+    set-up) is listed in ``kept`` with its shape.
+    """
+    if type(value) in SCALARS:
+        if isinstance(value, bytes | complex):
+            raise NotPlain
+        return value
+    if isinstance(value, dict):
+        items = []
+        for key, item in value.items():
+            if type(key) not in (str, int, float, bool):
+                raise NotPlain
+            below = f"{path}.{key}" if path else str(key)
+            items.append([key, tree(item, key_of, kept, below)])
+        return {"dict": items}
+    if isinstance(value, list | tuple):
+        parts = [tree(item, key_of, kept, f"{path}.{number}") for number, item in enumerate(value)]
+        return {"list" if isinstance(value, list) else "tuple": parts}
+    torch = loaded("torch")
+    if torch is None or not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        raise NotPlain
+    key = key_of.get(value.untyped_storage()._cdata)
+    if key is None:
+        kept[path] = list(value.shape)
+        return {"unchanged": list(value.shape)}
+    return {"tensor": [key, str(value.dtype)[6:], value.storage_offset(), list(value.shape), list(value.stride())]}
+
+
+def _grown(value: Any, storages: Mapping[str, Any]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "dict":
+        return {
+            key: _grown(item, storages) for key, item in content if not (isinstance(item, dict) and "unchanged" in item)
+        }
+    if kind == "list":
+        return [_grown(item, storages) for item in content]
+    if kind == "tuple":
+        return tuple(_grown(item, storages) for item in content)
+    if kind == "unchanged":
+        return None
+    torch = loaded("torch")
+    key, dtype, offset, shape, stride = content
+    return torch.empty(0, dtype=getattr(torch, dtype)).set_(storages[key], offset, shape, stride)

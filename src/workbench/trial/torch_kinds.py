@@ -1,0 +1,170 @@
+"""How torch's objects are looked into. Law: a tensor is a view, a storage the bytes; torch is never imported here."""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import itertools
+from typing import Any
+
+from workbench.trial.kinds import (
+    LOOKED_AT_WHOLE,
+    Instance,
+    IsLeft,
+    Kind,
+    See,
+    Token,
+    digest,
+    digest_of_buffer,
+    loaded,
+    type_name,
+)
+
+#: Attributes of every module that hold its parts; looked into with the module itself.
+_PARTS = ("_parameters", "_buffers", "_modules")
+_EMPTY = (dict, collections.OrderedDict)
+_always_new = itertools.count()
+
+
+class Module(Instance):
+    """A ``torch.nn.Module``: its parts, and whatever its class keeps beside them."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        tokens: list[Token] = [type_name(type(obj)), see(type(obj), ".__class__")]
+        for name, value in obj.__dict__.items():
+            tokens.append(name)
+            if type(value) in _EMPTY and not value:
+                tokens.append(0)
+            elif name in _PARTS:
+                tokens.append([(key, see(part, f".{key}")) for key, part in value.items()])
+            else:
+                tokens.append(see(value, f".{name}"))
+        return tokens
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        content = super().content(obj, left)
+        for name in _PARTS:
+            if name in content["attributes"]:
+                content["attributes"][name] = list(content["attributes"][name].items())
+        return content
+
+    def put(self, obj: Any, content: Any) -> None:
+        parts = {name: content["attributes"].pop(name) for name in _PARTS if name in content["attributes"]}
+        content["kept attributes"] = [*content["kept attributes"], *parts]
+        super().put(obj, content)
+        for name, items in parts.items():
+            held = obj.__dict__[name]
+            held.clear()
+            held.update(items)
+
+
+class Tensor(Kind):
+    """A strided tensor: where its numbers lie, how they are read, and its gradient."""
+
+    order = 0
+
+    def look(self, obj: Any, see: See) -> Token:
+        tokens = [
+            type(obj).__name__,
+            str(obj.dtype),
+            tuple(obj.shape),
+            obj.stride(),
+            obj.storage_offset(),
+            obj.requires_grad,
+            see(obj.untyped_storage(), ".storage"),
+        ]
+        if obj.is_leaf and obj.grad is not None:
+            tokens.append(see(obj.grad, ".grad"))
+        attributes = getattr(obj, "__dict__", None)
+        if attributes:
+            tokens.append([(name, see(value, f".{name}")) for name, value in attributes.items()])
+        return tokens
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        # A fresh view of the same storage: it pickles as itself, where `obj` would be a reference to the old one.
+        view = obj.detach()
+        grad = obj.grad if obj.is_leaf else None
+        return view, obj.requires_grad, grad, dict(getattr(obj, "__dict__", {}) or {}), type(obj)
+
+    def put(self, obj: Any, content: Any) -> None:
+        view, requires_grad, grad, attributes, cls = content
+        if hasattr(obj, "materialize") and not hasattr(cls, "materialize"):
+            obj.materialize(tuple(view.shape), view.device, view.dtype)
+        if not _same_view(obj, view):
+            obj.data = view
+        if obj.is_leaf:
+            if obj.requires_grad != requires_grad:
+                obj.requires_grad_(requires_grad)
+            obj.grad = grad
+        if attributes or getattr(obj, "__dict__", None):
+            obj.__dict__.clear()
+            obj.__dict__.update(attributes)
+
+
+def _same_view(one: Any, other: Any) -> bool:
+    return bool(
+        one.dtype == other.dtype
+        and one.shape == other.shape
+        and one.stride() == other.stride()
+        and one.storage_offset() == other.storage_offset()
+        and one.untyped_storage()._cdata == other.untyped_storage()._cdata
+    )
+
+
+class Storage(Kind):
+    """The bytes below tensors. They are saved beside the graph, with the tensors' own format."""
+
+    order = 0
+
+    def __init__(self) -> None:
+        #: Of each storage that was met: the tensor that led to it (its dtype names the bytes), by the storage's id.
+        self.seen_by: dict[int, Any] = {}
+
+    def look(self, obj: Any, see: See) -> Token:
+        tensor = self.seen_by.get(id(obj))
+        trained = tensor is not None and tensor.requires_grad
+        length = obj.nbytes()
+        if obj.device.type != "cpu":
+            return (length, _digest_on_device(obj, tensor, trained))
+        view = (
+            memoryview((ctypes.c_char * length).from_address(obj.data_ptr())).cast("B") if length else memoryview(b"")
+        )
+        if length <= LOOKED_AT_WHOLE or trained:
+            return (length, digest(view))
+        return (length, digest_of_buffer(view), tensor._version if tensor is not None else 0)
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        raise NotImplementedError  # state.py writes storages into tensors.safetensors
+
+    def put(self, obj: Any, content: Any) -> None:
+        if obj.nbytes() != content.nbytes():
+            obj.resize_(content.nbytes())
+        obj.copy_(content)
+
+
+def _digest_on_device(storage: Any, tensor: Any, trained: bool) -> Token:
+    torch = loaded("torch")
+    if trained:
+        # It is trained, so it has changed; telling so for sure would cost the copy that saving it makes anyway.
+        # (Its count of changes does not tell: a fused optimizer leaves it as it was.)
+        return (str(storage.device), next(_always_new))
+    view = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+    if view.numel() > LOOKED_AT_WHOLE:
+        positions = torch.linspace(0, view.numel() - 1, 65536, dtype=torch.float64, device=view.device).long()
+        view = view[positions]
+    return (str(storage.device), digest(view.cpu().numpy()), tensor._version if tensor is not None else 0)
+
+
+def is_plain_tensor(obj: Any) -> bool:
+    """True for a tensor whose content is a strided view of a storage, of a class that adds nothing to it."""
+    torch = loaded("torch")
+    return (
+        isinstance(obj, torch.Tensor)
+        and type(obj).__module__.partition(".")[0] == "torch"
+        and type(obj).__name__ in ("Tensor", "Parameter", "Buffer")
+        and obj.layout == torch.strided
+        and obj.device.type != "meta"
+        and not obj.is_quantized
+        and not obj.is_conj()
+        and not obj.is_neg()
+    )
