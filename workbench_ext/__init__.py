@@ -1,0 +1,27 @@
+"""JupyterLab's face: a server extension, and the panel under ``frontend/``.
+
+Law: reads the store and writes requests; needs no kernel and imports only Workbench's store and records.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jupyter_server.serverapp import ServerApp
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "workbench-ext"}]
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": "workbench_ext"}]
+
+
+def _load_jupyter_server_extension(server_app: ServerApp) -> None:
+    # Imported here: JupyterLab asks for the paths above in processes that serve nothing.
+    from workbench_ext.server.routes import add_routes
+
+    add_routes(server_app)
+    server_app.log.info("Workbench's experiments are served under %sworkbench/", server_app.base_url)

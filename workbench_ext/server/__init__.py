@@ -1,0 +1,1 @@
+"""The server extension: what the panel and the live view ask for."""
