@@ -87,8 +87,8 @@ class _Bracket:
         rung = self._rungs[at]
         while rung.hopeful:
             entry = rung.hopeful[0]
-            # One that fell behind the cut comes back when the cut reaches it again.
-            if entry <= rung.cut and entry[1] not in self._gone:
+            # One that fell behind the cut is pushed anew when the cut reaches it again, so it may be here twice.
+            if entry <= rung.cut and entry[1] not in self._gone and entry[1] not in rung.promoted:
                 return entry
             heappop(rung.hopeful)
         return None

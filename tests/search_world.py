@@ -1,0 +1,202 @@
+"""A world for the search core: it carries out instructions in a random order, with faults, and watches the law."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import random
+from collections.abc import Callable, Mapping
+
+from workbench.records import (
+    LEGAL_TRIAL,
+    CapacityChanged,
+    Ended,
+    Fact,
+    Failed,
+    Finish,
+    Goal,
+    Instruction,
+    Left,
+    Lost,
+    PauseAsked,
+    Reached,
+    ResumeAsked,
+    Run,
+    Scheduler,
+    Searcher,
+    Settle,
+    Stop,
+    StopAsked,
+)
+from workbench.search import Search
+from workbench.space import Space, choice, uniform
+
+SPACE = Space({"x": uniform(0, 1), "units": choice(32, 64, 128)})
+GOAL = Goal("val_acc", "max")
+
+#: One of each kind, small enough to be run hundreds of times.
+SCHEDULERS = {
+    "hyperband": Scheduler("hyperband", 1, 9, 3),
+    "hyperband-table1": Scheduler("hyperband", 1, 9, 3, table="table1"),
+    "hyperband-odd": Scheduler("hyperband", 2, 13, 2),
+    "asha-promote": Scheduler("asha", 1, 9, 3),
+    "asha-promote-conservative": Scheduler("asha", 1, 9, 3, brackets="conservative"),
+    "asha-promote-standard": Scheduler("asha", 1, 8, 2, brackets="standard"),
+    "asha-stop": Scheduler("asha", 1, 9, 3, mode="stop"),
+    "asha-stop-conservative": Scheduler("asha", 1, 9, 3, mode="stop", brackets="conservative"),
+    "median": Scheduler("median", 2, 9),
+    "all": Scheduler("all", 1, 9),
+}
+SYNCHRONOUS = [name for name in SCHEDULERS if name.startswith("hyperband") or name == "all"]
+
+
+def search(
+    scheduler: Scheduler | str = "hyperband", *, goal: Goal = GOAL, seed: int = 0, trials: int | None = None
+) -> Search:
+    """A fresh search over a small space."""
+    return Search(goal, SPACE, SCHEDULERS.get(scheduler, scheduler), Searcher("random"), seed, trials)
+
+
+def noise(trial: int, step: int) -> float:
+    """A value that only trial and step decide, of few digits, so that there are ties."""
+    return int.from_bytes(hashlib.sha256(f"{trial}/{step}".encode()).digest()[:2], "big") % 50 / 50
+
+
+@dataclasses.dataclass
+class World:
+    """Carries out what the search orders until it finishes.
+
+    value: the goal by trial and step. fails: where trials fail, (trial, level). breaks: where training code comes to
+    its own end, (trial, level). losses: how likely a leg is lost before its next level. unsettled: how likely a person
+    pauses, resumes, changes the capacity.
+    """
+
+    search: Search
+    slots: int = 3
+    seed: int = 0
+    value: Callable[[int, int], float] = noise
+    fails: Callable[[int, int], bool] = lambda trial, step: False
+    breaks: Callable[[int, int], bool] = lambda trial, step: False
+    losses: float = 0.0
+    unsettled: float = 0.0
+    stops: Mapping[int, int] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.facts: list[Fact] = []
+        self.instructions: list[Instruction] = []
+        self.state: dict[int, str] = {}
+        #: Legs on the cluster: the order, the last step done, and whether it was told to leave.
+        self.legs: dict[int, tuple[Run, int, bool]] = {}
+        self.promoted_from: dict[int, int] = {}
+        self.paused = False
+        self.capacity = 0
+
+    def run(self) -> World:
+        self.tell(CapacityChanged(self.slots))
+        for _ in range(20_000):
+            if self.search.done:
+                break
+            self.turn()
+        assert self.search.done, "the search never finished"
+        assert isinstance(self.instructions[-1], Finish)
+        assert sum(isinstance(i, Finish) for i in self.instructions) == 1
+        assert not self.legs
+        assert all(state in ("completed", "stopped", "failed") for state in self.state.values())
+        assert {n: v.state for n, v in self.search.trials.items()} == self.state
+        return self
+
+    def turn(self) -> None:
+        if self.rng.random() < self.unsettled:
+            self.tell(
+                self.rng.choice([PauseAsked("break"), CapacityChanged(0), CapacityChanged(self.rng.randint(1, 5))])
+            )
+        if not self.legs:
+            if self.search.done:
+                return
+            if self.paused:
+                self.tell(ResumeAsked("go on"))
+            elif self.capacity == 0:
+                self.tell(CapacityChanged(self.slots))
+            else:
+                raise AssertionError("deadlock: nothing runs, nothing is ordered, and the search has not finished")
+            return
+        number = self.rng.choice(list(self.legs))
+        run, done, leaving = self.legs[number]
+        level = next(step for step in self.search.levels(number) if step > done)
+        if leaving and self.rng.random() < 0.7:
+            self.end(number)
+            self.tell(Left(number) if self.rng.random() < 0.8 else Lost(number, "its worker went away"))
+        elif self.rng.random() < self.losses:
+            self.end(number)
+            self.tell(Lost(number, "its worker went away"))
+        elif self.fails(number, level):
+            self.end(number)
+            self.tell(Failed(number, "ValueError"))
+        elif self.breaks(number, level):
+            self.end(number)
+            self.tell(Ended(number, max(level - 1, 1), self.value(number, level)))
+        elif level == self.search.levels(number)[-1]:
+            self.end(number)
+            kind = self.rng.choice([Ended, Reached])
+            self.tell(kind(number, level, self.value(number, level)))
+        else:
+            if level == run.until:
+                self.end(number)
+            else:
+                self.legs[number] = (run, level, leaving)
+            self.tell(Reached(number, level, self.value(number, level)))
+        if self.stops.get(len(self.facts)) is not None:
+            self.tell(StopAsked(self.stops[len(self.facts)], "enough"))
+
+    def end(self, number: int) -> None:
+        del self.legs[number]
+
+    def tell(self, fact: Fact) -> None:
+        self.facts.append(fact)
+        if isinstance(fact, CapacityChanged):
+            self.capacity = fact.slots
+        elif isinstance(fact, (PauseAsked, ResumeAsked)):
+            self.paused = isinstance(fact, PauseAsked)
+        elif isinstance(fact, Lost) and self.state[fact.trial] == "running" and not self.is_pausing(fact.trial):
+            self.move(fact.trial, "waiting")
+        for instruction in self.search.handle(fact):
+            self.instructions.append(instruction)
+            self.carry_out(instruction)
+
+    def is_pausing(self, trial: int) -> bool:
+        said = [i for i in self.instructions if isinstance(i, (Run, Stop)) and i.trial == trial]
+        return isinstance(said[-1], Stop)
+
+    def carry_out(self, instruction: Instruction) -> None:
+        if isinstance(instruction, Run):
+            assert instruction.trial not in self.legs, "two legs of one trial"
+            assert len(self.legs) < self.capacity, "more legs than slots"
+            assert not self.paused
+            assert 0 <= instruction.start < instruction.until
+            assert instruction.reason
+            self.legs[instruction.trial] = (instruction, instruction.start, False)
+            self.move(instruction.trial, "running", came="paused" if instruction.start else "waiting")
+        elif isinstance(instruction, Stop):
+            run, done, leaving = self.legs[instruction.trial]
+            assert not leaving, "told to leave twice"
+            assert instruction.reason
+            self.legs[instruction.trial] = (run, done, True)
+            if instruction.then == "stopped":
+                self.move(instruction.trial, "stopping")
+        elif isinstance(instruction, Settle):
+            assert instruction.trial not in self.legs, "settled while it holds a slot"
+            assert instruction.reason
+            self.move(instruction.trial, instruction.state)
+
+    def move(self, trial: int, to: str, came: str = "waiting") -> None:
+        old = self.state.get(trial, "waiting")
+        # A trial that goes on in the same breath was never seen paused.
+        assert (old, to) in LEGAL_TRIAL or (old == "running" and (came, to) in LEGAL_TRIAL), f"{trial}: {old} -> {to}"
+        self.state[trial] = to
+
+    @property
+    def outcome(self) -> dict[int, tuple[object, ...]]:
+        """Every trial's end, and why: what decisions were made, whatever the order."""
+        views = self.search.trials
+        return {n: (v.configuration, v.bracket, v.state, v.step, v.value, v.reason) for n, v in sorted(views.items())}
