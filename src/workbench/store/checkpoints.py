@@ -1,0 +1,438 @@
+"""A trial's checkpoints. Law: one that can be seen is whole, and nobody writes over a newer attempt's.
+
+A checkpoint is made in a folder aside, its manifest last, and shown by one rename. Nothing waits for the disk then:
+:meth:`Checkpoints.settle` brings it there, from another thread. A power cut before that leaves files that do not match
+their manifest, and the checkpoint before is taken.
+
+Runners use this with the standard library alone; where xxhash is installed it makes the digests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from workbench.errors import BadName, NotFound, StaleAttempt, StoreError
+from workbench.records import SCHEMA, Json, check_schema
+from workbench.store.atomic import FILE_MODE, FOLDER_MODE, fsync_folder, make_folder, read_json, telling, write_all
+from workbench.store.atomic import to_json as _to_json
+from workbench.store.layout import TrialPaths
+
+try:
+    import xxhash
+except ImportError:  # a training environment of the user's own
+    xxhash = None  # type: ignore[assignment,unused-ignore]
+
+MANIFEST = "manifest.json"
+#: Holds the highest attempt that has begun to write. It is locked while a checkpoint is shown.
+FENCE = "attempt"
+
+# A checkpoint that was replaced stays as `.old` for the moment between two renames.
+_SHOWN = re.compile(r"step-(\d{8,12})(\.old)?")
+_ASIDE = re.compile(r"\.(?:writing|removed)-step-\d{8,12}-a(\d+)-[0-9a-f]{8}")
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a checkpoint, as its manifest has it: bytes, and ``algorithm:hexadecimal``."""
+
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a checkpoint consists of. It is written last: without it there is no checkpoint."""
+
+    step: int
+    attempt: int
+    created: str
+    files: Mapping[str, File]
+    #: Plain data that whoever published it added.
+    details: Mapping[str, Json]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(file.size for file in self.files.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that can be resumed from."""
+
+    step: int
+    attempt: int
+    folder: Path
+    manifest: Manifest
+
+    def file(self, name: str) -> Path:
+        """One of its files. Raises NotFound where the manifest names no such file."""
+        if name not in self.manifest.files:
+            raise NotFound(f"{self.folder} has no file {name!r}: it has {', '.join(self.manifest.files)}.")
+        return self.folder / name
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A checkpoint that cannot be used, and why."""
+
+    step: int
+    folder: Path
+    why: str
+
+
+def digest(data: bytes | bytearray | memoryview) -> str:
+    """The digest of ``data`` as manifests hold it."""
+    hasher = _hasher(_ALGORITHM)
+    hasher.update(data)
+    return f"{_ALGORITHM}:{hasher.hexdigest()}"
+
+
+class Checkpoints:
+    """The checkpoints of one trial. Its runner makes them; anybody may read them, from any process."""
+
+    def __init__(self, trial: TrialPaths | Path) -> None:
+        """``trial``: the trial's places, or its folder."""
+        self.folder = trial.checkpoints if isinstance(trial, TrialPaths) else trial / "checkpoints"
+        #: What the last :meth:`newest` or :meth:`all` passed over.
+        self.skipped: list[Skipped] = []
+        self._unsettled: list[int] = []
+        self._settling = threading.Lock()
+        self._swept = False
+        self._named = False
+
+    # Making ----------------------------------------------------------------------------------------------------------
+
+    def begin(self, step: int, attempt: int) -> Path:
+        """A folder to write the state at ``step`` into. Raises StaleAttempt where a newer attempt has begun."""
+        make_folder(self.folder)
+        with self._fence(attempt):
+            pass
+        if not self._swept:
+            self._swept = True
+            self.sweep(attempt)
+        aside = self.folder / f".writing-{_name(step)}-a{attempt}-{secrets.token_hex(4)}"
+        with telling(aside):
+            os.mkdir(aside, FOLDER_MODE)
+        return aside
+
+    def publish(
+        self,
+        aside: Path,
+        step: int,
+        attempt: int,
+        digests: Mapping[str, str] | None = None,
+        details: Mapping[str, Json] | None = None,
+    ) -> Manifest:
+        """Show what :meth:`begin` gave as the checkpoint at ``step``. Files are digested, but for those in ``digests``.
+
+        A checkpoint at the same step is replaced. It is visible to all processes when this returns, and on the disk
+        after the next :meth:`settle`. Raises StaleAttempt (and nothing was shown), StoreFull and its kin.
+        """
+        target = self.folder / _name(step)
+        with telling(aside):
+            files = {
+                name: File(size, (digests or {}).get(name) or _digest_file(aside / name))
+                for name, size in sorted(_files(aside))
+            }
+            created = datetime.now(UTC).isoformat(timespec="milliseconds")
+            manifest = Manifest(step, attempt, created, files, dict(details or {}))
+            _write(aside / MANIFEST, _to_json(_plain(manifest)))
+            with self._fence(attempt):
+                _show(aside, target)
+        with self._settling:
+            self._unsettled.append(step)
+        return manifest
+
+    def discard(self, aside: Path) -> None:
+        """Give up what :meth:`begin` gave."""
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def settle(self) -> list[int]:
+        """Bring what was published to the disk, files and names; give the steps. It blocks: call it in a thread.
+
+        Where it raises, the steps wait for the next call.
+        """
+        with self._settling:
+            steps, self._unsettled = self._unsettled, []
+        try:
+            for step in dict.fromkeys(steps):
+                with telling(self.folder / _name(step)), contextlib.suppress(FileNotFoundError):
+                    _fsync_tree(self.folder / _name(step))
+            if steps:
+                with telling(self.folder):
+                    fsync_folder(self.folder)
+                    if not self._named:
+                        # The folders above it are new as well, up to the experiment's.
+                        for folder in list(self.folder.parents)[:3]:
+                            fsync_folder(folder)
+                        self._named = True
+        except BaseException:
+            with self._settling:
+                self._unsettled = steps + self._unsettled
+            raise
+        return list(dict.fromkeys(steps))
+
+    def fence(self, attempt: int) -> None:
+        """From now on nobody with a lower attempt writes here. Raises StaleAttempt where a higher one has begun."""
+        make_folder(self.folder)
+        with self._fence(attempt):
+            pass
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    def newest(self, at_most: int | None = None, *, verify: Literal["digest", "size"] = "digest") -> Checkpoint | None:
+        """The newest checkpoint (at step ``at_most`` or before) whose files are what its manifest says, or None.
+
+        Damaged ones are passed over and listed in :attr:`skipped`. ``verify="size"`` reads no file: quick, and enough
+        for one that the same boot of the machine wrote.
+        """
+        self.skipped = []
+        for step in reversed(self.steps()):
+            if at_most is None or step <= at_most:
+                found = self._read(step, verify)
+                if found is not None:
+                    return found
+        return None
+
+    def at(self, step: int, *, verify: Literal["digest", "size"] = "digest") -> Checkpoint:
+        """The checkpoint at ``step``. Raises NotFound, or StoreError where it is damaged."""
+        self.skipped = []
+        found = self._read(step, verify)
+        if found is not None:
+            return found
+        if self.skipped:
+            raise StoreError(f"the checkpoint in {self.skipped[0].folder} is damaged: {self.skipped[0].why}.")
+        steps = ", ".join(map(str, self.steps())) or "none"
+        raise NotFound(f"{self.folder} has no checkpoint at step {step}. Steps that have one: {steps}.")
+
+    def all(self, *, verify: Literal["digest", "size"] = "size") -> list[Checkpoint]:
+        """Checkpoints that can be resumed from, by step. Damaged ones are listed in :attr:`skipped`."""
+        self.skipped = []
+        return [found for step in self.steps() if (found := self._read(step, verify)) is not None]
+
+    def steps(self) -> list[int]:
+        """Steps that have a checkpoint, sound or not, rising."""
+        return sorted({step for step, _ in self._shown()})
+
+    # Removing --------------------------------------------------------------------------------------------------------
+
+    def remove(self, step: int) -> None:
+        """Remove the checkpoint at ``step``; it vanishes in one go. One that is not there is no error."""
+        for found, folder in self._shown():
+            if found == step:
+                aside = self.folder / f".removed-{_name(step)}-a0-{secrets.token_hex(4)}"
+                with telling(folder), contextlib.suppress(FileNotFoundError):
+                    os.rename(folder, aside)
+                    shutil.rmtree(aside, ignore_errors=True)
+
+    def sweep(self, attempt: int) -> list[str]:
+        """Remove what attempts before ``attempt`` left half-written; give the folders' names."""
+        swept = []
+        for entry in _listed(self.folder):
+            match = _ASIDE.fullmatch(entry)
+            if match and int(match[1]) < attempt:
+                shutil.rmtree(self.folder / entry, ignore_errors=True)
+                swept.append(entry)
+        return swept
+
+    # How -------------------------------------------------------------------------------------------------------------
+
+    def _shown(self) -> list[tuple[int, Path]]:
+        matches = [(_SHOWN.fullmatch(entry), entry) for entry in _listed(self.folder)]
+        return [(int(match[1]), self.folder / entry) for match, entry in matches if match]
+
+    def _read(self, step: int, verify: str) -> Checkpoint | None:
+        plain = self.folder / _name(step)
+        # Between the two renames that replace a checkpoint, or after a crash there, only the old one is to be found.
+        for folder in (plain, plain.with_name(f"{plain.name}.old"), plain):
+            try:
+                manifest = _manifest(folder)
+            except FileNotFoundError as error:
+                if folder.is_dir():
+                    self._skip(Skipped(step, folder, f"its manifest is missing ({error.strerror})"))
+                    return None
+                continue
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                self._skip(Skipped(step, folder, f"its manifest cannot be read ({error})"))
+                return None
+            why = "it is another step's" if manifest.step != step else _wrong(folder, manifest, verify)
+            if why is None:
+                return Checkpoint(step, manifest.attempt, folder, manifest)
+            if folder.is_dir():
+                self._skip(Skipped(step, folder, why))
+                return None
+        return None
+
+    def _skip(self, skipped: Skipped) -> None:
+        self.skipped.append(skipped)
+
+    @contextlib.contextmanager
+    def _fence(self, attempt: int) -> Iterator[None]:
+        """Hold the fence, as ``attempt``. What is inside happens before or after any other attempt's, never between."""
+        path = self.folder / FENCE
+        with telling(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            try:
+                with contextlib.suppress(OSError):  # a file system without locks: the number still guards
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+                newest = _attempt(os.pread(descriptor, 20, 0))
+                if attempt < newest:
+                    raise StaleAttempt(
+                        f"attempt {attempt} wanted to write a checkpoint in {self.folder}, but attempt {newest} of the "
+                        "trial has begun. The work goes on there; this attempt must end."
+                    )
+                if attempt > newest:
+                    os.pwrite(descriptor, b"%-19d\n" % attempt, 0)
+                yield
+            finally:
+                # Unlocked and not only closed: a loader's worker may have been forked with the descriptor.
+                with contextlib.suppress(OSError):
+                    fcntl.flock(descriptor, fcntl.LOCK_UN)
+                os.close(descriptor)
+
+
+def _name(step: int) -> str:
+    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
+        raise BadName(f"{step!r} is no step: wanted an integer from 0 on.")
+    return f"step-{step:08d}"
+
+
+def _attempt(text: bytes) -> int:
+    """What a fence says; an empty or torn one (a power cut) says nothing."""
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _show(aside: Path, target: Path) -> None:
+    old = target.with_name(f"{target.name}.old")
+    try:
+        os.rename(aside, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+        os.rename(target, old)
+        os.rename(aside, target)
+    if old.exists():  # also after a crash between the two renames
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    try:
+        write_all(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
+def _files(folder: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
+    """Names (with ``/``) and sizes of the files below ``folder``. Links may not lead out of a checkpoint."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = prefix + entry.name
+            if entry.is_symlink():
+                raise StoreError(
+                    f"{entry.path} is a link, and a checkpoint holds files only, so that it stays whole. "
+                    "Copy the file instead of linking it."
+                )
+            if entry.is_dir():
+                yield from _files(Path(entry.path), f"{name}/")
+            elif name != MANIFEST:
+                yield name, entry.stat().st_size
+
+
+def _fsync_tree(folder: Path) -> None:
+    for name, _ in _files(folder):
+        _fsync(folder / name)
+    _fsync(folder / MANIFEST)
+    for root, _, _ in os.walk(folder):
+        fsync_folder(Path(root))
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _plain(manifest: Manifest) -> dict[str, Json]:
+    return {
+        "schema": SCHEMA,
+        "step": manifest.step,
+        "attempt": manifest.attempt,
+        "created": manifest.created,
+        "files": {name: {"size": file.size, "digest": file.digest} for name, file in manifest.files.items()},
+        "details": dict(manifest.details),
+    }
+
+
+def _manifest(folder: Path) -> Manifest:
+    data = read_json(folder / MANIFEST)
+    check_schema(data, f"the checkpoint in {folder}")
+    files = {name: File(int(file["size"]), str(file["digest"])) for name, file in data["files"].items()}
+    return Manifest(int(data["step"]), int(data["attempt"]), data["created"], files, data.get("details") or {})
+
+
+def _wrong(folder: Path, manifest: Manifest, verify: str) -> str | None:
+    """What is wrong with the files in ``folder``, or None."""
+    for name, file in manifest.files.items():
+        if name.startswith("/") or ".." in name.split("/"):
+            return f"it names a file outside of itself ({name!r})"
+        path = folder / name
+        try:
+            found = path.lstat()
+            if not stat.S_ISREG(found.st_mode) or found.st_size != file.size:
+                return f"{name} has {found.st_size} bytes instead of {file.size}"
+            if verify == "digest" and _hasher_known(file.digest) and _digest_file(path, file.digest) != file.digest:
+                return f"the bytes of {name} have changed"
+        except OSError as error:
+            return f"{name} cannot be read ({error.strerror})"
+    return None
+
+
+_ALGORITHM = "blake2b" if xxhash is None else "xxh3_128"
+
+
+def _hasher(algorithm: str) -> Any:
+    return xxhash.xxh3_128() if algorithm == "xxh3_128" else hashlib.blake2b(digest_size=16)
+
+
+def _hasher_known(digest: str) -> bool:
+    # Without xxhash the size has to do.
+    return digest.startswith("blake2b:") or (digest.startswith("xxh3_128:") and xxhash is not None)
+
+
+def _digest_file(path: Path, like: str = _ALGORITHM) -> str:
+    algorithm = like.partition(":")[0]
+    hasher = _hasher(algorithm)
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(_BLOCK):
+            hasher.update(block)
+    return f"{algorithm}:{hasher.hexdigest()}"
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []

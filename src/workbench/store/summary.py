@@ -1,0 +1,96 @@
+"""One experiment in a line, from its spec and journal. Law: it reads; the same lines give the same summary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import WorkbenchError
+from workbench.records import Goal, Json
+from workbench.store import journal
+from workbench.store.layout import Store
+
+#: Lines of the store's own journal that say how a person labels an experiment, and the field each of them sets.
+LABELS = {"rename": "name", "tag": "tags", "note": "note"}
+
+
+def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> dict[str, Any]:
+    """The catalog's fields of the experiment with this spec (plain data) and these journal lines."""
+    goal = Goal(spec["goal"]["metric"], spec["goal"]["mode"])
+    state, reason = "waiting", "it waits for a slot"
+    started = ended = None
+    best: tuple[int, float] | None = None
+    trials: set[int] = set()
+    steps: dict[int, int] = {}
+    for line in lines:
+        kind = line.get("kind")
+        if kind == "LegStarted":
+            started = started or line["at"]
+            if state == "waiting":
+                state, reason = "running", "training"
+        elif kind == "Run":
+            trials.add(line["trial"])
+        elif kind in ("Reached", "Ended"):
+            trial, step, value = line["trial"], line["step"], line["value"]
+            steps[trial] = max(step, steps.get(trial, 0))
+            if value is not None and math.isfinite(value) and (best is None or goal.better(value, best[1])):
+                best = (trial, value)
+        elif kind == "PauseAsked":
+            state, reason = "paused", line.get("reason", "asked to pause")
+        elif kind == "ResumeAsked":
+            state, reason = ("running", "training") if started else ("waiting", "it waits for a slot")
+        elif kind == "StopAsked" and line.get("trial") is None:
+            state, reason = "stopping", line.get("reason", "asked to stop")
+        elif kind == "Finish":
+            state, reason, ended = line["state"], line["reason"], line["at"]
+    return {
+        "id": spec["id"],
+        "name": spec["name"],
+        "version": spec["version"],
+        "label": f"{spec['name']}@{spec['version']}",
+        "created": spec["created"],
+        "started": started,
+        "ended": ended,
+        "state": state,
+        "reason": reason,
+        "goal": str(goal),
+        "trials": len(trials),
+        "steps": sum(steps.values()),
+        "best": {"trial": best[0], "value": best[1]} if best else None,
+        "content": spec.get("content", ""),
+        "notebook": spec.get("notebook"),
+    }
+
+
+def entry_of(store: Store, experiment_id: str) -> dict[str, Any] | None:
+    """The catalog's fields of one experiment; None where no engine has begun it, or where its spec is damaged."""
+    path = store.experiment(experiment_id).journal
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    found = _summaries.get(path)
+    if found is None or found[0] != state:
+        try:
+            entry = summary(store.read_spec_json(experiment_id), journal.read(path)) if stat.st_size else None
+        except (WorkbenchError, KeyError, TypeError, ValueError):
+            return None
+        found = _summaries[path] = (state, entry)
+    return None if found[1] is None else dict(found[1])
+
+
+def labels_of(store: Store) -> dict[str, dict[str, Any]]:
+    """What people said about experiments (name, tags, note), by id, from the store's own journal."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in journal.read(store.journal_path):
+        field = LABELS.get(line.get("kind", ""))
+        if field is not None and field in line and isinstance(line.get("experiment"), str):
+            found.setdefault(line["experiment"], {})[field] = line[field]
+    return found
+
+
+#: Summaries by journal, with what the journal was like: who looks again at a store without a list reads only what grew.
+_summaries: dict[Path, tuple[tuple[int, int, int], dict[str, Any] | None]] = {}
