@@ -106,7 +106,8 @@ function row(experiment: IExperiment, trans: TranslationBundle): HTMLElement {
   item.append(
     element('span', 'wb-Experiment-name', experiment.label),
     state,
-    element('span', 'wb-Experiment-facts', facts(experiment, trans)),
+    element('span', 'wb-Experiment-best', best(experiment, trans)),
+    element('span', 'wb-Experiment-trials', counted(experiment, trans)),
     element('span', 'wb-Experiment-age', age(experiment.created, trans))
   );
   if (experiment.progress !== null && experiment.state === 'running') {
@@ -120,15 +121,18 @@ function row(experiment: IExperiment, trans: TranslationBundle): HTMLElement {
   return item;
 }
 
-/** `17 of 49 trials, best val_acc 0.9778 by t0031` */
-function facts({ best, goal, trials }: IExperiment, trans: TranslationBundle): string {
-  const counted =
-    trials.planned === null
-      ? trans._n('%1 trial', '%1 trials', trials.begun, trials.begun)
-      : trans.__('%1 of %2 trials', trials.begun, trials.planned);
+/** `val_acc 0.9778 (t0031)` */
+function best({ best, goal }: IExperiment, trans: TranslationBundle): string {
   return best === null || goal === null
-    ? counted
-    : `${counted}, ${trans.__('best %1 %2 by %3', goal.metric, shown(best.value), best.trial)}`;
+    ? trans.__('no value yet')
+    : `${goal.metric} ${shown(best.value)} (${best.trial})`;
+}
+
+/** `17 of 49 trials` */
+function counted({ trials }: IExperiment, trans: TranslationBundle): string {
+  return trials.planned === null
+    ? trans._n('%1 trial', '%1 trials', trials.begun, trials.begun)
+    : trans.__('%1 of %2 trials', trials.begun, trials.planned);
 }
 
 function shown(value: Value): string {
