@@ -41,6 +41,9 @@ _SETTINGS: dict[str, Any] = {
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
     "distributed.scheduler.worker-ttl": "60s",
+    # No pages: nobody but this engine has business with its cluster.
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
 }
 
 
@@ -199,6 +202,8 @@ class DaskBackend:
         if flight is None:
             return
         flight.slot.legs.remove(key)
+        if flight.watch is not asyncio.current_task():
+            flight.watch.cancel()
         flight.future.release()
         self._sink({**left, "key": key})
 
@@ -251,7 +256,6 @@ class DaskBackend:
             for key in list(slot.legs):
                 flight = self._flights.get(key)
                 if flight is not None:
-                    flight.watch.cancel()
                     self._later(flight.future.cancel())
                     self._end(key, _lost(f"its worker {worker} is gone", cause="worker"))
         if gone:
@@ -282,7 +286,7 @@ async def _local_cluster(workers: int | None) -> Any:
         "asynchronous": True,
         "security": Security.temporary(),
         "protocol": "tls",
-        "dashboard_address": None,
+        "dashboard_address": ":0",
         "silence_logs": logging.ERROR,
         "scheduler_kwargs": {"dashboard": False},
     }

@@ -231,6 +231,7 @@ class ExperimentLoop:
             start=leg.start,
             worker=message.get("worker"),
             pid=message.get("pid"),
+            began=time.time(),
             detail={k: message[k] for k in ("found", "environment", "setup_s") if k in message},
         )
         self._put_trial(leg.trial)
@@ -286,7 +287,9 @@ class ExperimentLoop:
                 "error": {k: error.get(k) for k in ("type", "message", "line")} if error else None,
             }
         )
-        self.series.put_leg(leg.trial, leg.attempt, ended=self._now(), outcome=outcome, reason=reason, step=step)
+        self.series.put_leg(
+            leg.trial, leg.attempt, ended=self._now(), left=time.time(), outcome=outcome, reason=reason, step=step
+        )
         if outcome in ("reached", "completed"):
             self._steps_done += max(0, step - leg.start)
             if value is None:
@@ -373,6 +376,7 @@ class ExperimentLoop:
                     leg = self.legs.get(trial)
                     if leg is not None:
                         leg.stop = reason
+                        self.series.put_leg(leg.trial, leg.attempt, decided=time.time())
                         self._around.stop_leg(leg, reason, keep=then == "paused")
                 case Settle():
                     pass

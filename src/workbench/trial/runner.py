@@ -46,6 +46,9 @@ class Link(Protocol):
     def send(self, message: Message) -> None:
         """Hand on a message at once, after the points before it."""
 
+    def flush(self) -> None:
+        """Hand on the points that wait, at once."""
+
     def stop(self) -> StopOrder | None:
         """The order to stop this leg, when one has come."""
 
@@ -87,6 +90,8 @@ class Runner:
         self._newest: _Leg | None = None
         self._running: _Leg | None = None
         self._busy = threading.Event()
+        #: The other thread may take the next leg off the socket; a byte here tells the main thread, which waits for it.
+        self._ordered, self._order = os.pipe()
 
     # -- the leg's side ----------------------------------------------------------------------------------------------
 
@@ -97,6 +102,10 @@ class Runner:
         frame = encode(message)
         with self._flushing:
             self.connection.send_bytes(self._outbox.frames() + frame)
+
+    def flush(self) -> None:
+        with self._flushing:
+            self.connection.send_bytes(self._outbox.frames())
 
     def stop(self) -> StopOrder | None:
         leg = self._running
@@ -131,7 +140,8 @@ class Runner:
             self._look()
             if self._waiting:
                 return self._waiting.popleft()
-            select.select([self.connection], [], [])
+            if self._ordered in select.select([self.connection, self._ordered], [], [])[0]:
+                os.read(self._ordered, 4096)
 
     def _look(self) -> None:
         """Take the orders that are here."""
@@ -146,6 +156,7 @@ class Runner:
         if op == "leg":
             self._newest = _Leg(message)
             self._waiting.append(self._newest)
+            os.write(self._order, b"1")
         elif op == "stop":
             leg = self._newest
             if leg is not None and message.get("attempt", leg.order.get("attempt")) == leg.order.get("attempt"):
@@ -161,12 +172,10 @@ class Runner:
             if select.select([self.connection], [], [], FLUSH_S)[0]:
                 self._look()
             if self._outbox.points:
-                with self._flushing:
-                    frames = self._outbox.frames()
-                    try:
-                        self.connection.send_bytes(frames)
-                    except OSError:
-                        self._gone()
+                try:
+                    self.flush()
+                except OSError:
+                    self._gone()
 
     def _gone(self) -> None:
         """The worker is gone: so are we, with all that this process holds."""

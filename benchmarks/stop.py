@@ -1,0 +1,65 @@
+"""From a stop decided to the next trial in the slot: training that listens, and training that does not."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+from benchmarks import engines
+from workbench.records import Scheduler
+
+#: Turns of one millisecond, as a small model's steps are; each says how it goes.
+LISTENS = """
+import time
+for turn in trial.steps():
+    time.sleep(0.001)
+    trial.report(score=x)
+"""
+#: One report, and then a step that is long.
+DEAF = """
+import time
+for turn in trial.steps():
+    trial.report(score=x)
+    if turn > 0:
+        time.sleep(3600)
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this benchmark."""
+    parser.add_argument("--trials", type=int, default=60)
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Milliseconds between the engine's decision and the next training code's begin in the same slot."""
+    trials = getattr(options, "trials", 60)
+    with engines.engine(workers=2) as store:
+        engines.warm(store)
+        listens = _measured(store, LISTENS, Scheduler("asha", 3, 243, 3, mode="stop"), trials)
+        deaf = _measured(store, DEAF, Scheduler("asha", 1, 81, 3, mode="stop"), max(12, trials // 5), limit_s=20)
+    return {
+        "unit": "ms",
+        "listens": listens,
+        "deaf": deaf,
+        "budget": {"listens_median": 1.5, "deaf": 300},
+    }
+
+
+def _measured(store: Any, source: str, scheduler: Scheduler, trials: int, **fields: Any) -> dict[str, Any]:
+    one = engines.spec(source, store, scheduler, trials=trials, **fields)
+    engines.run(store, one)
+    legs = engines.legs(store, one)
+    waits, gone = [], []
+    for leg in legs:
+        if not leg.get("decided") or not leg.get("left") or leg.get("outcome") != "stopped":
+            continue
+        gone.append((leg["left"] - leg["decided"]) * 1e3)
+        after = [o["began"] for o in legs if o.get("slot") == leg["slot"] and (o.get("began") or 0) > leg["decided"]]
+        next_one = min(after, default=math.nan)
+        if next_one - leg["decided"] < 5:
+            waits.append((next_one - leg["decided"]) * 1e3)
+    return {
+        "next_in_slot": engines.spread(waits) if waits else None,
+        "process_left": engines.spread(gone) if gone else None,
+    }
