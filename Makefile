@@ -73,9 +73,7 @@ browser: $(VENV)/.develop
 	else $(BIN)/playwright install chromium; fi
 
 lint: $(VENV)/.develop
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/ruff format --check . || status=1; $(BIN)/mypy || status=1; exit $$status
 
 format: $(VENV)/.develop
 	@$(BIN)/ruff check --fix .

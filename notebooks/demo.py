@@ -1,6 +1,7 @@
-"""Run the quickstart without a person, as `make demo` does, and say what came out.
+"""Run the quickstart without a person, as `make demo` does, and say what came out: `python notebooks/demo.py [FOLDER]`.
 
-It works in a folder of its own under build/demo, so that the same cell in JupyterLab starts a search to watch.
+Store, figure and executed notebook go into a folder of their own (a new one under build/demo), so that the same cell in
+JupyterLab starts a search to watch.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ import papermill
 HERE = Path(__file__).resolve().parent
 
 
-def main() -> int:
+def main(folder: Path) -> int:
     """Exit code 0 when the search ended and the model was loaded and evaluated."""
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout)
     for talker in ("papermill.translators", "asyncio", "traitlets", "distributed"):
         logging.getLogger(talker).setLevel(logging.ERROR)
 
-    folder = HERE.parent / "build" / "demo" / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     os.environ["WORKBENCH_HOME"] = str(folder / ".workbench")
     executed = folder / "quickstart.ipynb"
     try:
@@ -74,4 +74,5 @@ def shown(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    new = HERE.parent / "build" / "demo" / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    sys.exit(main(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else new))
