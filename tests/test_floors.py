@@ -24,6 +24,7 @@ FLOORS = {
     "cluster": 2,
     "engine": 3,
     "replay": 3,
+    "launch": 4,
     "experiment": 4,
     "lab": 4,
     "cli": 4,
@@ -38,10 +39,14 @@ DOORS = {
     ("snapshot", "store"),  # captured values and code are the store's blobs
     ("trial", "cluster"),  # one wire between worker and runner
     ("cluster", "trial"),
-    ("lab", "experiment"),
-    ("cli", "experiment"),
+    # The faces of floor 4: all start experiments by the same door, and show them by the same figures.
+    ("experiment", "launch"),
     ("experiment", "lab"),
+    ("lab", "launch"),
+    ("lab", "experiment"),
     ("lab", "cli"),  # %workbench is the command line in a cell
+    ("cli", "launch"),
+    ("cli", "experiment"),
 }
 
 #: What a room never imports, not even inside a function. The search core reads no clock and no file; Jupyter's
