@@ -1,0 +1,209 @@
+"""`engine status|start|stop|run`. Law: one engine for each store; a second one is refused, and told who holds it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from workbench.cli.found import lines
+from workbench.cli.verbs import AWAY, FAILED, INTERRUPTED, OK
+from workbench.cli.words import age, clean, say, say_json
+from workbench.errors import BadOption, ClusterError, EngineRunning, NoAnswer
+from workbench.records import ENDED
+from workbench.store import Store, requests
+from workbench.store.lease import EngineInfo, read_engine
+
+#: Seconds within which an engine that was started holds its lease, and one that was told to end is gone.
+START_S = 20.0
+END_S = 30.0
+#: Seconds without a heartbeat after which a living engine is called silent; it beats once a second.
+SILENT_S = 10.0
+#: Seconds within which something at a cluster's address takes a connection.
+CONNECT_S = 3.0
+_LOOK_S = 0.02
+#: The engine process's own exit code for a second one.
+_HELD = 3
+
+
+def engine(options: Any) -> int:
+    """Look at the engine, start it, end it, or be it."""
+    store = Store.find(options.store)
+    if options.action in ("status", "stop"):
+        for name in ("cluster", "workers", "idle"):
+            if getattr(options, name) is not None:
+                raise BadOption(f"--{name} belongs to engine start and engine run. Leave it out here.")
+        store.check()
+    elif options.cluster is not None and options.workers is not None:
+        raise BadOption("--cluster and --workers were given; wanted one of them: a cluster has the slots it has.")
+    return {"status": _status, "start": _start, "stop": _stop, "run": _run}[options.action](store, options)
+
+
+def _status(store: Store, options: Any) -> int:
+    info = read_engine(store)
+    alive = info is not None and info.alive
+    under_way = [row["label"] for row in lines(store) if row["state"] not in ENDED]
+    if options.json:
+        say_json({"store": str(store.root), "engine": _plain(info), "alive": alive, "under_way": under_way})
+    elif info is None or not alive:
+        waiting = f" {len(under_way)} experiments wait for one." if len(under_way) > 1 else ""
+        waiting = f" {clean(under_way[0])} waits for one." if len(under_way) == 1 else waiting
+        say(f"no engine runs in {clean(store.root)}.{waiting}")
+    else:
+        say(f"{who(info)}, since {clean(info.started)} ({age(info.started)}); heard {info.silent_s:.0f} s ago.")
+        if info.address:
+            say(f"its cluster is at {clean(info.address)}.")
+        say(f"under way: {', '.join(map(clean, under_way)) or 'nothing'}.")
+    return OK if alive else AWAY
+
+
+def _plain(info: EngineInfo | None) -> dict[str, Any] | None:
+    if info is None:
+        return None
+    names = ("host", "pid", "state", "started", "heartbeat", "protocol", "address", "alive")
+    return {name: getattr(info, name) for name in names}
+
+
+def who(info: EngineInfo) -> str:
+    """Who an engine is."""
+    closing = " (it is closing)" if info.state == "closing" else ""
+    return f"the engine is process {info.pid} on {clean(info.host)}{closing}"
+
+
+def _refuse_second(store: Store) -> None:
+    info = read_engine(store)
+    if info is not None and info.alive and info.state == "running":
+        raise EngineRunning(
+            f"{who(info)}, since {info.started}, and {store.root} has one engine. "
+            "Use that one, or end it with `workbench engine stop`; or name another store with --store."
+        )
+
+
+def _command(store: Store, options: Any) -> list[str]:
+    words = [sys.executable, "-m", "workbench.engine", "--store", str(store.root)]
+    for name in ("cluster", "workers", "idle"):
+        value = getattr(options, name)
+        if value is not None:
+            words += [f"--{name}", str(value)]
+    return words
+
+
+def _prepare(store: Store, options: Any) -> None:
+    _refuse_second(store)
+    address = options.cluster or os.environ.get("WORKBENCH_CLUSTER")
+    if address:
+        check_address(address)
+    store.create()
+
+
+def _start(store: Store, options: Any) -> int:
+    _prepare(store, options)
+    with open(store.engine_log, "ab") as log:
+        where = log.tell()
+        process = subprocess.Popen(
+            _command(store, options), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=store.root,
+            start_new_session=True, env=surroundings(),
+        )  # fmt: skip
+    until = time.monotonic() + START_S
+    while True:
+        info = read_engine(store)
+        if info is not None and info.alive and info.pid == process.pid:
+            process.returncode = 0  # it lives on by itself; this process never waits for it
+            break
+        code = process.poll()
+        if code == _HELD:
+            _refuse_second(store)
+            raise EngineRunning(f"another engine works in {store.root}; it is closing. Try again in a moment.")
+        if code is not None:
+            raise ClusterError(f"the engine ended at once (exit code {code}): {_tail(store.engine_log, where)}")
+        if time.monotonic() > until:
+            process.terminate()
+            process.wait()
+            raise ClusterError(f"the engine did not begin within {START_S:g} s. Look at {store.engine_log}.")
+        time.sleep(_LOOK_S)
+    if options.json:
+        say_json({"store": str(store.root), "engine": _plain(info), "alive": True})
+    else:
+        say(f"{who(info)}; its log is {clean(store.engine_log)}.")
+    return OK
+
+
+def _stop(store: Store, options: Any) -> int:
+    info = read_engine(store)
+    if info is None or not info.alive:
+        return _stopped(store, options, "no engine runs", None)
+    request = requests.put(store, {"kind": "end"})
+    until = time.monotonic() + END_S
+    while (now := read_engine(store)) is not None and now.alive and now.pid == info.pid:
+        if time.monotonic() > until:
+            requests.remove(store, request)
+            raise NoAnswer(
+                f"{who(info)} and has not ended within {END_S:g} s. Look at {store.engine_log}; "
+                f"`kill {info.pid}` on {info.host} ends it, and nothing that was acknowledged is lost."
+            )
+        time.sleep(_LOOK_S)
+    requests.remove(store, request)  # it died before it took it; the next engine must not end by it
+    return _stopped(store, options, "the engine has ended", info)
+
+
+def _stopped(store: Store, options: Any, words: str, info: EngineInfo | None) -> int:
+    under_way = [row["label"] for row in lines(store) if row["state"] not in ENDED]
+    if options.json:
+        say_json({"store": str(store.root), "ended": _plain(info), "alive": False, "under_way": under_way})
+        return OK
+    goes_on = f"; {', '.join(map(clean, under_way))} will go on with the next one" if under_way else ""
+    say(f"{words}{goes_on}.")
+    return OK
+
+
+def _run(store: Store, options: Any) -> int:
+    _prepare(store, options)
+    say(f"running the engine of {clean(store.root)}; Ctrl-C ends it.")
+    process = subprocess.Popen(_command(store, options), stdin=subprocess.DEVNULL, env=surroundings())
+    interrupted = False
+    while True:
+        try:
+            code = process.wait()
+            break
+        except KeyboardInterrupt:
+            interrupted = True
+            process.send_signal(signal.SIGTERM)  # in a terminal it has its own Ctrl-C already; twice is no harm
+    if interrupted:
+        return INTERRUPTED
+    return {OK: OK, _HELD: AWAY, AWAY: AWAY}.get(code, FAILED)
+
+
+def surroundings() -> dict[str, str]:
+    """The environment of an engine: this process's, without what belongs to one notebook."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER_"))}
+
+
+def check_address(address: str) -> None:
+    """Raise NoAnswer unless something takes connections at ``address``."""
+    import socket
+
+    rest = address.rpartition("://")[2]
+    host, _, port = rest.partition("/")[0].rpartition(":")
+    if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise BadOption(f"--cluster {address}: wanted a Dask scheduler's address, such as tcp://10.0.0.5:8786.")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+    except OSError as error:
+        raise NoAnswer(
+            f"nobody answers at {address} ({error.strerror or error}). Wanted the address that `dask scheduler` "
+            "prints. Start it, or leave the address out for a cluster on this machine."
+        ) from error
+
+
+def _tail(path: Path, where: int) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(where)
+            text = file.read().decode("utf-8", "replace").strip()
+    except OSError:
+        text = ""
+    return clean(text.splitlines()[-1]) if text else f"it said nothing; look at {path}."

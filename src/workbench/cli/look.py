@@ -1,0 +1,365 @@
+"""`ls`, `show`, `best`, `plan`: what is there, and what would be. Law: reads only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.cli.found import Experiment, Row, best_of, lines, store_of
+from workbench.cli.verbs import OK
+from workbench.cli.words import (
+    age,
+    between,
+    clean,
+    coloured,
+    configured,
+    cut,
+    facts,
+    is_terminal,
+    number,
+    say,
+    say_json,
+    size,
+    span,
+    table,
+)
+from workbench.errors import BadOption, NotFound
+from workbench.records import Scheduler, Searcher
+
+#: Trials that `show` prints unless told to print all.
+SHOWN = 20
+#: A traceback longer than this is cut in the middle.
+TRACEBACK_LINES = 60
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# ls
+
+
+def ls(options: Any) -> int:
+    """Experiments, the newest first."""
+    store = store_of(options)
+    every = lines(store)
+    rows = [row for row in every if _is_wanted(row, options)][: options.last]
+    if options.json:
+        say_json({"store": str(store.root), "experiments": rows})
+    elif not rows:
+        say("no experiment matches." if every else f"{clean(store.root)} has no experiment yet.")
+    else:
+        widest = 40 if is_terminal() else 200
+        say(
+            *table(
+                ["experiment", "state", "trials", "best", "age"],
+                [
+                    [
+                        cut(clean(row["label"]), widest),
+                        row["state"],
+                        _progress(row["trials"]),
+                        _best_words(row),
+                        " ".join([age(row["created"]), *(f"#{clean(tag)}" for tag in row["tags"])]),
+                    ]
+                    for row in rows
+                ],
+                states=1,
+            )
+        )
+    return OK
+
+
+def _is_wanted(row: Row, options: Any) -> bool:
+    if options.state and row["state"] not in options.state:
+        return False
+    if options.tag and not set(options.tag) <= set(row["tags"]):
+        return False
+    if not options.text:
+        return True
+    words = [row["label"], row["note"], row["notebook"], *row["tags"]]
+    return any(options.text.casefold() in str(word).casefold() for word in words if word)
+
+
+def _progress(trials: Row) -> str:
+    planned = trials["planned"]
+    return f"{trials['ended']}/{planned}" if planned else str(trials["ended"] or trials["begun"])
+
+
+def _best_words(row: Row) -> str:
+    if not row["best"]:
+        return "–"
+    metric = cut(clean(row["goal"]["metric"]), 30) if row["goal"] else ""
+    return f"{metric} {number(row['best']['value'])} ({row['best']['trial']})".strip()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# show
+
+
+def show(options: Any) -> int:
+    """One experiment, or one trial of it."""
+    with Experiment.found(store_of(options), options.ref) as experiment:
+        if experiment.reference.trial is None:
+            _show_experiment(experiment, options)
+        else:
+            _show_trial(experiment, experiment.reference.trial, experiment.reference.step, options.json)
+    return OK
+
+
+def _show_experiment(experiment: Experiment, options: Any) -> None:
+    spec, trials = experiment.spec, experiment.trials()
+    if options.json:
+        say_json({"experiment": {**experiment.line(), "spec": spec.to_json()}, "trials": trials})
+        return
+    line = experiment.line()
+    scheduler, searcher = spec.scheduler, f"{spec.searcher.kind}, seed {spec.seed}"
+    rule = f"{scheduler.kind}, steps {scheduler.first}-{scheduler.last}, η={scheduler.eta}, {searcher}"
+    took = between(experiment.started, experiment.finished) if experiment.started else None
+    say(_title(clean(experiment.label), experiment.state, experiment.reason))
+    say(
+        *facts(
+            [
+                ("goal", clean(spec.goal)),
+                ("best", _best_words(line) if line["best"] else None),
+                ("trials", _counted(trials, experiment.planned)),
+                ("scheduler", rule),
+                ("created", f"{clean(spec.created)} ({age(spec.created)})"),
+                ("took" if experiment.is_ended else "so far", span(took) if took is not None else None),
+                ("time left", _left(experiment)),
+                ("notebook", clean(spec.notebook) if spec.notebook else None),
+                ("snapshot", spec.snapshot),
+                ("typed", cut(clean(spec.typed), 200) or None),
+                ("tags", ", ".join(map(clean, line["tags"])) or None),
+                ("note", clean(line["note"]) if line["note"] else None),
+                ("id", spec.id),
+            ]
+        )
+    )
+    if not trials:
+        return
+    shown = trials if options.all else trials[:SHOWN]
+    head = ["trial", "state", "step", cut(clean(spec.goal.metric), 20), "last", "configuration", "why"]
+    say("", *table(head, (_trial_cells(row) for row in shown), states=1))
+    if len(shown) < len(trials):
+        say(f"and {len(trials) - len(shown)} more: workbench show {clean(experiment.label)} --all")
+
+
+def _title(name: str, state: str, reason: str | None) -> str:
+    return f"{name}  {coloured(state, state)}  {clean(reason or '')}".rstrip()
+
+
+def _left(experiment: Experiment) -> str | None:
+    left = experiment.meta.get("seconds_left")
+    return f"about {span(left)}" if left is not None and experiment.state == "running" else None
+
+
+def _counted(trials: list[Row], planned: int | None) -> str | None:
+    if not trials and planned is None:
+        return None
+    counts: dict[str, int] = {}
+    for row in trials:
+        counts[row["state"]] = counts.get(row["state"], 0) + 1
+    words = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return f"{len(trials)}{f' of {planned}' if planned else ''}{f': {words}' if words else ''}"
+
+
+def _trial_cells(row: Row) -> list[str]:
+    return [
+        row["label"],
+        row["state"],
+        number(row.get("step")),
+        number(best_of(row)),
+        number(row.get("value")),
+        cut(configured(row.get("configuration")), 60),
+        clean(row.get("reason") or ""),
+    ]
+
+
+def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: bool) -> None:
+    from workbench.store.checkpoints import Checkpoints
+
+    row = experiment.trial(trial)
+    legs = experiment.series.legs(trial)
+    paths = experiment.store.experiment(experiment.id).trial(trial)
+    kept = Checkpoints(paths)
+    checkpoints: list[Row] = [
+        {"step": c.step, "attempt": c.attempt, "created": c.manifest.created, "bytes": c.manifest.size,
+         "path": str(c.folder)}
+        for c in kept.all()
+    ]  # fmt: skip
+    damaged = [{"step": skipped.step, "path": str(skipped.folder), "why": skipped.why} for skipped in kept.skipped]
+    metrics = _metrics(experiment, trial, step)
+    if step is not None and not metrics and all(c["step"] != step for c in checkpoints):
+        raise NotFound(
+            f"{experiment.label}/{row['label']} has neither a report nor a checkpoint at step {step}: it reached step "
+            f"{row.get('step') or 0}. `workbench show {experiment.label}/{row['label']}` shows what there is."
+        )
+    if as_json:
+        say_json(
+            {
+                "experiment": {"id": experiment.id, "label": experiment.label},
+                "trial": row,
+                "metrics": {"step": step if step is not None else row.get("step"), "values": metrics},
+                "legs": legs,
+                "checkpoints": checkpoints,
+                "damaged": damaged,
+                "log": str(paths.log),
+            }
+        )
+        return
+    name = clean(experiment.label) + "/" + row["label"]
+    say(_title(name, row["state"], row.get("reason")))
+    goal = clean(experiment.spec.goal.metric)
+    best, last = best_of(row), row.get("value")
+    say(
+        *facts(
+            [
+                (goal, f"{number(best)} at best, {number(last)} last" if best is not None else None),
+                ("step", f"{number(row.get('step') or 0)} of {experiment.spec.scheduler.last}"),
+                ("bracket", number(row.get("bracket")) if row.get("bracket") is not None else None),
+                ("attempts", f"{row.get('attempt') or 0}, {row.get('restarts') or 0} restarts by its own fault"),
+                ("log", clean(paths.log) if paths.log.exists() else None),
+            ]
+        )
+    )
+    _say_part("configuration", facts((clean(k), number(v)) for k, v in (row.get("configuration") or {}).items()))
+    at = step if step is not None else row.get("step")
+    _say_part(f"metrics at step {at}", facts((clean(k), number(v)) for k, v in metrics.items()))
+    _say_part("legs", _leg_table(legs))
+    _say_part(
+        "checkpoints",
+        [f"  step {c['step']:<6} {size(c['bytes']):>8}  {clean(c['path'])}" for c in checkpoints]
+        + [f"  step {d['step']:<6} damaged: {clean(d['why'])}" for d in damaged],
+    )
+    _say_part("error", _traceback(row.get("error")))
+
+
+def _say_part(title: str, body: list[str]) -> None:
+    if body:
+        say("", title, *body)
+
+
+def _metrics(experiment: Experiment, trial: int, step: int | None) -> dict[str, float]:
+    """The trial's reports at ``step``, or its last one of each metric."""
+    points = experiment.series.points(trials=[trial])
+    return {name: value for _, name, at, index, value, _ in points if index == 0 and (step is None or at == step)}
+
+
+def _leg_table(legs: list[Row]) -> list[str]:
+    rows = []
+    for leg in legs:
+        took = between(leg.get("started"), leg.get("ended")) if leg.get("started") and leg.get("ended") else None
+        where = " ".join(clean(leg[key]) for key in ("worker", "slot") if leg.get(key))
+        why = clean(leg.get("reason") or "")
+        rows.append(
+            [f"  {leg['attempt']}", f"{number(leg.get('start'))}–{number(leg.get('until'))}", where or "–",
+             clean(leg.get("outcome") or "not ended"), span(took) if took is not None else "–", why]
+        )  # fmt: skip
+    return table(["  attempt", "steps", "where", "outcome", "took", "why"], rows) if rows else []
+
+
+def _traceback(error: Any) -> list[str]:
+    if not error:
+        return []
+    text = error.get("traceback") or error.get("message") or error if isinstance(error, dict) else error
+    found = [f"  {clean(line)}" for line in str(text).rstrip().splitlines()]
+    if len(found) > TRACEBACK_LINES:
+        half = TRACEBACK_LINES // 2
+        found = [*found[:half], f"  … {len(found) - 2 * half} lines …", *found[-half:]]
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# best
+
+
+def best(options: Any) -> int:
+    """The best trial, its configuration and checkpoint."""
+    from workbench.store.checkpoints import Checkpoints
+
+    with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
+        if experiment.best is None:
+            raise NotFound(
+                f"{experiment.label} has no best trial: none has reported a finite {experiment.spec.goal.metric} yet. "
+                f"`workbench show {experiment.label}` says how it stands."
+            )
+        trial, value = experiment.best
+        row = experiment.trial(trial)
+        step = _step_of(experiment, trial, value)
+        checkpoint = _checkpoint(Checkpoints(experiment.store.experiment(experiment.id).trial(trial)), step)
+    goal = experiment.spec.goal
+    if options.json:
+        say_json(
+            {
+                "experiment": {"id": experiment.id, "label": experiment.label, "state": experiment.state},
+                "goal": {"metric": goal.metric, "mode": goal.mode},
+                "trial": row["label"],
+                "value": value,
+                "step": step,
+                "state": row["state"],
+                "configuration": row.get("configuration"),
+                "checkpoint": checkpoint and {"step": checkpoint.step, "path": str(checkpoint.folder)},
+            }
+        )
+        return OK
+    at = f" at step {step}" if step is not None else ""
+    say(f"{clean(experiment.label)}/{row['label']}  {clean(goal.metric)} {number(value)}{at}")
+    say(*facts((clean(name), number(value)) for name, value in (row.get("configuration") or {}).items()))
+    if checkpoint is None:
+        say("  no checkpoint is kept")
+    else:
+        say(f"  checkpoint of step {checkpoint.step}: {clean(checkpoint.folder)}")
+    if not experiment.is_ended:
+        say(f"so far; the experiment is {experiment.state}.")
+    return OK
+
+
+def _step_of(experiment: Experiment, trial: int, value: float) -> int | None:
+    """The first step at which the trial reported ``value``."""
+    points = experiment.series.points(trials=[trial], names=[experiment.spec.goal.metric])
+    return next((at for _, _, at, index, seen, _ in points if index == 0 and seen == value), None)
+
+
+def _checkpoint(kept: Any, step: int | None) -> Any:
+    """The checkpoint at the best step where it is kept and sound, else the newest that is."""
+    if step is not None and step in kept.steps():
+        try:
+            return kept.at(step)
+        except (NotFound, OSError):
+            pass  # it was taken away or damaged; the newest sound one has to do
+    return kept.newest()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# plan
+
+
+def plan(options: Any) -> int:
+    """What a search will do, before or after it was started."""
+    from workbench.search.plan import plan as planned
+
+    if options.ref is not None:
+        written = [name for name in _PLAN if getattr(options, name) is not None]
+        if written:
+            raise BadOption(f"an experiment was given and --{written[0]} too; wanted one of them. Leave one out.")
+        from workbench.space import Space
+
+        store = store_of(options)
+        with Experiment.found(store, options.ref, trial=False) as experiment:
+            spec = experiment.spec
+        found = planned(spec.scheduler, space=Space.from_json(spec.space), searcher=spec.searcher, trials=spec.trials)
+    else:
+        if options.steps is None:
+            raise BadOption(
+                "neither an experiment nor --steps was given. Write for example "
+                "workbench plan --steps 1-81 --eta 3, or workbench plan digits."
+            )
+        first, last = options.steps
+        names = ("eta", "table", "mode", "brackets")
+        given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+        scheduler = Scheduler(kind=options.scheduler or "hyperband", first=first, last=last, **given)
+        found = planned(scheduler, searcher=Searcher(), trials=options.trials)
+    if options.json:
+        say_json({"plan": found.to_json()})
+    else:
+        say(*str(found).splitlines())
+    return OK
+
+
+_PLAN = ("steps", "scheduler", "eta", "table", "mode", "brackets", "trials")

@@ -1,0 +1,165 @@
+"""How things look in a terminal: numbers, spans, tables. Law: text in, text out; names never act on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from workbench.records import SCHEMA
+
+#: The colour of each state in a terminal (ANSI).
+_COLOURS = {"running": "36", "completed": "32", "failed": "31", "stopping": "33", "paused": "33", "problem": "31",
+            "warning": "33", "ok": "32"}  # fmt: skip
+#: A terminal nobody told the width of.
+_WIDTH = 100
+
+
+def say(*lines: str) -> None:
+    """Print lines to whatever standard output is now (a cell's, under ``%workbench``)."""
+    _write("".join(f"{line}\n" for line in lines))
+
+
+def say_json(data: Mapping[str, Any], *, indent: int | None = 2) -> None:
+    """Print one JSON object. Its schema number comes first; numbers that JSON lacks are words (nan, inf, -inf)."""
+    _write(json.dumps({"schema": SCHEMA, **finite(data)}, indent=indent, default=str) + "\n")
+
+
+def _write(text: str) -> None:
+    out = sys.stdout
+    try:
+        out.write(text)
+    except UnicodeEncodeError:
+        encoding = getattr(out, "encoding", None) or "ascii"
+        out.write(text.encode(encoding, "replace").decode(encoding))
+    with contextlib.suppress(AttributeError):
+        out.flush()
+
+
+def is_terminal() -> bool:
+    """True where standard output is a person's terminal now."""
+    try:
+        return bool(sys.stdout.isatty())
+    except (AttributeError, ValueError):
+        return False
+
+
+def clean(text: Any) -> str:
+    """``text`` on one line, in which nothing acts on a terminal: control and invisible characters are spelled out."""
+    shown = str(text)
+    if shown.isprintable():
+        return shown
+    return "".join(letter if letter.isprintable() else _spelled(letter) for letter in shown)
+
+
+def _spelled(letter: str) -> str:
+    return " " if letter == "\n" or letter.isspace() else letter.encode("unicode_escape").decode("ascii")
+
+
+def finite(data: Any) -> Any:
+    """``data`` in which each number that JSON lacks is a word."""
+    if isinstance(data, float) and not math.isfinite(data):
+        return "nan" if math.isnan(data) else "inf" if data > 0 else "-inf"
+    if isinstance(data, Mapping):
+        return {str(key): finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    return data
+
+
+def number(value: Any) -> str:
+    """A value for people: four digits that count; text as it is, nothing as a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return clean(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def configured(configuration: Mapping[str, Any] | None) -> str:
+    """A configuration on one line: ``lr=0.01 hidden=64``. Inactive hyperparameters are left out."""
+    return " ".join(f"{clean(k)}={number(v)}" for k, v in (configuration or {}).items() if v is not None)
+
+
+def span(seconds: float) -> str:
+    """A span of time: ``42 s``, ``3 min``, ``2 h 5 min``, ``3 d 4 h``."""
+    if seconds < 59.5:
+        return f"{max(seconds, 0):.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{hours // 24} d {hours % 24} h" if hours % 24 else f"{hours // 24} d"
+
+
+def moment(text: str | None) -> datetime | None:
+    """The time that the store wrote, or None where it wrote none."""
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def between(start: str | None, end: str | None) -> float | None:
+    """Seconds from ``start`` to ``end`` (to now where it has no end)."""
+    first, last = moment(start), moment(end) if end else datetime.now(UTC)
+    return None if first is None or last is None else max(0.0, (last - first).total_seconds())
+
+
+def age(text: str | None) -> str:
+    """How long ago: ``3 min ago``."""
+    seconds = between(text, None)
+    return "–" if seconds is None else f"{span(seconds)} ago"
+
+
+def size(count: float) -> str:
+    """Bytes for people: ``12.3 MB``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.1f} TB"
+
+
+def coloured(text: str, state: str) -> str:
+    """``text`` in the colour of ``state``, in a terminal."""
+    colour = _COLOURS.get(state)
+    return f"\x1b[{colour}m{text}\x1b[0m" if colour and is_terminal() else text
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, states: int | None = None) -> list[str]:
+    """Columns side by side; the last one is cut to the terminal's width. ``states``: the column that has colours."""
+    body = [list(row) for row in rows]
+    every = [list(head), *body]
+    widths = [max(len(row[column]) for row in every) for column in range(len(head))]
+    room = shutil.get_terminal_size((_WIDTH, 24)).columns if is_terminal() else None
+    lines = []
+    for place, row in enumerate(every):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        if room is not None:
+            before = sum(widths[:-1]) + 2 * (len(widths) - 1)
+            cells[-1] = cut(cells[-1].rstrip(), max(room - before, 8))
+        if states is not None and place:
+            cells[states] = coloured(cells[states], row[states])
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def cut(text: str, width: int) -> str:
+    """``text`` in at most ``width`` letters."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def facts(rows: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Two columns, a word and what it is; those without anything are left out."""
+    kept = [(word, what) for word, what in rows if what]
+    width = max((len(word) for word, _ in kept), default=0)
+    return [f"  {word:{width}}  {what}" for word, what in kept]
