@@ -1,0 +1,160 @@
+"""A real JupyterLab in a real browser. Each server has a folder, a configuration and a port of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+TOKEN = "tests"
+
+
+@dataclass
+class Lab:
+    """A running JupyterLab. ``root`` is its folder, and the store is ``root/.workbench``."""
+
+    root: Path
+    url: str
+    process: subprocess.Popen[bytes] = field(repr=False)
+
+    def address(self, notebook: str | None = None) -> str:
+        """Where a page starts: with a workspace of its own, so that no test sees another's tabs."""
+        return f"{self.url}/lab{f'/tree/{notebook}' if notebook else ''}?reset&token={TOKEN}"
+
+    def end(self) -> None:
+        """Ask the server to end, and its process group to be gone."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+
+
+@pytest.fixture(scope="session")
+def start_lab(tmp_path_factory) -> Iterator[Callable[..., Lab]]:
+    """Start a JupyterLab over a folder; it is ended with the tests."""
+    labs: list[Lab] = []
+
+    def start(root: Path, python: str = sys.executable, port: int | None = None, **environment: str) -> Lab:
+        home = tmp_path_factory.mktemp("jupyter")
+        port = port or free_port()
+        env = {
+            **{name: value for name, value in os.environ.items() if name != "WORKBENCH_HOME"},
+            "JUPYTER_CONFIG_DIR": str(home / "config"),
+            "JUPYTER_DATA_DIR": str(home / "data"),
+            "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+            "IPYTHONDIR": str(home / "ipython"),
+            "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",
+            **environment,
+        }
+        options = (
+            "--no-browser",
+            "--ip=127.0.0.1",
+            f"--port={port}",
+            "--ServerApp.port_retries=0",
+            "--allow-root",
+            f"--IdentityProvider.token={TOKEN}",
+            f"--ServerApp.root_dir={root}",
+            "--LabApp.expose_app_in_browser=True",
+        )
+        with (home / "server.log").open("wb") as log:
+            process = subprocess.Popen(
+                [python, "-m", "jupyterlab", *options],
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        lab = Lab(root, f"http://127.0.0.1:{port}", process)
+        labs.append(lab)
+        until_it_answers(lab, home / "server.log")
+        return lab
+
+    yield start
+    for lab in labs:
+        lab.end()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium where there is one, otherwise the one that Playwright brought."""
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"),
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"],
+        )
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser) -> Iterator[Page]:
+    """A page that must stay clean: no error in its console, and no request to another host."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    page = context.new_page()
+    troubles: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            troubles.append(f"console: {message.text}")
+
+    def asked(request: Request) -> None:
+        if not request.url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+            troubles.append(f"outside: {request.url}")
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: troubles.append(f"page: {error}"))
+    page.on("request", asked)
+    page.troubles = troubles  # type: ignore[attr-defined]  # a test that breaks the server on purpose clears it
+    yield page
+    context.close()
+    assert not troubles
+
+
+@pytest.fixture
+def opened(page) -> Callable[..., Page]:
+    """Open a page of a JupyterLab and wait until it is restored."""
+
+    def opened(lab: Lab, notebook: str | None = None) -> Page:
+        page.goto(lab.address(notebook))
+        page.wait_for_function("window.jupyterapp?.restored")
+        page.evaluate("async () => { await window.jupyterapp.restored }")
+        if notebook:
+            page.wait_for_function("window.jupyterapp.shell.currentWidget?.content?.model")
+        return page
+
+    return opened
+
+
+def until_it_answers(lab: Lab, log: Path, limit_s: float = 60) -> None:
+    """Wait until the server serves; what it printed is in the error when it does not."""
+    limit = time.monotonic() + limit_s
+    while time.monotonic() < limit and lab.process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{lab.url}/api?token={TOKEN}", timeout=5):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.1)  # a server that is not up can only be asked again
+    lab.end()
+    raise AssertionError(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
