@@ -146,10 +146,14 @@ class Checkpoints:
         """
         target = self.folder / _name(step)
         with telling(aside):
-            files = {
-                name: File(size, (digests or {}).get(name) or _digest_file(aside / name))
-                for name, size in sorted(_files(aside))
-            }
+            try:
+                files = {
+                    name: File(size, (digests or {}).get(name) or _digest_file(aside / name))
+                    for name, size in sorted(_files(aside))
+                }
+            except FileNotFoundError:
+                self.fence(attempt)  # a newer attempt has swept the folder away
+                raise
             created = datetime.now(UTC).isoformat(timespec="milliseconds")
             manifest = Manifest(step, attempt, created, files, dict(details or {}))
             _write(aside / MANIFEST, _to_json(_plain(manifest)))

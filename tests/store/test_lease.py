@@ -1,0 +1,198 @@
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workbench.errors import EngineRunning, NewerSchema, StoreError
+from workbench.store import lease as module
+from workbench.store.atomic import read_json, write_json
+from workbench.store.lease import EngineLease, read_engine
+
+HOLD = """
+import sys
+from workbench.store import Store
+from workbench.store.lease import EngineLease
+lease = EngineLease.acquire(Store(sys.argv[1]), address="tls://127.0.0.1:1")
+print("held", flush=True)
+sys.stdin.read()
+"""
+# It forks without exec, as multiprocessing does, and its child outlives it.
+FORK = """
+import os, sys
+from workbench.store import Store
+from workbench.store.lease import EngineLease
+lease = EngineLease.acquire(Store(sys.argv[1]))
+if os.fork() == 0:
+    assert not lease.held
+    print("child", os.getpid(), flush=True)
+    sys.stdin.read()
+    os._exit(0)
+os.waitpid(-1, 0)
+"""
+TRY = """
+import sys
+from workbench.errors import EngineRunning
+from workbench.store import Store
+from workbench.store.lease import EngineLease
+try:
+    EngineLease.acquire(Store(sys.argv[1]))
+except EngineRunning as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def start(store):
+    started = []
+
+    def start(code):
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(store.root)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_second_engine_hears_who_runs_and_what_to_do(store, start):
+    holder = start(HOLD)
+    assert holder.stdout.readline() == "held\n"
+    info = read_engine(store)
+    assert (info.pid, info.alive, info.state, info.address) == (holder.pid, True, "running", "tls://127.0.0.1:1")
+    told, _ = start(TRY).communicate()
+    for part in (str(holder.pid), info.host, str(store.root), "workbench engine stop", "--store"):
+        assert part in told
+    with pytest.raises(EngineRunning):
+        EngineLease.acquire(store)
+
+
+def test_a_lease_whose_process_died_is_free_at_once(store, start):
+    holder = start(HOLD)
+    holder.stdout.readline()
+    holder.kill()
+    holder.wait()
+    info = read_engine(store)
+    assert info.pid == holder.pid
+    assert not info.alive
+    with EngineLease.acquire(store) as lease:
+        assert lease.info.pid == os.getpid()
+        assert read_engine(store).alive
+
+
+def test_a_child_forked_by_the_engine_does_not_keep_its_lease(store, start):
+    engine = start(FORK)
+    _, child = engine.stdout.readline().split()
+    with pytest.raises(EngineRunning):
+        EngineLease.acquire(store)
+    os.kill(engine.pid, signal.SIGKILL)
+    engine.wait()
+    os.kill(int(child), 0)  # it lives
+    EngineLease.acquire(store).release()
+
+
+def test_the_descriptor_is_closed_in_programs_the_engine_starts(store):
+    with EngineLease.acquire(store) as lease:
+        assert not os.get_inheritable(lease._descriptor)
+        sleeper = subprocess.Popen(["sleep", "60"], close_fds=False)
+    try:
+        EngineLease.acquire(store).release()
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+def test_leaving_takes_the_name_away_and_twice_is_no_error(store):
+    lease = EngineLease.acquire(store)
+    lease.closing()
+    assert read_engine(store).state == "closing"
+    lease.running()
+    assert read_engine(store).state == "running"
+    lease.release()
+    lease.release()
+    assert not lease.held
+    assert read_engine(store) is None
+    with pytest.raises(StoreError, match="released"):
+        lease.beat()
+
+
+def test_a_beat_tells_time_and_address(store):
+    with EngineLease.acquire(store) as lease:
+        before = read_engine(store)
+        lease.beat(address="tls://10.0.0.1:8786")
+        after = read_engine(store)
+        assert after.address == "tls://10.0.0.1:8786"
+        assert after.heartbeat >= before.heartbeat
+        assert after.started == before.started
+        assert 0 <= after.silent_s < 60
+        assert read_json(store.engine_json)["protocol"] == 1
+
+
+def test_who_looks_does_not_keep_an_engine_out(store):
+    """A look holds the lock for a moment; acquiring waits that moment out."""
+    EngineLease.acquire(store).release()
+    looking = os.open(store.engine_lock, os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    import threading
+
+    leaving = threading.Timer(0.05, os.close, [looking])
+    leaving.start()
+    EngineLease.acquire(store).release()
+    leaving.join()
+
+
+def test_a_closing_engine_is_waited_for(store):
+    import threading
+
+    lease = EngineLease.acquire(store)
+    lease.closing()
+    leaving = threading.Timer(0.5, lease.release)
+    leaving.start()
+    EngineLease.acquire(store, wait_s=10).release()
+    leaving.join()
+
+
+@pytest.mark.parametrize("garbage", [b"", b"{", b"[]", b'{"pid": "x"}', b'{"schema": 1}'])
+def test_a_damaged_file_keeps_no_engine_out(store, garbage):
+    store.engine_json.write_bytes(garbage)
+    assert read_engine(store) is None
+    with EngineLease.acquire(store):
+        assert read_engine(store).alive
+
+
+def test_a_later_workbenchs_store_gets_no_engine(store):
+    write_json(store.engine_json, {"schema": 99})
+    with pytest.raises(NewerSchema):
+        EngineLease.acquire(store)
+
+
+def other_host(store, heartbeat):
+    with EngineLease.acquire(store) as lease:
+        data = read_json(store.engine_json)
+        lease.closing()
+    write_json(store.engine_json, {**data, "boot_id": "another", "host": "far", "heartbeat": heartbeat})
+
+
+def test_on_a_network_file_system_a_fresh_heartbeat_of_another_host_counts(store, monkeypatch):
+    other_host(store, module._now())
+    assert not read_engine(store).alive
+    monkeypatch.setattr(module, "is_network", lambda _: True)
+    assert read_engine(store).alive
+    with pytest.raises(EngineRunning, match="on far"):
+        EngineLease.acquire(store)
+    other_host_old = {**read_json(store.engine_json), "heartbeat": "2020-01-01T00:00:00.000+00:00"}
+    write_json(store.engine_json, other_host_old)
+    assert not read_engine(store).alive
+    EngineLease.acquire(store).release()
