@@ -45,3 +45,14 @@ def test_many_entries_in_many_blocks():
 def test_a_rank_that_nobody_has_is_an_error(rank):
     with pytest.raises(IndexError):
         Ranking().at(rank)
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=200), st.randoms(use_true_random=False))
+def test_equal_values_rank_by_age_across_blocks(values, rng):
+    entries = [(float(value), trial) for trial, value in enumerate(values)]
+    rng.shuffle(entries)
+    found = Ranking()
+    for entry in entries:
+        found.add(entry)
+    assert [found.at(rank) for rank in range(1, len(entries) + 1)] == sorted(entries)
+    assert [found.rank(entry) for entry in sorted(entries)] == list(range(1, len(entries) + 1))

@@ -21,8 +21,11 @@ __all__ = ["Asha"]
 class _Rung:
     """The values told at one level of one bracket."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, name: str) -> None:
         self.step = step
+        #: How reasons begin, and how they end; the end is made anew when the cut has moved.
+        self.name = name
+        self.tail = ""
         self.ranking = Ranking()
         #: How many of the best may go on, and the last of them.
         self.quota = 0
@@ -41,7 +44,10 @@ class _Bracket:
         self._words = words
         self._stopping = stopping
         self._top = len(ladder.levels) - 1
-        self._rungs = [_Rung(step) for step in ladder.levels]
+        self._rungs = [
+            _Rung(step, f"bracket {ladder.number}, rung {at} at step {step}: {words.metric} ")
+            for at, step in enumerate(ladder.levels)
+        ]
         self._next = ladder.first
         self._end = ladder.first + ladder.sizes[0]
         #: Rung that each trial under way trains towards.
@@ -60,7 +66,7 @@ class _Bracket:
         return len(self.towards)
 
     def ask(self) -> Place | None:
-        place = self._promotion()
+        place = None if self._stopping else self._promotion()
         while place is None and self._next < self._end:
             trial = self._next
             self._next += 1
@@ -71,10 +77,10 @@ class _Bracket:
         return place
 
     def _promotion(self) -> Place | None:
-        for at in reversed(range(self._top)):
-            entry = self._promotable(at)
+        for at in range(self._top - 1, -1, -1):
+            rung = self._rungs[at]
+            entry = self._promotable(at) if rung.hopeful else None
             if entry is not None:
-                rung = self._rungs[at]
                 heappop(rung.hopeful)
                 self._promote(at, entry)
                 until = self.ladder.levels[at + 1]
@@ -115,7 +121,8 @@ class _Bracket:
         del self.towards[trial]
         if trial not in self._rungs[at].promoted:
             self._waiting[trial] = (at, key)
-        return [Verdict(trial, False, self._standing(at, (key, trial), rank)), *self._drained()]
+        verdict = Verdict(trial, False, self._standing(at, (key, trial), rank))
+        return [verdict] if self.towards else [verdict, *self._drained()]
 
     def end(self, trial: int, key: float) -> list[Verdict]:
         at = self.towards.pop(trial, None)
@@ -143,7 +150,7 @@ class _Bracket:
         grew = len(rung.ranking) // self._eta > rung.quota
         rung.quota += grew
         if rung.quota and (grew or rank <= rung.quota):
-            rung.cut = rung.ranking.at(rung.quota)
+            rung.cut, rung.tail = rung.ranking.at(rung.quota), ""
         if self._stopping or at == self._top:
             return rank
         if rank <= rung.quota:
@@ -178,7 +185,7 @@ class _Bracket:
             highest = max((at for at in range(self._top + 1) if len(self._rungs[at].ranking)), default=self._top)
             rung = self._rungs[highest]
             if highest < self._top and not rung.promoted:
-                rung.quota, rung.cut = 1, rung.ranking.at(1)
+                rung.quota, rung.cut, rung.tail = 1, rung.ranking.at(1), ""
                 self._hope(highest, rung.cut)
                 if rung.hopeful or rung.promoted:
                     return self._drained()
@@ -192,13 +199,11 @@ class _Bracket:
 
     def _standing(self, at: int, entry: Ranked, rank: int) -> str:
         rung = self._rungs[at]
-        go = max(1, rung.quota) if self._stopping else rung.quota
-        of = len(rung.ranking)
-        cut = f"; the cut is {self._words.number(rung.cut[0])}" if rung.quota else ""
-        return (
-            f"bracket {self.ladder.number}, rung {at} at step {rung.step}: {self._words.value(entry[0])} "
-            f"is rank {rank} of {of}, {go} {'goes' if go == 1 else 'go'} on{cut}"
-        )
+        if not rung.tail:
+            go = max(1, rung.quota) if self._stopping else rung.quota
+            cut = f"; the cut is {self._words.number(rung.cut[0])}" if rung.quota else ""
+            rung.tail = f"{go} {'goes' if go == 1 else 'go'} on{cut}"
+        return f"{rung.name}{self._words.number(entry[0])} is rank {rank} of {len(rung.ranking)}, {rung.tail}"
 
 
 class Asha:

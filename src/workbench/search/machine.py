@@ -63,10 +63,11 @@ class TrialView:
 
 
 class _Trial:
-    __slots__ = ("leaving", "number", "reason", "run", "state", "step", "until", "value", "why")
+    __slots__ = ("leaving", "levels", "number", "reason", "run", "state", "step", "until", "value", "why")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, levels: tuple[int, ...]) -> None:
         self.number = number
+        self.levels = levels
         self.state: TrialState = "waiting"
         self.reason = ""
         #: The last level told, and the value there.
@@ -158,9 +159,9 @@ class Search:
         trial = self._running.get(fact.trial)
         if trial is None or trial.run is None or not trial.step < fact.step <= trial.run.until:
             return
-        if fact.step not in self._rule.levels(fact.trial):
+        if fact.step not in trial.levels:
             return
-        if fact.step == self._last(fact.trial):
+        if fact.step == trial.levels[-1]:
             self._complete(trial, fact.step, fact.value, out)
             return
         has_left = fact.step == trial.run.until
@@ -184,7 +185,7 @@ class Search:
 
     def _complete(self, trial: _Trial, step: int, value: float, out: list[Instruction]) -> None:
         told = trial.leaving == "stopped"
-        last = self._last(trial.number)
+        last = trial.levels[-1]
         # A trial whose code came to its own end is as complete as one that took all steps.
         key = self._note(trial, step, value, last)
         self._release(trial)
@@ -289,30 +290,30 @@ class Search:
         fresh: a trial that has just come to its rung; it is settled as paused unless it goes on at once.
         """
         at = len(out)
-        while len(self._running) < self._slots and not self._paused and self._stopped is None:
+        running = self._running
+        while len(running) < self._slots and not self._paused and self._stopped is None:
             run = self._next()
             if run is None:
                 break
             trial = self._trials[run.trial]
             trial.run, trial.state, trial.reason, trial.until = run, "running", run.reason, 0
-            self._running[run.trial] = trial
+            running[run.trial] = trial
             out.append(run)
         if fresh is not None and fresh.state == "paused":
             out.insert(at, Settle(fresh.number, "paused", fresh.reason))
-        if not self._running and (self._stopped is not None or (not self._interrupted_left() and self._rule.done)):
+        if not running and (self._stopped is not None or (not self._interrupted_left() and self._rule.done)):
             self._finish(out)
 
     def _next(self) -> Run | None:
-        if self._interrupted_left():
+        if self._interrupted and self._interrupted_left():
             trial = self._interrupted.popleft()
             return Run(trial.number, trial.step, trial.until, f"goes on after step {trial.step}: {trial.reason}")
-        while True:
-            place = self._rule.ask(self._slots)
-            if place is None:
-                return None
-            if place.trial not in self._trials:
-                self._begin(place.trial)
-            return Run(place.trial, place.start, place.until, place.reason)
+        place = self._rule.ask(self._slots)
+        if place is None:
+            return None
+        if place.trial not in self._trials:
+            self._begin(place.trial)
+        return Run(*place)
 
     def _interrupted_left(self) -> bool:
         while self._interrupted and self._interrupted[0].has_ended:
@@ -338,7 +339,7 @@ class Search:
     # -- a trial's bookkeeping
 
     def _begin(self, number: int) -> _Trial:
-        trial = self._trials[number] = _Trial(number)
+        trial = self._trials[number] = _Trial(number, self._rule.levels(number))
         return trial
 
     def _note(self, trial: _Trial, step: int, value: float, level: int) -> float:
@@ -368,9 +369,6 @@ class Search:
         trial.state, trial.reason = state, reason
         self._ended[state] += 1
         out.append(Settle(trial.number, state, reason))
-
-    def _last(self, trial: int) -> int:
-        return self._rule.levels(trial)[-1]
 
     # -- what others look at
 
