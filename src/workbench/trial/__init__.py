@@ -1,0 +1,48 @@
+"""What training code touches. In a script, ``from workbench import trial`` is the trial itself.
+
+Inside of Workbench its attributes (``steps``, ``report``, ``max_steps``, …) are those of the trial under way; outside,
+those of a trial that takes all steps and prints its reports, so that the script runs anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.trial.trial import Trial
+
+_current: Trial | None = None
+
+
+def current() -> Trial:
+    """The trial under way in this process, or one that stands for it outside of Workbench."""
+    global _current
+    if _current is None:
+        from workbench.trial.local import local_trial
+
+        _current = local_trial()
+    return _current
+
+
+def make_current(trial: Trial | None) -> None:
+    """Name the trial under way; None when it is over."""
+    global _current
+    _current = trial
+
+
+def keep_figure(figure: Any) -> None:
+    """Keep a figure that training code showed, under the step in which it did."""
+    current()._course.show(figure)
+
+
+#: What the module answers in the trial's stead.
+_OF_TRIAL = frozenset(
+    {"steps", "report", "log", "track", "loader", "data", "save", "restore", "max_steps", "configuration"}
+    | {"number", "label", "seed", "device", "folder"}
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_TRIAL:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(current(), name)

@@ -229,7 +229,7 @@ class Classifier:
             return kinds.inline_tuple
         if cls.__name__ == "partial" and cls.__module__ == "functools":
             return kinds.inline_partial
-        if cls.__module__ == "functools" or issubclass(cls, types.MethodWrapperType | types.WrapperDescriptorType):
+        if cls.__module__ == "functools" or cls in (types.MethodWrapperType, types.WrapperDescriptorType):
             return kinds.inline_global
         if isinstance(obj, weakref.ReferenceType):
             return kinds.inline_weakref
@@ -273,9 +273,14 @@ _PLAIN_REDUCE = {
 
 def _is_plain(obj: Any, cls: type) -> bool:
     """True where attributes, slots and items are all there is: no state in C, no class that hides or computes it."""
-    if cls.__reduce_ex__ is not object.__reduce_ex__ or cls.__reduce__ not in _PLAIN_REDUCE:
-        return False
-    if "__getstate__" in _defined(cls) or hasattr(cls, "__getnewargs__") or hasattr(cls, "__getnewargs_ex__"):
+    reduce_ex: Any = cls.__reduce_ex__
+    computes = reduce_ex is not object.__reduce_ex__ or cls.__reduce__ not in _PLAIN_REDUCE
+    if (
+        computes
+        or "__getstate__" in _defined(cls)
+        or hasattr(cls, "__getnewargs__")
+        or hasattr(cls, "__getnewargs_ex__")
+    ):
         return False
     if isinstance(obj, dict | list | set | collections.deque):
         return True

@@ -35,6 +35,8 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "BLIS_NUM_THREADS",
 )
+#: What a module imports late, at its first use: torch's first optimizer would take a second in every runner.
+_COMPANIONS = {"torch": "torch._dynamo"}
 _PR_SET_PDEATHSIG = 1
 
 
@@ -120,7 +122,8 @@ def _prepare(order: Message) -> Message:
         if entry not in sys.path:
             sys.path.insert(0, entry)
     failed = {}
-    for name in ("workbench.trial.leg", *order.get("preload", [])):
+    preload = order.get("preload", [])
+    for name in ("workbench.trial.leg", *preload, *(late for name, late in _COMPANIONS.items() if name in preload)):
         try:
             importlib.import_module(name)
         except Exception as error:

@@ -124,7 +124,7 @@ class Runner:
 
         threading.Thread(target=self._keep_in_touch, name="workbench-link", daemon=True).start()
         self.send({"op": "hello", "protocol": PROTOCOL, "pid": os.getpid()})
-        legs = Legs(self)
+        legs = Legs(self, own=True)
         while (leg := self._next()) is not None:
             self._running = leg
             self._busy.set()
@@ -140,7 +140,7 @@ class Runner:
             self._look()
             if self._waiting:
                 return self._waiting.popleft()
-            if self._ordered in select.select([self.connection, self._ordered], [], [])[0]:
+            if self._ordered in select.select([self.connection.fileno(), self._ordered], [], [])[0]:
                 os.read(self._ordered, 4096)
 
     def _look(self) -> None:
@@ -169,7 +169,7 @@ class Runner:
         """The other thread: every 50 ms of a leg it sends the points, and it hears orders as they come."""
         while True:
             self._busy.wait()
-            if select.select([self.connection], [], [], FLUSH_S)[0]:
+            if select.select([self.connection.socket], [], [], FLUSH_S)[0]:
                 self._look()
             if self._outbox.points:
                 try:

@@ -6,7 +6,12 @@ the CPU and on each GPU that was used. Generators held in names are found as sta
 
 from __future__ import annotations
 
+import importlib.abc
+import importlib.machinery
 import random
+import sys
+import types
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.search.seeds import trial_seed
@@ -16,11 +21,48 @@ from workbench.trial.kinds import loaded
 def set_all(experiment_seed: int, trial: int) -> None:
     """Set every global generator from the trial's seeds. CUDA is not initialised by it: its seed waits until it is."""
     random.seed(trial_seed(experiment_seed, trial, "python"))
-    numpy, torch = loaded("numpy"), loaded("torch")
-    if numpy is not None:
-        numpy.random.seed(trial_seed(experiment_seed, trial, "numpy"))
-    if torch is not None:
-        torch.manual_seed(trial_seed(experiment_seed, trial, "torch"))
+    for name in ("numpy", "torch"):
+        if loaded(name) is not None:
+            _set_library(name, experiment_seed, trial)
+    _on_import.seed = (experiment_seed, trial)
+    if _on_import not in sys.meta_path:
+        sys.meta_path.insert(0, _on_import)
+
+
+def _set_library(name: str, experiment_seed: int, trial: int) -> None:
+    seed = trial_seed(experiment_seed, trial, name)
+    module: Any = loaded(name)
+    if name == "numpy":
+        module.random.seed(seed)
+    else:
+        module.manual_seed(seed)
+
+
+class OnImport(importlib.abc.MetaPathFinder):
+    """Seeds NumPy and torch when the training code imports them itself: until then there is nothing to seed."""
+
+    def __init__(self) -> None:
+        self.seed: tuple[int, int] | None = None
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in ("numpy", "torch") or self.seed is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if spec is None or spec.loader is None:
+            return spec
+        execute, seed = spec.loader.exec_module, self.seed
+
+        def execute_and_seed(module: types.ModuleType) -> None:
+            execute(module)
+            _set_library(fullname, *seed)
+
+        spec.loader.exec_module = execute_and_seed  # type: ignore[method-assign]
+        return spec
+
+
+_on_import = OnImport()
 
 
 def state() -> dict[str, Any]:

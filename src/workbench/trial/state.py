@@ -65,13 +65,14 @@ class State:
             self._roots.append(_tracked(tracked))
         self._base = Survey(self._classifier, self._roots)
         self._shapes = _shapes(self._objects())
+        #: What was found of the state, as of the last survey.
         self.found = self._found(self._base, [])
 
     def settle(self) -> None:
         """The state is put back, or need not be: let go of what only the set-up needed."""
         self._base.release()
 
-    def save(self, folder: Path, header: Header) -> Found:
+    def save(self, folder: Path, header: Header) -> None:
         """Write the checkpoint's files into ``folder``. Nothing is fsynced here: training waits for this."""
         survey = Survey(self._classifier, self._roots, self._base)
         header.shapes = self._shapes
@@ -85,7 +86,6 @@ class State:
         if loaded("torch") is not None:
             self._save_tensors(folder / TENSORS, pickler.new_storages)
         self._base.forget(survey)
-        return self.found
 
     def restore(self, folder: Path) -> Header:
         """Put the checkpoint in ``folder`` into what the set-up code has made. Raises CannotResume."""

@@ -1,0 +1,77 @@
+"""Reported values. Law: a metric is one number; what is none is refused where it was reported."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from workbench.errors import BadMetric
+from workbench.records import Goal, trial_label
+
+
+def number(value: Any, name: str, trial: int, step: int) -> float:
+    """``value`` as a float: numbers, NumPy scalars, tensors and arrays of one element. Raises BadMetric for others.
+
+    Reading a tensor on a GPU waits for the GPU, as ``.item()`` does.
+    """
+    if isinstance(value, bool | int | float):
+        return float(value)
+    given = None
+    if value is None:
+        given = "None"
+    elif isinstance(value, str | bytes):
+        given = f"the text {value!r}" if len(value) <= 40 else "a text"
+    elif isinstance(value, complex):
+        given = f"the complex number {value!r}"
+    else:
+        size = _size(value)
+        if size is not None and size != 1:
+            given = f"a {type(value).__name__} of {size} elements"
+        else:
+            try:
+                return float(value.item() if hasattr(value, "item") else value)
+            except (TypeError, ValueError):
+                given = f"a {type(value).__name__}"
+    what = f"trial {trial_label(trial)} reported {name}={given} at step {step}"
+    do = _advice(name, given)
+    raise BadMetric(f"{what}, but a metric is one number. {do}")
+
+
+def check_goal(value: float, goal: Goal, trial: int, step: int) -> None:
+    """Refuse a goal that cannot be compared with others."""
+    if not math.isfinite(value):
+        raise BadMetric(
+            f"trial {trial_label(trial)} reported {goal.metric}={value} at step {step}, but the goal ({goal}) must be "
+            "a finite number to be compared. Lower the learning rate, or report a finite value where training diverges."
+        )
+
+
+def missing_goal(goal: Goal, trial: int, step: int, reported: dict[str, float]) -> BadMetric:
+    """The error of a level whose goal nobody reported."""
+    said = f"reported {{{', '.join(map(repr, sorted(reported)))}}}" if reported else "reported nothing"
+    return BadMetric(
+        f"trial {trial_label(trial)} {said} at step {step}, but the goal is {goal}. Report {goal.metric} in every turn "
+        "of the loop, or change --goal."
+    )
+
+
+def _size(value: Any) -> int | None:
+    for name in ("numel", "size"):
+        size = getattr(value, name, None)
+        if callable(size):
+            try:
+                size = size()
+            except TypeError:
+                continue
+        if isinstance(size, int):
+            return size
+    try:
+        return len(value)
+    except TypeError:
+        return None
+
+
+def _advice(name: str, given: str) -> str:
+    if "elements" in given:
+        return f"Report its mean: trial.report({name}={name}.mean())."
+    return f"Write for example trial.report({name}=float({name}))."

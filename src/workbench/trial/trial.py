@@ -1,0 +1,150 @@
+"""``trial``: what training code touches. Law: ordinary code stays ordinary; reporting never waits for anybody."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from workbench.errors import BadInput
+from workbench.records import Configuration, trial_label
+
+
+class LegLeft(BaseException):
+    """Leaves the training code before its end: ``finally`` runs, the code after the loop does not."""
+
+    def __init__(self, outcome: str, reason: str = "") -> None:
+        super().__init__(outcome, reason)
+        self.outcome = outcome
+        self.reason = reason
+
+
+class Course(Protocol):
+    """What stands behind ``trial``: a leg in a runner, or nobody outside of Workbench."""
+
+    def turn(self, frame: Any) -> int:
+        """End the turn under way and begin the next: its number from 0. Raises StopIteration after the last one."""
+
+    def turns_left(self) -> int:
+        """How many turns are left to train."""
+
+    def report(self, values: Mapping[str, Any], step: int | None) -> bool:
+        """Take the values of a step; False where a loop of its own is to end."""
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Take points and things to look at inside a step."""
+
+    def show(self, figure: Any) -> None:
+        """Keep a figure that the training code has shown."""
+
+    def track(self, objects: Mapping[str, Any]) -> None:
+        """Look after objects that no name of the cell reaches."""
+
+    def data(self, path: Path) -> None:
+        """Note what a file holds now, and refuse to resume on another."""
+
+    def save(self, folder: Path, step: int | None) -> None:
+        """Keep a framework's own checkpoint."""
+
+    def restore(self) -> Path | None:
+        """The framework's own checkpoint to go on from."""
+
+
+class Steps:
+    """The turns of the training loop: iterate over it once."""
+
+    workbench_fixed = True
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        return self._course.turn(sys._getframe(1))
+
+    def __len__(self) -> int:
+        return self._course.turns_left()
+
+
+class Trial:
+    """One configuration, as its training code sees it."""
+
+    workbench_fixed = True
+
+    def __init__(
+        self, course: Course, number: int, configuration: Configuration, max_steps: int, seed: int, folder: Path
+    ) -> None:
+        self._course = course
+        self._steps = False
+        #: This trial's number in its experiment, from 0.
+        self.number = number
+        #: ``t0007`` for 7.
+        self.label = trial_label(number)
+        #: The values of the hyperparameters, by name; None for one whose condition is false.
+        self.configuration = dict(configuration)
+        #: Steps of a trial that is never stopped: for learning-rate schedules.
+        self.max_steps = max_steps
+        #: A seed of this trial's own, for generators made in the training code.
+        self.seed = seed
+        #: A folder for files of this trial. It stays when the trial ends.
+        self.folder = folder
+
+    def __repr__(self) -> str:
+        return f"<trial {self.label}: {self.configuration}>"
+
+    @property
+    def device(self) -> str:
+        """``cuda`` where this trial's slot has a GPU, else ``cpu``. As text, for ``model.to(trial.device)``."""
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_available():
+            return "cuda"
+        return "cpu"
+
+    def steps(self) -> Steps:
+        """The turns of the training loop: ``for epoch in trial.steps():``. It knows where to start, save and stop."""
+        if self._steps:
+            raise BadInput(
+                "trial.steps() was called a second time, but it counts the turns of the one training loop. Put the "
+                "loops inside one another, with trial.steps() as the outer one."
+            )
+        self._steps = True
+        return Steps(self._course)
+
+    def report(self, metrics: Mapping[str, Any] | None = None, /, *, step: int | None = None, **values: Any) -> bool:
+        """Say the values of this step: ``trial.report(val_acc=0.97, loss=0.1)``. Several calls merge; the last wins.
+
+        In a loop that is not ``trial.steps()``, pass ``step``: it counts from 1, and the answer says whether to go on.
+        """
+        return self._course.report({**metrics, **values} if metrics else values, step)
+
+    def log(self, **values: Any) -> None:
+        """Record points inside a step, and figures, images, text or files by step. The search never sees these."""
+        self._course.log(values)
+
+    def track(self, *objects: Any, **named: Any) -> Any:
+        """Name objects whose state no name of the cell reaches. Returns the (first) object, to be used in passing."""
+        found = {f"tracked {number}": obj for number, obj in enumerate(objects)}
+        self._course.track({**found, **named})
+        return next(iter((*objects, *named.values())), None)
+
+    def loader(self, dataset: Any, batch_size: int = 1, shuffle: bool = False, **options: Any) -> Any:
+        """A torch DataLoader whose order depends on the trial's seed and the epoch alone: it resumes exactly."""
+        from workbench.trial.loaders import loader
+
+        return loader(dataset, self.seed, batch_size=batch_size, shuffle=shuffle, **options)
+
+    def data(self, path: str | Path) -> Path:
+        """Name a file or folder that training reads: what it holds is recorded, and a resume on another is refused."""
+        self._course.data(Path(path))
+        return Path(path)
+
+    def save(self, folder: str | Path, *, step: int | None = None) -> None:
+        """Keep a framework's own checkpoint (a folder or file) for ``step``: for loops without ``trial.steps()``."""
+        self._course.save(Path(folder), step)
+
+    def restore(self) -> Path | None:
+        """The framework's own checkpoint that this trial goes on from, or None where it begins."""
+        return self._course.restore()
