@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.lab.board import Board, configured, duration, number
+from workbench.experiment.board import Board, configured, duration, number, sentence
 from workbench.records import ENDED, trial_label
 
 PLOTLY = "application/vnd.plotly.v1+json"
@@ -54,22 +54,6 @@ def bundle(board: Board) -> dict[str, Any]:
         "image/png": base64.b64encode(png(board)).decode("ascii"),
         "text/plain": sentence(board),
     }
-
-
-def sentence(board: Board) -> str:
-    """``digits@1 completed: 143 trials in 42 s, best val_acc 0.9871 by t0005 (lr=0.05444  hidden=256)``."""
-    trials, seconds = len(board.trials), board.seconds
-    words = f"{board.spec.label} {board.state}: {trials} trial{'s' * (trials != 1)}"
-    if seconds is not None:
-        words += f" in {duration(seconds)}"
-    if board.best is not None:
-        trial, value = board.best
-        configuration = configured(board.trials.get(trial, {}).get("configuration"))
-        words += f", best {board.spec.goal.metric} {number(value)} by {trial_label(trial)}"
-        words += f" ({configuration})" if configuration else ""
-    elif board.is_ended and board.meta.get("reason"):
-        words += f" ({board.meta['reason']})"
-    return words
 
 
 def lines(board: Board) -> Iterator[Line]:
@@ -226,9 +210,10 @@ def png(board: Board) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(8.4, 3.9), dpi=144, facecolor="white", layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)  # type: ignore[union-attr]
+    engine = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
+    figure = Figure(figsize=(8.4, 3.9), dpi=144, facecolor="white", layout=engine)
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     drawn = list(lines(board))
@@ -254,7 +239,7 @@ def png(board: Board) -> bytes:
     axes.set_xlabel("step", color=SOFT, fontsize=9)
     axes.set_ylabel(plain_text(board.metric), color=SOFT, fontsize=9)
     title, below = heading(board)
-    axes.set_title(plain_text(title), loc="left", color=TEXT, fontsize=12, fontweight="semibold", pad=24)
+    axes.set_title(plain_text(title), loc="left", color=TEXT, fontsize=12, fontweight="bold", pad=24)
     below = below if len(below) <= 120 else below[:119] + "…"
     axes.annotate(
         plain_text(below), (0, 1), (0, 9), "axes fraction", textcoords="offset points", color=SOFT, fontsize=8.5

@@ -279,7 +279,7 @@ def _known(name: str, mark: str) -> Option:
         return option
     near = difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.5)
     starts = [known for known in _BY_NAME if name and known.startswith(name)]
-    nearest = (near or starts or [None])[0]
+    nearest = next(iter(near or starts), None)
     after = ": " if mark == "#| " else " "
     advice = (
         f"Did you mean {mark}{nearest}{after if _BY_NAME[nearest].words else ''}{_BY_NAME[nearest].shown}".rstrip()

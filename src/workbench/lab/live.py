@@ -21,7 +21,7 @@ import anywidget
 import traitlets
 
 from workbench.errors import WorkbenchError
-from workbench.lab.board import Board, Change
+from workbench.experiment.board import Board, Change
 from workbench.records import ENDED
 
 log = logging.getLogger("workbench.lab")
@@ -59,6 +59,8 @@ class LiveView(anywidget.AnyWidget):
         self._serial = 0
         self._orders: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._wake = threading.Event()
+        #: Set once the experiment has ended and ``on_end`` has returned.
+        self.left = threading.Event()
         self._closing = threading.Event()
         #: Guards board and serial: the follower changes them, and the kernel's loop reads them for a new page.
         self._lock = threading.RLock()
@@ -181,11 +183,13 @@ class LiveView(anywidget.AnyWidget):
             if self._board.is_ended and not told_end and not change:
                 told_end = True
                 self._sync()
-                if self._on_end is not None:
-                    try:
+                try:
+                    if self._on_end is not None:
                         self._on_end(self._board)
-                    except Exception:
-                        log.exception("the static figure of %s could not be left", self._board.spec.label)
+                except Exception:
+                    log.exception("the static figure of %s could not be left", self._board.spec.label)
+                finally:
+                    self.left.set()
             pause = LOOK_S if change or (not self._board.is_ended and pause < LOOK_S) else min(IDLE_S, pause * 1.2)
             if self._board.state in ENDED and told_end:
                 pause = 60.0

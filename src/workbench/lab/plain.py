@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from workbench.lab.board import Board, duration, number
-from workbench.lab.figure import sentence
-from workbench.records import trial_label
+from workbench.experiment.board import Board, progress, sentence
 
 #: Seconds between two lines at least, while only numbers change.
 LINE_S = 5.0
@@ -42,19 +40,3 @@ class Progress:
         if board.state != self._state or (now - self._said_at >= self._every and line != self._line):
             self._state, self._said_at, self._line = board.state, now, line
             self._say(line)
-
-
-def progress(board: Board) -> str:
-    """``digits@1 running: 12 of 143 trials ended, best val_acc 0.9123 (t0007), 2 slots, about 42 s left``."""
-    parts = []
-    if board.trials or board.planned_trials:
-        parts.append(f"{board.ended_trials} of {board.planned_trials or len(board.trials)} trials ended")
-    if board.best is not None:
-        parts.append(f"best {board.spec.goal.metric} {number(board.best[1])} ({trial_label(board.best[0])})")
-    slots = board.meta.get("slots") or {}
-    if slots.get("used"):
-        parts.append(f"{slots['used']} slot{'s' * (slots['used'] != 1)}")
-    left = board.meta.get("seconds_left")
-    if left is not None:
-        parts.append(f"about {duration(left)} left")
-    return f"{board.spec.label} {board.state}" + (": " + ", ".join(parts) if parts else "")

@@ -1,0 +1,394 @@
+"""An experiment in a person's hands. Law: it owns nothing; it asks the engine, and shows what the store says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from workbench.errors import BadOption, NotFound, StoreError, TrialFailed
+from workbench.experiment.board import Board, duration, number, progress, sentence
+from workbench.experiment.trial import Trial, table
+from workbench.records import Goal, Scheduler, Searcher, Spec, trial_label, trial_number
+from workbench.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.launch import Draft
+    from workbench.search import Plan, Simulation
+
+#: Seconds between looks while somebody waits.
+LOOK_S = 0.1
+_last: Experiment | None = None
+
+
+class Experiment:
+    """An objective, a space, a goal, a scheduler and a seed; it owns trials.
+
+    Made from a function it is a draft until :meth:`start`; :func:`open` and ``%%train`` give one that was started.
+
+    >>> import workbench as wb
+    >>> def train(trial, lr=wb.loguniform(1e-4, 1)):
+    ...     for epoch in trial.steps():
+    ...         trial.report(val_acc=1 - lr / (epoch + 1))
+    >>> exp = wb.Experiment("quick", train, goal=wb.maximize("val_acc"), scheduler=wb.Hyperband(max_steps=9))
+    >>> print(exp.plan())
+    bracket  step 1  step 3  step 9
+          2       9       3       1
+          1               5       1
+          0                       3
+    17 trials, 5 promotions, 69 steps (78 without checkpoints)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        goal: Goal,
+        scheduler: Scheduler,
+        searcher: Literal["random", "grid", "sobol"] = "random",
+        seed: int = 0,
+        trials: int | None = None,
+        parallel: int | None = None,
+        limit_s: float | None = None,
+        slots: float = 1,
+        deterministic: Literal["off", "seeded", "strict"] = "seeded",
+        store: str | Store | None = None,
+    ) -> None:
+        from workbench.launch import settled
+        from workbench.snapshot.function import read_function
+
+        if not isinstance(goal, Goal):
+            raise BadOption(f"goal={goal!r}: wanted wb.maximize(METRIC) or wb.minimize(METRIC).")
+        if not isinstance(scheduler, Scheduler):
+            raise BadOption(f"scheduler={scheduler!r}: wanted for example wb.Hyperband(max_steps=27).")
+        self._cell = read_function(function)
+        self._function = function
+        self._settings = settled(
+            self._cell,
+            goal=goal,
+            steps=None,
+            scheduler=scheduler,
+            trials=trials,
+            written="",
+            searcher=Searcher(searcher),
+            seed=seed,
+            parallel=parallel,
+            limit_s=limit_s,
+            slots=slots,
+            deterministic=deterministic,
+        )
+        self._name = name
+        self.store = store if isinstance(store, Store) else Store.find(store)
+        self._id: str | None = None
+        self._seen: Board | None = None
+        #: What differs from the version before, in words.
+        self.changed: list[str] = []
+
+    @classmethod
+    def of(cls, store: Store, experiment: str) -> Experiment:
+        """The handle of the experiment with this id, whose spec is in ``store``."""
+        handle = cls.__new__(cls)
+        handle.store, handle._id, handle._seen, handle.changed = store, experiment, None, []
+        handle._name = handle.spec.name
+        return handle
+
+    # -- before it starts ---------------------------------------------------------------------------------------------
+
+    def plan(self) -> Plan:
+        """What is trained: brackets, trials, steps. Starts nothing."""
+        from workbench.launch import Settings, planned
+        from workbench.space import Space
+
+        if self._id is None:
+            return planned(self._cell.space, self._settings)
+        spec = self.spec
+        settings = Settings(goal=spec.goal, scheduler=spec.scheduler, searcher=spec.searcher, trials=spec.trials)
+        return planned(Space.from_json(spec.space), settings)
+
+    def simulate(self, curve: Any, slots: int = 1, step_time: float = 1.0) -> Simulation:
+        """Run the search in virtual time. ``curve(configuration, step)`` gives the goal's metric."""
+        from workbench.search import Search, simulate
+
+        if self._id is None:
+            chosen = self._settings
+            search = Search(
+                chosen.goal, self._cell.space, chosen.scheduler, chosen.searcher, chosen.seed, chosen.trials
+            )
+        else:
+            search = Search.of(self.spec)
+        return simulate(search, curve, slots, step_time)
+
+    def start(self, *, again: bool = False) -> Experiment:
+        """Train, unless the same content was trained under this name before: then that experiment is taken.
+
+        ``again`` trains anew. It returns as soon as the engine has taken it.
+        """
+        from workbench.engine.ask import ask
+
+        if self._id is None:
+            made = self._drafted()
+            if made.twin is not None and not again:
+                self._id = made.twin
+            else:
+                self._id = made.launch().id
+            self.changed = changed(self.store, self.spec)
+        remember(self)
+        if not self._look().is_ended:
+            ask(self.store, {"kind": "start", "experiment": self._id})
+        return self
+
+    def _drafted(self) -> Draft:
+        from workbench.launch import Origin, draft
+
+        namespace = {**self._function.__globals__, self._function.__name__: self._function}
+        return draft(self._cell, namespace, self._name, self._settings, self.store, Origin())
+
+    # -- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """Its id in the store. Raises NotFound before :meth:`start`."""
+        if self._id is None:
+            raise NotFound(f"{self._name} has not been started. Call start() first.")
+        return self._id
+
+    @property
+    def spec(self) -> Spec:
+        """Everything that defines it."""
+        if self._seen is not None:
+            return self._seen.spec
+        return self.store.read_spec(self.id, viewing=True)
+
+    @property
+    def name(self) -> str:
+        """Its name, without the version."""
+        return self._name
+
+    @property
+    def version(self) -> int:
+        """1 for the first content under its name."""
+        return self.spec.version
+
+    @property
+    def label(self) -> str:
+        """``digits@1``; before it starts, its name."""
+        return self._name if self._id is None else self.spec.label
+
+    @property
+    def state(self) -> str:
+        """waiting, running, paused, stopping, completed, stopped or failed."""
+        return self._look().state
+
+    @property
+    def reason(self) -> str:
+        """Why it is in that state, in words."""
+        return str(self._look().meta.get("reason") or "")
+
+    @property
+    def is_ended(self) -> bool:
+        """True once it is in a state that it never leaves."""
+        return self._look().is_ended
+
+    @property
+    def best(self) -> Trial:
+        """The best trial so far. Raises NotFound before the first report."""
+        board = self._look()
+        if board.best is None:
+            raise NotFound(f"{self.label} has no best trial yet: nobody has reported {self.spec.goal.metric}.")
+        return Trial(self, board.trials[board.best[0]])
+
+    @property
+    def records(self) -> list[Trial]:
+        """The trials, by number."""
+        board = self._look()
+        return [Trial(self, board.trials[number]) for number in sorted(board.trials)]
+
+    @property
+    def trials(self) -> pd.DataFrame:
+        """The trials as a table, best first."""
+        import pandas as pd
+
+        board = self._look()
+        metric = self.spec.goal.metric
+        rows = [
+            {
+                "trial": trial_label(row["number"]),
+                "state": row["state"],
+                "step": row["step"],
+                metric: row["value"],
+                **(row.get("configuration") or {}),
+                "reason": row["reason"],
+            }
+            for row in board.ranked()
+        ]
+        columns = ["trial", "state", "step", metric, *board.parameters, "reason"]
+        return pd.DataFrame(rows, columns=list(dict.fromkeys(columns))).set_index("trial")
+
+    def __getitem__(self, trial: int | str) -> Trial:
+        board, wanted = self._look(), _number(trial)
+        if wanted not in board.trials:
+            raise NotFound(f"{self.label} has no trial {trial_label(wanted)}; it has {len(board.trials)} so far.")
+        return Trial(self, board.trials[wanted])
+
+    def curves(self, metric: str | None = None) -> pd.DataFrame:
+        """One metric (the goal's where None) of all trials: a column for each trial, a row for each step."""
+        import pandas as pd
+
+        found = self.series_curves(metric or self.spec.goal.metric)
+        return pd.DataFrame({trial_label(n): pd.Series(c) for n, c in found.items()}).rename_axis("step").sort_index()
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics that have been reported, the first first."""
+        series = self._board.series
+        return series.names() if series is not None else []
+
+    def series_curves(self, metric: str, trial: int | None = None) -> dict[int, dict[int, float]]:
+        """A metric's reported values by trial and step, as plain data."""
+        series = self._board.series
+        found = series.curves(None if trial is None else [trial], [metric]) if series is not None else {}
+        return {
+            number: {step: value for step, index, value in points if index <= 0}
+            for (number, _), points in found.items()
+        }
+
+    # -- while it runs ------------------------------------------------------------------------------------------------
+
+    def wait(self, timeout: float | None = None) -> Experiment:
+        """Wait until it has ended. An interrupt leaves it running, and says so.
+
+        Raises TimeoutError after ``timeout`` seconds, TrialFailed where the experiment failed.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            while not self._look().is_ended:
+                if deadline is not None and time.monotonic() > deadline:
+                    raise TimeoutError(f"{self.label} has not ended within {timeout:g} s; it goes on.")
+                time.sleep(LOOK_S)
+        except KeyboardInterrupt:
+            raise goes_on(self) from None
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Raise TrialFailed where the experiment failed, with the first failed trial's own words."""
+        board = self._look()
+        if board.state != "failed":
+            return
+        failed = next((Trial(self, row) for row in board.trials.values() if row["state"] == "failed"), None)
+        words = f"{self.label} failed: {self.reason or 'no trial completed'}."
+        if failed is not None:
+            words += f" {failed.label}: {failed.error or failed.reason}"
+        raise TrialFailed(words)
+
+    def watch(self) -> None:
+        """Show it live: in a notebook the live view, elsewhere lines until it has ended."""
+        from workbench.lab.show import watch
+
+        watch(self)
+
+    def stop(self, trial: int | str | Trial | None = None) -> None:
+        """End one trial, or where None the whole experiment. It returns when the engine has taken the request."""
+        self._ask("stop", trial=None if trial is None else _number(trial))
+
+    def pause(self) -> None:
+        """Start nothing more; what runs is checkpointed and leaves its slot."""
+        self._ask("pause")
+
+    def resume(self) -> None:
+        """Go on after :meth:`pause`."""
+        self._ask("resume")
+
+    def _ask(self, kind: str, **fields: Any) -> None:
+        from workbench.engine.ask import ask
+
+        if not self.is_ended:
+            ask(self.store, {"kind": kind, "experiment": self.id, **fields})
+
+    # -- how ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def _board(self) -> Board:
+        if self._seen is None:
+            self._seen = Board(self.store, self.id)
+        return self._seen
+
+    def _look(self) -> Board:
+        board = self._board
+        board.look()
+        return board
+
+    def __repr__(self) -> str:
+        if self._id is None:
+            return f"<{self._name}: not started>"
+        board = self._look()
+        return f"<{sentence(board) if board.is_ended else progress(board)}>"
+
+    def _repr_html_(self) -> str:
+        if self._id is None:
+            return table(self._name, [("state", "not started")], "")
+        board = self._look()
+        ended = f"{board.ended_trials} of {board.planned_trials or len(board.trials)}"
+        facts = [("state", board.state), ("trials", ended)]
+        if board.best is not None:
+            facts.append((f"best {board.spec.goal.metric}", f"{number(board.best[1])} ({trial_label(board.best[0])})"))
+        if board.seconds is not None:
+            facts.append(("time", duration(board.seconds)))
+        return table(self.label, facts, "")
+
+
+def open(ref: str, *, store: str | Store | None = None) -> Experiment:  # noqa: A001 - it is wb.open()
+    """The experiment called ``digits`` (its newest version), ``digits@2``, or by its id."""
+    from workbench.store.catalog import resolve
+
+    found = store if isinstance(store, Store) else Store.find(store)
+    return Experiment.of(found, resolve(found.check(), ref).experiment)
+
+
+def last() -> Experiment:
+    """The experiment that this kernel started or opened last; in a new kernel, the store's newest."""
+    if _last is not None:
+        return _last
+    from workbench.launch import experiments
+
+    store = Store.find(None).check()
+    newest = max(experiments(store), key=lambda entry: str(entry.get("created", "")), default=None)
+    if newest is None:
+        raise NotFound(f"{store.root} has no experiment yet. Run a %%train cell.")
+    return Experiment.of(store, newest["id"])
+
+
+def remember(experiment: Experiment) -> None:
+    """Make ``experiment`` the one that :func:`last` gives."""
+    global _last
+    _last = experiment
+
+
+def changed(store: Store, spec: Spec) -> list[str]:
+    """What differs from the version before, in words; nothing for a first version."""
+    from workbench.launch import changes, experiments
+
+    before = [entry for entry in experiments(store) if entry["name"] == spec.name and entry["version"] < spec.version]
+    if not before:
+        return []
+    try:
+        old = store.read_spec(max(before, key=lambda entry: entry["version"])["id"], viewing=True)
+    except (NotFound, StoreError):
+        return []
+    return changes(old, spec)
+
+
+def goes_on(experiment: Experiment) -> KeyboardInterrupt:
+    """What an interrupted wait raises: it says that the experiment goes on."""
+    return KeyboardInterrupt(
+        f"Waiting was interrupted; {experiment.label} goes on. wb.open({experiment.label!r}).stop() ends it."
+    )
+
+
+def _number(trial: int | str | Trial) -> int:
+    if isinstance(trial, Trial):
+        return trial.number
+    return trial if isinstance(trial, int) else trial_number(trial)

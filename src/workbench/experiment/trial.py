@@ -1,0 +1,139 @@
+"""A trial in a person's hands. Law: it shows what the store said at the last look, and asks for the rest."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import NotFound
+from workbench.experiment.board import configured, number
+from workbench.records import trial_label
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.experiment import Experiment
+
+
+class Trial:
+    """One configuration over its whole life, as the store knows it at the last look."""
+
+    def __init__(self, experiment: Experiment, row: Mapping[str, Any]) -> None:
+        self.experiment = experiment
+        self._row = dict(row)
+
+    @property
+    def number(self) -> int:
+        """7 for ``t0007``."""
+        return int(self._row["number"])
+
+    @property
+    def label(self) -> str:
+        """``t0007``."""
+        return trial_label(self.number)
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """Its hyperparameters; None where one is inactive."""
+        return dict(self._row.get("configuration") or {})
+
+    @property
+    def status(self) -> str:
+        """waiting, running, paused, stopping, completed, stopped or failed."""
+        return str(self._row["state"])
+
+    @property
+    def reason(self) -> str:
+        """Why it is in that state, in words and numbers."""
+        return str(self._row.get("reason") or "")
+
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return int(self._row.get("step") or 0)
+
+    @property
+    def value(self) -> float | None:
+        """The goal's metric at its last report."""
+        value: float | None = self._row.get("value")
+        return value
+
+    @property
+    def error(self) -> str | None:
+        """The traceback of what ended it, where it failed."""
+        error = self._row.get("error")
+        if isinstance(error, dict):
+            return str(error.get("traceback") or f"{error.get('type')}: {error.get('message')}")
+        return error
+
+    @property
+    def log(self) -> str:
+        """What its training code printed."""
+        path = self.experiment.store.experiment(self.experiment.id).trial(self.number).log
+        return path.read_text("utf-8", errors="replace") if path.exists() else ""
+
+    def curve(self, metric: str | None = None) -> pd.Series:
+        """What it reported of one metric (the goal's where None), by step."""
+        import pandas as pd
+
+        name = metric or self.experiment.spec.goal.metric
+        points = self.experiment.series_curves(name, self.number).get(self.number, {})
+        if not points and name not in self.experiment.metrics:
+            raise NotFound(
+                f"{self} has not reported {name}; reported are {', '.join(self.experiment.metrics) or 'none'}."
+            )
+        return pd.Series(points, name=name, dtype=float).rename_axis("step")
+
+    def curves(self) -> pd.DataFrame:
+        """All that it reported, a column for each metric, a row for each step."""
+        import pandas as pd
+
+        names = self.experiment.metrics
+        found = {name: self.experiment.series_curves(name, self.number).get(self.number) for name in names}
+        return pd.DataFrame({name: points for name, points in found.items() if points}).rename_axis("step").sort_index()
+
+    def stop(self) -> None:
+        """End it; the others go on."""
+        self.experiment.stop(self)
+
+    def load(self, step: int | None = None) -> Any:
+        """Run the set-up with this configuration in a fresh namespace, and put the checkpoint in.
+
+        Gives the namespace: ``.model``, ``.opt``, … ``step``: of the checkpoint; the newest where None.
+        """
+        from workbench.trial.loading import load
+
+        return load(self.experiment.store, self.experiment.spec, self.number, self.configuration, step)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The newest checkpoint as plain tensors and values; no code of the experiment runs."""
+        from workbench.trial.loading import plain_state
+
+        return plain_state(self.experiment.store, self.experiment.spec, self.number)
+
+    def __str__(self) -> str:
+        return f"{self.experiment.label}/{self.label}"
+
+    def __repr__(self) -> str:
+        value = "" if self.value is None else f", {self.experiment.spec.goal.metric}={number(self.value)}"
+        words = configured(self.configuration)
+        return f"<{self}: {self.status} at step {self.step}{value}{', ' if words else ''}{words}>"
+
+    def _repr_html_(self) -> str:
+        metric = self.experiment.spec.goal.metric
+        facts = [("state", self.status), ("step", str(self.step)), (metric, number(self.value))]
+        facts += [(name, number(value)) for name, value in self.configuration.items() if value is not None]
+        return table(str(self), facts, self.reason)
+
+
+def table(title: str, facts: list[tuple[str, str]], below: str) -> str:
+    """A small table; all words escaped."""
+    cells = "".join(
+        "<span style='margin-right:1.6em'>"
+        f"<span style='opacity:.65'>{html.escape(name)}</span> {html.escape(value)}</span>"
+        for name, value in facts
+    )
+    end = f"<div style='opacity:.65'>{html.escape(below)}</div>" if below else ""
+    return f"<div><b style='margin-right:1.6em'>{html.escape(title)}</b>{cells}{end}</div>"

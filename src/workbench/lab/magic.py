@@ -1,0 +1,321 @@
+"""``%%train`` and ``%workbench``. Law: the kernel stays free; the cell's text is launched, never run in the kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import os
+import re
+from collections.abc import Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from IPython.utils.text import DollarFormatter
+
+from workbench.errors import BadInput, BadName, BadOption, WorkbenchError
+from workbench.experiment.experiment import goes_on
+from workbench.lab import grammar
+from workbench.lab.show import Shown, face, follow, say, show_result
+from workbench.records import checked_name
+
+if TYPE_CHECKING:
+    from workbench.experiment import Experiment
+    from workbench.launch import Draft
+
+#: Line of the notebook cell on which the magic's body begins.
+FIRST_LINE = 2
+_MAGIC = re.compile(r"%%train(?:[ \t]+(?P<line>.*?))?[ \t]*\n?", re.DOTALL)
+_HELP = f"""Search over this cell's hyperparameters, live.
+
+    %%train NAME --goal max METRIC --steps FIRST-LAST [options]
+    lr = loguniform(1e-4, 1)            # a top-level distribution is a hyperparameter:
+    hidden = choice(32, 64, 128)        # uniform, loguniform, randint, quniform, choice
+    ...                                 # ordinary training code
+    for epoch in trial.steps():         # where to start, to end, to save: it knows
+        ...
+        trial.report(val_acc=accuracy)  # the goal's metric, once a step
+
+The cell returns at once with a live view; the kernel stays free. Its value is the experiment, also wb.last().
+Running the same cell again shows the same experiment; a changed cell is its next version. Without NAME it is called
+as the notebook. Options may stand in leading comments too: #| goal: max val_acc
+
+{grammar.help_text()}
+
+Afterwards: exp = wb.last(); exp.best; exp.trials; exp.best.load().model; exp.stop(). Names from other cells are sent
+along as they were at Shift-Enter; `%workbench --help` shows the command line.
+"""
+
+
+@magics_class
+class WorkbenchMagics(Magics):
+    """The magics. Where the kernel has a loop, ``%%train`` is awaited instead (see :func:`awaited`)."""
+
+    @no_var_expand
+    @cell_magic
+    def train(self, line: str, cell: str) -> None:
+        # Called as a function, inside another magic, or with autoawait off: there is no loop to wait on.
+        _run(self.awaiting(line, cell))
+
+    async def awaiting(self, line: str, cell: str) -> None:
+        """The train cell, awaited: it launches, shows, and where wanted waits without holding the kernel's loop."""
+        experiment: Experiment | None = None
+        try:
+            prepared = _prepared(self.shell, line, cell)
+            if prepared is None:
+                return
+            experiment, options = prepared
+            await _shown(self.shell, experiment, options)
+        except WorkbenchError as error:
+            raise _calm(error, line, cell) from None
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            if experiment is None:
+                raise
+            raise _calm(goes_on(experiment), line, cell) from None
+
+    train.__doc__ = _HELP
+
+    @line_magic
+    def workbench(self, line: str) -> None:
+        """The command line in a cell: ``%workbench ls``, ``%workbench show digits``; ``--help`` lists all."""
+        import shlex
+
+        from workbench.cli import main
+
+        code = main(shlex.split(line))
+        if code:
+            raise _calm(BadInput(f"%workbench {line} ended with code {code}."), "", "")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The cell as an await, so that waiting never holds the kernel's loop
+
+
+def awaited(lines: list[str]) -> list[str]:
+    """IPython's input transformer: a train cell becomes one ``await``."""
+    first = next((k for k, line in enumerate(lines) if line.strip()), None)
+    if first is None:
+        return lines
+    match = _MAGIC.fullmatch(lines[first])
+    if match is None:  # another cell, or %%train?
+        return lines
+    line, body = match["line"] or "", "".join(lines[first + 1 :])
+    return [f"await get_ipython().magics_manager.registry['WorkbenchMagics'].awaiting({line!r}, {body!r})\n"]
+
+
+#: IPython tries transformers while a person still types; this one is for whole cells.
+awaited.has_side_effects = True  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# From the line to the experiment
+
+
+def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Options] | None:
+    """The experiment of this cell, written or found; None where nothing is to be trained."""
+    from workbench.launch import Origin, draft, settled
+    from workbench.snapshot.cell import read_cell
+    from workbench.store import Store
+
+    expanded = _expanded(shell, line)
+    options = grammar.parse(expanded, cell)
+    namespace = shell.user_ns
+    read = read_cell(cell, namespace, first_line=FIRST_LINE)
+    settings = settled(
+        read,
+        goal=options.goal,
+        steps=options.steps,
+        scheduler=options.scheduler_for(options.scheduler or "hyperband") if options.steps else None,
+        searcher=options.searcher_record,
+        **{name: getattr(options, name) for name in _SAME},
+    )
+    if options.plan:
+        from workbench.launch import planned
+
+        say(str(planned(read.space, settings)))
+        return None
+    if options.attempt:
+        raise BadInput("--try is not built yet. Wanted a search: leave --try out, and begin with --trials 1.")
+    notebook = notebook_path(shell)
+    name = options.name or _name_of(notebook)
+    origin = Origin(
+        typed=f"%%train {line}".rstrip(),
+        expanded=f"%%train {expanded}".rstrip(),
+        notebook=notebook,
+        cells=shell.user_ns.get("In", []),
+        cell_id=_cell_id(shell),
+    )
+    if options.cluster is not None:
+        # An engine that is started now attaches there.
+        os.environ["WORKBENCH_CLUSTER"] = options.cluster
+    made = draft(read, namespace, name, settings, Store.find(options.store), origin)
+    stale = _stale(read.assigned - {one.name for one in read.hyperparameters}, namespace)
+    if stale:
+        say(f"Note: {' and '.join(stale)} in this kernel stay as they are; exp.best.load() brings the trained ones.")
+    return _experiment(made, options), options
+
+
+#: Options that are settings by the same name.
+_SAME = ("trials", "parallel", "limit_s", "slots", "seed", "deterministic")
+
+
+def _experiment(made: Draft, options: grammar.Options) -> Experiment:
+    from workbench.experiment.experiment import Experiment, changed, remember
+
+    is_twin = made.twin is not None and not options.again
+    experiment = Experiment.of(made.store, made.twin if made.twin is not None and is_twin else made.launch().id)
+    experiment.changed = changed(made.store, experiment.spec)
+    if is_twin:
+        experiment.changed.append("the same content as before: nothing new is trained; --again trains it anew")
+    remember(experiment)
+    return experiment
+
+
+async def _shown(shell: Any, experiment: Experiment, options: grammar.Options) -> None:
+    """Show the experiment, have it started, and wait for its end where that is wanted."""
+    _give(shell, experiment)
+    looker = face(shell)
+    if experiment.is_ended:
+        say(f"{experiment.label} was trained before with the same content; nothing is trained. --again trains it anew.")
+        await asyncio.to_thread(show_result, experiment)
+        return
+    shown = Shown(experiment) if looker == "live" else None
+    await asyncio.to_thread(experiment.start)
+    if looker == "terminal" and not options.wait:
+        say(f"{experiment.label} is started. wb.last().watch() follows it.")
+    elif shown is None:
+        await follow(experiment, say)
+        if looker == "batch":
+            await asyncio.to_thread(show_result, experiment)
+        experiment.check()
+    elif options.wait:
+        await shown.until_end()
+        experiment.check()
+
+
+def _give(shell: Any, experiment: Experiment) -> None:
+    """Make the experiment the cell's value (``_`` and ``Out[n]``), without a second picture of it on the page."""
+    hook = shell.displayhook
+    hook.update_user_ns(experiment)
+    hook.fill_exec_result(experiment)
+
+
+def _expanded(shell: Any, line: str) -> str:
+    """The line with ``$name`` and ``{expression}`` replaced, as papermill's parameters reach it."""
+    if "$" not in line and "{" not in line:
+        return line
+    try:
+        return DollarFormatter().vformat(line, args=[], kwargs=dict(shell.user_ns))
+    except Exception as error:
+        raise BadOption(
+            f"%%train {line}: it cannot be expanded ({type(error).__name__}: {error}). Wanted $name of a name that the "
+            "notebook has; run the cell that sets it, or write $$ for a dollar sign."
+        ) from None
+
+
+def _stale(names: Iterable[str], namespace: Mapping[str, Any]) -> list[str]:
+    """Names of models, optimizers and the like that the kernel has and that the cell will set elsewhere."""
+    return sorted(
+        name
+        for name in names
+        if name in namespace
+        and not isinstance(namespace[name], type)
+        and callable(getattr(namespace[name], "state_dict", None))
+    )
+
+
+def _run(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run ``coroutine`` to its end from ordinary code, beside a loop that may be running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(coroutine)
+        return
+    with concurrent.futures.ThreadPoolExecutor(1, "workbench-train") as pool:
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(coroutine)
+        context = contextvars.copy_context()  # output goes to the cell that asked
+        future = pool.submit(context.run, loop.run_until_complete, task)
+        while True:
+            try:
+                future.result()
+            except KeyboardInterrupt:
+                if future.done():
+                    raise
+                loop.call_soon_threadsafe(task.cancel)  # and wait for what it has to say
+                continue
+            return
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The notebook around it
+
+
+def notebook_path(shell: Any) -> str | None:
+    """The notebook's file, where the frontend tells: VS Code and papermill by a name, Jupyter by the environment."""
+    for name in ("__vsc_ipynb_file__", "PAPERMILL_INPUT_PATH", "__session__"):
+        value = shell.user_ns.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return os.environ.get("JPY_SESSION_NAME")
+
+
+def _name_of(notebook: str | None) -> str:
+    """A name for an experiment that was given none: its notebook's."""
+    stem = re.sub(r"[^\w .+-]|_(?=\.)", "-", Path(notebook or "").stem).strip(" -._+")
+    try:
+        return checked_name(stem[:100])
+    except BadName:
+        raise BadName(
+            "This experiment has no name, and nothing here tells the notebook's. Write one behind %%train, "
+            "as in %%train digits --goal max val_acc."
+        ) from None
+
+
+def _cell_id(shell: Any) -> str | None:
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    found: str | None = (parent.get("metadata") or {}).get("cellId")
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Errors, calmly
+
+
+def _calm(error: BaseException, line: str, cell: str) -> BaseException:
+    """``error`` with the cell's line it is about instead of a traceback through Workbench."""
+    words = [f"{type(error).__name__}: {error}"]
+    number = getattr(error, "line", None)
+    lines = [f"%%train {line}".rstrip(), *cell.splitlines()]
+    if isinstance(number, int) and 1 <= number <= len(lines):
+        shown = range(max(1, number - 1), min(len(lines), number + 1) + 1)
+        words = [f"{'---->' if k == number else '     '} {k:3} {lines[k - 1]}" for k in shown] + ["", *words]
+    error._render_traceback_ = lambda: words  # type: ignore[attr-defined]
+    return error
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Registering
+
+
+def register(shell: Any) -> None:
+    """Load the magics, the awaiting of train cells, and the completion of their options into ``shell``."""
+    from workbench.lab.complete import matcher
+
+    shell.register_magics(WorkbenchMagics)
+    transforms = shell.input_transformers_cleanup
+    if awaited not in transforms:
+        transforms.append(awaited)
+    if getattr(shell, "Completer", None) is not None and matcher not in shell.Completer.custom_matchers:
+        shell.Completer.custom_matchers.append(matcher)
+
+
+def unregister(shell: Any) -> None:
+    """Take out what :func:`register` put in."""
+    from workbench.lab.complete import matcher
+
+    if awaited in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(awaited)
+    if getattr(shell, "Completer", None) is not None and matcher in shell.Completer.custom_matchers:
+        shell.Completer.custom_matchers.remove(matcher)

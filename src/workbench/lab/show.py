@@ -1,0 +1,131 @@
+"""How an experiment is shown where somebody looks: live, in a terminal, or in a log. Law: showing decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import sys
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from workbench.experiment.board import Board, sentence
+from workbench.lab.plain import Progress
+
+if TYPE_CHECKING:
+    from workbench.experiment import Experiment
+
+#: Seconds between looks while a cell waits; an interrupt is noticed within them.
+LOOK_S = 0.1
+
+Face = Literal["live", "terminal", "batch"]
+
+
+def face(shell: Any) -> Face:
+    """Who looks: a person at a notebook (*live*), one at a terminal, or nobody (*batch*).
+
+    A notebook's frontend says with each cell that it can ask a person for input; what executes notebooks without one
+    (nbclient, and so papermill, nbconvert and ``jupyter execute``) says that it cannot.
+    """
+    if shell is None or getattr(shell, "kernel", None) is None:
+        return "terminal" if sys.stdin is not None and sys.stdin.isatty() else "batch"
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else shell.parent_header
+    return "live" if parent.get("content", {}).get("allow_stdin", False) else "batch"
+
+
+class Shown:
+    """An experiment on a notebook's page: live while it runs, and then the figure that stays."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        from IPython.display import display
+
+        from workbench.lab.live import LiveView
+
+        self.experiment = experiment
+        self._display_id = f"workbench-{uuid.uuid4().hex}"
+        board = Board(experiment.store, experiment.id)
+        self.view = LiveView(board, self._asked, experiment.changed, self._leave)
+        display(self.view, display_id=self._display_id)
+
+    def _asked(self, kind: str, trial: int | None) -> None:
+        if kind == "stop":
+            self.experiment.stop(trial)
+        else:
+            getattr(self.experiment, kind)()
+
+    def _leave(self, board: Board) -> None:
+        """Put the figure where the live view was."""
+        from IPython.display import update_display
+
+        update_display(result(board), raw=True, display_id=self._display_id)
+
+    async def until_end(self) -> None:
+        """Wait, without holding the kernel's loop, until the figure stands."""
+        while not self.view.left.is_set():  # noqa: ASYNC110 - it is set by a thread
+            await asyncio.sleep(LOOK_S)
+
+
+def result(board: Board) -> dict[str, Any]:
+    """What stays in the notebook: the figure, or the words of an experiment in which nobody reported anything."""
+    from workbench.lab import figure
+
+    if board.curves:
+        return figure.bundle(board)
+    error = next((row["error"] for row in board.trials.values() if row.get("error")), None)
+    trace = str(error.get("traceback") or error.get("message") or "") if isinstance(error, dict) else str(error or "")
+    words = sentence(board)
+    return {
+        "text/plain": f"{words}\n{trace}".rstrip(),
+        "text/html": f"<div>{html.escape(words)}</div>" + (f"<pre>{html.escape(trace)}</pre>" if trace else ""),
+    }
+
+
+def show_result(experiment: Experiment) -> None:
+    """The figure of an experiment that has ended."""
+    from IPython.display import display
+
+    board = Board(experiment.store, experiment.id)
+    board.look()
+    display(result(board), raw=True)
+    board.close()
+
+
+async def follow(experiment: Experiment, say: Callable[[str], None]) -> None:
+    """Say how it goes in plain lines until it has ended, without holding the kernel's loop."""
+    board = Board(experiment.store, experiment.id)
+    lines = Progress(board, say)
+    while not board.is_ended:
+        lines.look()
+        if not board.is_ended:
+            await asyncio.sleep(LOOK_S)
+    board.close()
+
+
+def watch(experiment: Experiment) -> None:
+    """Show it live in a notebook; elsewhere say lines until it has ended."""
+    import time
+
+    from IPython import get_ipython
+
+    from workbench.experiment.experiment import goes_on
+
+    if face(get_ipython()) == "live":
+        Shown(experiment)
+        return
+    board = Board(experiment.store, experiment.id)
+    lines = Progress(board, say)
+    try:
+        while not board.is_ended:
+            lines.look()
+            if not board.is_ended:
+                time.sleep(LOOK_S)
+    except KeyboardInterrupt:
+        raise goes_on(experiment) from None
+    finally:
+        board.close()
+
+
+def say(line: str) -> None:
+    """One whole line, at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

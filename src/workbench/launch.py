@@ -1,0 +1,348 @@
+"""From a train cell or function to an experiment that the engine can start. Law: all refusals come before any write.
+
+The two forms meet here: both become one spec with a capture and a snapshot, by the same steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from workbench.errors import BadName, BadOption, StoreError
+from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training, checked_name
+from workbench.search import Plan, plan
+from workbench.snapshot.cell import Cell
+from workbench.space import Space
+from workbench.store import Store, new_id
+from workbench.store.catalog import read_catalog
+
+#: What is compared when it is said what changed since the version before, in this order.
+_COMPARED = ("goal", "searcher", "trials", "slots", "seed", "deterministic")
+#: Surroundings of the kernel that training code may depend on, and that hold no secrets. Others stay with the kernel.
+_PASSED = re.compile(r"LANG|LANGUAGE|LC_\w+|TZ|HF_(HOME|HUB_CACHE|DATASETS_CACHE|HUB_OFFLINE)|(TORCH|XDG_CACHE)_HOME")
+#: Installed packages that take long to import: the forkserver imports them ahead when the notebook has them.
+_HEAVY = ("numpy", "scipy", "pandas", "sklearn", "torch", "torchvision", "torchaudio", "transformers", "lightning")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to search, for one cell or function: what a person wrote, with the defaults that depend on the space."""
+
+    goal: Goal
+    scheduler: Scheduler
+    searcher: Searcher = field(default_factory=Searcher)
+    seed: int = 0
+    trials: int | None = None
+    parallel: int | None = None
+    limit_s: float | None = None
+    slots: float = 1
+    deterministic: Literal["off", "seeded", "strict"] = "seeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where it was typed: the magic line as typed and as expanded, the notebook, the executed cells, the cell's id."""
+
+    typed: str = ""
+    expanded: str = ""
+    notebook: str | None = None
+    cells: Sequence[Any] = ()
+    cell_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An experiment that could be started: everything is checked and captured, nothing is trained."""
+
+    store: Store
+    name: str
+    cell: Cell
+    settings: Settings
+    origin: Origin
+    capture: Any
+    #: Fingerprint by which running the same cell again reattaches.
+    content: str
+    #: The newest experiment of this name with the same content.
+    twin: str | None
+    #: The newest experiment of this name.
+    previous: str | None
+    version: int
+    namespace: Mapping[str, Any] = field(repr=False, default_factory=dict)
+
+    @property
+    def plan(self) -> Plan:
+        """What would be trained."""
+        return planned(self.cell.space, self.settings)
+
+    def launch(self) -> Spec:
+        """Write the snapshot and the spec. The engine starts it when it is asked to."""
+        snapshot = _snapshot(self)
+        spec = Spec(
+            id=new_id(),
+            name=self.name,
+            version=self.version,
+            created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            goal=self.settings.goal,
+            space=self.cell.space.to_json(),
+            scheduler=self.settings.scheduler,
+            searcher=self.settings.searcher,
+            program=Program(
+                kind=self.cell.kind,
+                source=self.cell.source,
+                filename=f"<{self.name}@{self.version}>",
+                capture=self.capture.digest if self.capture is not None else None,
+                entry=self.cell.entry,
+                module=self.cell.module,
+            ),
+            training=_training(snapshot, self.cell.imports),
+            seed=self.settings.seed,
+            trials=self.settings.trials,
+            parallel=self.settings.parallel,
+            limit_s=self.settings.limit_s,
+            slots=self.settings.slots,
+            deterministic=self.settings.deterministic,
+            snapshot=snapshot.digest,
+            content=self.content,
+            typed=self.origin.typed,
+            expanded=self.origin.expanded,
+            notebook=self.origin.notebook,
+        )
+        self.store.write_spec(spec)
+        return spec
+
+
+def settled(
+    cell: Cell,
+    *,
+    goal: Goal | None,
+    steps: tuple[int, int] | None,
+    scheduler: Scheduler | Literal["hyperband", "asha", "median", "all"] | None,
+    trials: int | None = None,
+    written: str = "--",
+    **others: Any,
+) -> Settings:
+    """The settings for ``cell``, with what was not written filled in.
+
+    written: how the form at hand writes an option, for messages (``--goal`` or ``goal=``). Raises BadOption where the
+    goal or the number of steps is missing, BadMetric where the goal is never reported.
+    """
+    flag = written == "--"
+    if goal is None:
+        reported = sorted(cell.reports or ())
+        example = reported[0] if reported else "val_acc"
+        told = f"this {cell.kind} reports {', '.join(reported)}" if reported else "no goal was given"
+        raise BadOption(
+            f"{'--goal' if flag else 'goal='} is missing; {told}. Wanted the metric that ranks trials: write "
+            + (f"--goal max {example}, or --goal min {example}." if flag else f"goal=wb.maximize({example!r}).")
+        )
+    cell.check_goal(goal)
+    if isinstance(scheduler, Scheduler):
+        chosen = scheduler
+    elif steps is None:
+        raise BadOption(
+            "--steps is missing; nothing says how long a trial trains. Wanted the first and the last rung in the "
+            "loop's own unit (epochs): write for example --steps 1-27."
+        )
+    else:
+        chosen = Scheduler(kind=scheduler or "hyperband", first=steps[0], last=steps[1])
+    if cell.space.is_empty:
+        # One configuration has nobody to be compared with: a single trial.
+        trials = 1 if trials is None else trials
+        chosen = dataclasses.replace(chosen, kind="all")
+    settings = Settings(goal=goal, scheduler=chosen, trials=trials, **others)
+    planned(cell.space, settings)
+    return settings
+
+
+def planned(space: Space, settings: Settings) -> Plan:
+    """What a search with these settings will do."""
+    return plan(settings.scheduler, space=space, searcher=settings.searcher, trials=settings.trials)
+
+
+def draft(
+    cell: Cell, namespace: Mapping[str, Any], name: str, settings: Settings, store: Store, origin: Origin
+) -> Draft:
+    """Capture what ``cell`` needs from ``namespace``, and find out whether the same was trained before."""
+    from workbench.snapshot.capture import capture
+
+    checked_name(name)
+    store.create()
+    captured = capture(cell.needs, namespace, store, assigned=cell.assigned) if cell.needs else None
+    content = fingerprint(cell, settings, captured.fingerprint if captured is not None else "")
+    others = [entry for entry in experiments(store) if entry["name"] == name]
+    newest = max(others, key=lambda entry: (entry["version"], entry["id"]), default=None)
+    same = [entry for entry in others if entry.get("content") == content]
+    twin = max(same, key=lambda entry: (entry["version"], entry["id"]), default=None)
+    return Draft(
+        store=store,
+        name=name,
+        cell=cell,
+        settings=settings,
+        origin=origin,
+        capture=captured,
+        content=content,
+        twin=twin["id"] if twin else None,
+        previous=newest["id"] if newest else None,
+        version=newest["version"] + 1 if newest else 1,
+        namespace=namespace,
+    )
+
+
+def fingerprint(cell: Cell, settings: Settings, captured: str) -> str:
+    """The digest of all that makes a result: text (without comments), space, settings and captured values.
+
+    How many slots are used, and for how long, is not part of it.
+    """
+    chosen = dataclasses.asdict(settings)
+    del chosen["parallel"], chosen["limit_s"]
+    parts = [1, cell.kind, cell.content or cell.source, cell.space.to_json(), chosen, captured, cell.module]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def experiments(store: Store) -> list[dict[str, Any]]:
+    """The catalog's entries, and those whose start the engine has not taken yet."""
+    entries = [dict(entry) for entry in read_catalog(store)]
+    known = {entry["id"] for entry in entries}
+    try:
+        written = sorted(set(os.listdir(store.experiments)) - known)
+    except FileNotFoundError:
+        written = []
+    for name in written:
+        try:
+            spec = store.read_spec(name, viewing=True)
+        except (StoreError, BadName, LookupError):
+            continue  # being written, or no experiment
+        entries.append(
+            {
+                "id": spec.id,
+                "name": spec.name,
+                "version": spec.version,
+                "label": spec.label,
+                "state": "waiting",
+                "created": spec.created,
+                "content": spec.content,
+                "notebook": spec.notebook,
+            }
+        )
+    return entries
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What changed
+
+
+def changes(old: Spec, new: Spec) -> list[str]:
+    """What differs between two versions, in words, the first of them with ``since``."""
+    told: list[str] = []
+    for name in _COMPARED:
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after:
+            told.append(f"{name} {_word(before)} → {_word(after)}")
+    for one in dataclasses.fields(Scheduler):
+        if one.name not in ("first", "last"):
+            before, after = getattr(old.scheduler, one.name), getattr(new.scheduler, one.name)
+            if before != after:
+                told.append(f"{'scheduler' if one.name == 'kind' else one.name} {before} → {after}")
+    spans = [f"{spec.scheduler.first}-{spec.scheduler.last}" for spec in (old, new)]
+    if spans[0] != spans[1]:
+        told.append(f"steps {spans[0]} → {spans[1]}")
+    before, after = _described(old), _described(new)
+    told += [
+        f"{name} {before.get(name, 'not there')} → {after.get(name, 'gone')}"
+        for name in {**before, **after}
+        if before.get(name) != after.get(name)
+    ]
+    lines = _changed_lines(old, new, set(before) | set(after))
+    if lines:
+        told.append(f"{lines} line{'s' * (lines != 1)} of code")
+    if not told and old.content == new.content:
+        return [f"the same as @{old.version}, trained again"]
+    if old.program.capture != new.program.capture and not told:
+        told.append("values from the notebook")
+    return [f"changed since @{old.version}: {told[0]}", *told[1:]] if told else []
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, Searcher):
+        return value.kind
+    return "not given" if value is None else str(value)
+
+
+def _described(spec: Spec) -> dict[str, str]:
+    try:
+        lines = Space.from_json(spec.space).describe().splitlines()
+    except Exception:  # a space of another version: its hyperparameters are not compared
+        return {}
+    return dict(line.split(" = ", 1) for line in lines if " = " in line)
+
+
+def _changed_lines(old: Spec, new: Spec, hyperparameters: set[str]) -> int:
+    def lines(spec: Spec) -> list[str]:
+        kept = (line.rstrip() for line in spec.program.source.splitlines())
+        named = re.compile(rf"({'|'.join(map(re.escape, hyperparameters)) or '(?!)'})\s*(:.*)?=(?!=)")
+        return [line for line in kept if line.strip() and not line.lstrip().startswith("#") and not named.match(line)]
+
+    matcher = difflib.SequenceMatcher(None, lines(old), lines(new), autojunk=False)
+    return sum(max(b - a, d - c) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The surroundings
+
+
+def _snapshot(made: Draft) -> Any:
+    from workbench.snapshot import take
+
+    return take(
+        made.store,
+        cell=made.cell,
+        namespace=made.namespace,
+        capture=made.capture,
+        notebook=made.origin.notebook,
+        cells=made.origin.cells,
+        cell_id=made.origin.cell_id,
+        typed=made.origin.typed,
+        expanded=made.origin.expanded,
+    )
+
+
+def _training(snapshot: Any, imports: Sequence[str]) -> Training:
+    """This very process's surroundings, as runners get them."""
+    here = os.getcwd()
+    path = [entry or here for entry in sys.path]
+    code = Path(snapshot.path) / "code"
+    if code.is_dir():
+        path.insert(0, str(code))
+    imported = {name.partition(".")[0] for name in imports}
+    loaded = tuple(name for name in _HEAVY if name in sys.modules or name in imported)
+    return Training(
+        python=sys.executable,
+        cwd=here,
+        path=tuple(dict.fromkeys(path)),
+        env={name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)},
+        preload=(*loaded, "torch._dynamo") if "torch" in loaded else loaded,
+        versions=versions(),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of what must be the same on every worker, without importing any of it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": sys.version.split()[0]}
+    for name in ("torch", "numpy", "workbench"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            pass
+    return found
