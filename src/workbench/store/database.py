@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -18,7 +19,7 @@ from urllib.parse import quote
 
 from workbench.errors import NewerSchema, StoreError, StoreFull, StoreReadOnly
 from workbench.records import SCHEMA
-from workbench.store.atomic import FILE_MODE, WRITING, fsync_folder, telling
+from workbench.store.atomic import FILE_MODE, WRITING, fsync_folder, store_error, telling
 from workbench.store.journal import Damage
 
 #: Columns of the table of trials beside their number, each with SQLite's type, or ``json``.
@@ -119,6 +120,9 @@ def open_writer(path: Path, *, wal: bool) -> Opened:
     if not path.exists():
         _make(path, journal)
         made = tuple(TABLES)
+    if not os.access(path, os.W_OK):
+        # SQLite would open it all the same, to read it, and refuse at the first flush.
+        raise store_error(path, OSError(errno.EROFS, os.strerror(errno.EROFS)))
     try:
         connection, missing = _open(path, journal)
     except sqlite3.DatabaseError as error:
@@ -187,7 +191,8 @@ def telling_sqlite(path: Path) -> Iterator[None]:
                 f"no space is left to write {path}; what was there before is untouched. "
                 "Free some space (workbench gc --dry-run shows what can go), then go on."
             ) from error
-        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        # A WAL that can neither be made nor found is told as a database that cannot be opened.
+        if code in _CANNOT_SHARE and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
             raise StoreReadOnly(
                 f"{path} cannot be written ({error}). Give yourself write permission there, "
                 "or choose another place with --store or WORKBENCH_HOME."
