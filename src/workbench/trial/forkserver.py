@@ -304,8 +304,6 @@ def _descendants(pid: int) -> list[int]:
 
 if __name__ == "__main__":
     # Under its real name: the runner's modules must not meet a second copy of this one.
-    from workbench.trial import forkserver
-
-    forkserver.main(int(sys.argv[1]))
+    importlib.import_module("workbench.trial.forkserver").main(int(sys.argv[1]))
     sys.stdout.flush()
     os._exit(0)
