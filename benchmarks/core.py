@@ -1,0 +1,148 @@
+"""The search core: what one report costs at 1,000 and at 100,000 trials, and how early each rule finds a good trial."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import statistics
+import time
+from bisect import insort
+from typing import Any
+
+from workbench.records import (
+    CapacityChanged,
+    Configuration,
+    Ended,
+    Goal,
+    Instruction,
+    Left,
+    Reached,
+    Run,
+    Scheduler,
+    Stop,
+)
+from workbench.search import Search, simulate
+from workbench.space import Space, choice, loguniform, uniform
+
+SPACE = Space({"lr": loguniform(1e-4, 1.0), "hidden": choice(32, 64, 128), "dropout": uniform(0.0, 0.5)})
+GOAL = Goal("val_acc", "max")
+RULES = {
+    "asha_promote": Scheduler("asha", 1, 27, 3),
+    "asha_stop": Scheduler("asha", 1, 27, 3, mode="stop"),
+    "hyperband": Scheduler("hyperband", 1, 27, 3),
+    "median": Scheduler("median", 1, 27),
+}
+SLOTS = 8
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this benchmark."""
+    parser.add_argument("--trials", type=int, default=100_000, help="the larger of the two sizes")
+    parser.add_argument("--repeats", type=int, default=3, help="how often the smaller size is measured")
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Microseconds of one report, for each rule and size; the reference keeps all values in one plain sorted list."""
+    large, repeats = options.trials, options.repeats
+    rules: dict[str, Any] = {}
+    for name, scheduler in RULES.items():
+        # As many reports of the small size as keep the first ones, which warm the caches, from counting.
+        few = [one for _ in range(repeats) for one in reports(scheduler, 1000)]
+        many = reports(scheduler, large)
+        rules[name] = {
+            "at_1000": _spread(few),
+            f"at_{large}": _spread(many),
+            "ratio_of_sizes": statistics.median(many) / statistics.median(few),
+        }
+    few, many = [one for _ in range(repeats) for one in plain(1000)], plain(large)
+    reference = {"at_1000": _spread(few), f"at_{large}": _spread(many)}
+    return {
+        "unit": "us",
+        "budget": 10,
+        "rules": rules,
+        "reference": reference,
+        "ratio": {
+            name: figures[f"at_{large}"]["median"] / reference[f"at_{large}"]["median"]
+            for name, figures in rules.items()
+        },
+        "steps_to_target": targets(),
+    }
+
+
+def reports(scheduler: Scheduler, trials: int) -> list[float]:
+    """Seconds of every report in one search: the value told, the decision, and the next orders."""
+    search = Search(GOAL, SPACE, scheduler, trials=trials)
+    values = random.Random(0)
+    legs: dict[int, Run] = {}
+    done: dict[int, int] = {}
+    spent: list[float] = []
+
+    def carry_out(instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, Run):
+                legs[instruction.trial] = instruction
+            elif isinstance(instruction, Stop):
+                legs.pop(instruction.trial, None)
+                carry_out(search.handle(Left(instruction.trial)))
+
+    carry_out(search.handle(CapacityChanged(SLOTS)))
+    while not search.done:
+        # The slots take turns.
+        trial, run = next(iter(legs.items()))
+        del legs[trial]
+        levels = search.levels(trial)
+        step = next(level for level in levels if level > done.get(trial, 0))
+        done[trial] = step
+        if step < run.until:
+            legs[trial] = run
+        fact = (Ended if step == levels[-1] else Reached)(trial, step, values.random())
+        begun = time.perf_counter()
+        instructions = search.handle(fact)
+        spent.append(time.perf_counter() - begun)
+        carry_out(instructions)
+    return spent
+
+
+def plain(trials: int) -> list[float]:
+    """Seconds of putting each value into one sorted list, and appending it to another."""
+    values = random.Random(0)
+    ranked: list[tuple[float, int]] = []
+    history: list[tuple[int, int, float]] = []
+    spent = []
+    for trial in range(trials):
+        value = values.random()
+        begun = time.perf_counter()
+        history.append((trial, 1, value))
+        insort(ranked, (-value, trial))
+        spent.append(time.perf_counter() - begun)
+    return spent
+
+
+def curve(configuration: Configuration, step: int) -> float:
+    """A made-up validation accuracy: best at a learning rate near 0.03, and wider nets learn slower but further."""
+    lr, hidden, dropout = configuration["lr"], configuration["hidden"], configuration["dropout"]
+    limit = 0.99 - 0.06 * abs(math.log10(lr / 0.03)) ** 1.5 - 0.08 * (dropout - 0.2) ** 2 - 0.4 / hidden
+    return limit * (1 - math.exp(-(step + 1) * min(1.0, 12 * lr + 0.15) * 40 / (hidden + 40)))
+
+
+def targets() -> dict[str, Any]:
+    """Steps trained by all trials until the goal reached what the best of 81 reaches in 27 steps, less 0.005."""
+    found: dict[str, list[float]] = {}
+    for seed in range(20):
+        space = Search(GOAL, SPACE, Scheduler("all", 1, 27), trials=81, seed=seed)
+        target = max(curve(space.configuration(trial), 27) for trial in range(81)) - 0.005
+        for name, scheduler in {**RULES, "all": Scheduler("all", 1, 27)}.items():
+            done = simulate(Search(GOAL, SPACE, scheduler, trials=81, seed=seed), curve, slots=2).steps_to(target)
+            found.setdefault(name, []).append(math.inf if done is None else done)
+    return {name: statistics.median(steps) for name, steps in found.items()}
+
+
+def _spread(seconds: list[float]) -> dict[str, float]:
+    ordered = sorted(seconds)
+    return {
+        "median": statistics.median(ordered) * 1e6,
+        "mean": statistics.fmean(ordered) * 1e6,
+        "p99": ordered[int(len(ordered) * 0.99)] * 1e6,
+        "reports": len(ordered),
+    }
