@@ -105,7 +105,7 @@ def legs(store: Store, one: Spec) -> list[dict[str, Any]]:
 
 def warm(store: Store, preload: tuple[str, ...] = ()) -> None:
     """Have the cluster and the training environment up before anything is measured."""
-    source = "for turn in trial.steps():\n    trial.report(score=x)\n"
+    source = "x = uniform(0.0, 1.0)\nfor turn in trial.steps():\n    trial.report(score=x)\n"
     run(store, spec(source, store, Scheduler("all", 1, 1), trials=8, preload=preload))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks import bare, engines
 from workbench.records import Scheduler
 
-NOTHING = "for turn in trial.steps():\n    trial.report(score=x)\n"
+NOTHING = "x = uniform(0.0, 1.0)\nfor turn in trial.steps():\n    trial.report(score=x)\n"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

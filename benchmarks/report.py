@@ -11,6 +11,7 @@ from workbench.records import Scheduler
 
 #: The loop measures itself, since nobody outside can see a microsecond.
 SOURCE = """
+x = uniform(0.0, 1.0)
 import json, statistics, time
 spent, bare, sink = [], [], []
 for turn in trial.steps():

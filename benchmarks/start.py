@@ -13,7 +13,7 @@ from workbench.engine import ask
 from workbench.records import Scheduler
 from workbench.store import Store
 
-SOURCE = "for turn in trial.steps():\n    trial.report(score=x)\n"
+SOURCE = "x = uniform(0.0, 1.0)\nfor turn in trial.steps():\n    trial.report(score=x)\n"
 WITH_TORCH = "import torch\n" + SOURCE
 
 

@@ -11,6 +11,7 @@ from workbench.records import Scheduler
 
 #: Turns of one millisecond, as a small model's steps are; each says how it goes.
 LISTENS = """
+x = uniform(0.0, 1.0)
 import time
 for turn in trial.steps():
     time.sleep(0.001)
@@ -18,6 +19,7 @@ for turn in trial.steps():
 """
 #: One report, and then a step that is long.
 DEAF = """
+x = uniform(0.0, 1.0)
 import time
 for turn in trial.steps():
     trial.report(score=x)

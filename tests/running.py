@@ -22,6 +22,7 @@ from workbench.store.series import Series
 
 #: A loop in plain Python whose metrics depend on its configuration, its seed and every turn before.
 PLAIN = """
+x = uniform(0.0, 1.0)
 import random
 total = 0.0
 for epoch in trial.steps():

@@ -21,6 +21,7 @@ from workbench.store.series import Series
 SPACE = {"x": uniform(0.0, 1.0)}
 #: Turns long enough that a kill finds a leg under way, and carried state that a wrong resume would show.
 SLOW = """
+x = uniform(0.0, 1.0)
 import random, time
 total, history = 0.0, []
 for epoch in trial.steps():
@@ -41,7 +42,7 @@ def test_a_hyperband_search_does_exactly_what_its_plan_says(store: Store, tmp_pa
     start(store, spec)
     with engine(store):
         assert ended(store, spec) == "completed"
-    promised = plan(spec.goal, running.Space(SPACE), spec.scheduler, spec.searcher, 0, None)
+    promised = plan(spec.scheduler, space=running.Space(SPACE))
     with Series.read(store.experiment(spec.id).series) as series:
         trials, legs = series.trials(), series.legs()
     assert len(trials) == promised.trials == 17
@@ -145,6 +146,7 @@ def test_a_stopped_experiment_leaves_no_process_and_no_lie(store: Store, tmp_pat
 
 def test_a_trial_that_does_not_listen_is_killed_with_its_children(store: Store, tmp_path: Path) -> None:
     deaf = """
+x = uniform(0.0, 1.0)
 import signal, subprocess, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 child = subprocess.Popen(["sleep", "600"])
@@ -167,6 +169,7 @@ for epoch in trial.steps():
 
 def test_a_failing_trial_never_stops_its_experiment(store: Store, tmp_path: Path) -> None:
     source = """
+x = uniform(0.0, 1.0)
 for epoch in trial.steps():
     if x > 0.5:
         raise RuntimeError(f"x is {x:.3f}")
@@ -181,12 +184,12 @@ for epoch in trial.steps():
     failed = [trial for trial in trials if trial["state"] == "failed"]
     assert {trial["number"] for trial in failed} == {t["number"] for t in trials if t["configuration"]["x"] > 0.5}
     assert all("RuntimeError: x is" in trial["reason"] for trial in failed)
-    assert all("line 4" in trial["reason"] for trial in failed)
+    assert all("line 5" in trial["reason"] for trial in failed)
     assert all("raise RuntimeError" in trial["error"] for trial in failed)
 
 
 def test_a_typing_error_costs_two_trials_and_not_eighty(store: Store, tmp_path: Path) -> None:
-    source = "for epoch in trial.steps():\n    trial.report(score=xx)\n"
+    source = "x = uniform(0.0, 1.0)\nfor epoch in trial.steps():\n    trial.report(score=xx)\n"
     spec = spec_of(source, tmp_path, space=SPACE, scheduler=Scheduler("hyperband", 1, 81, 3))
     start(store, spec)
     with engine(store):
@@ -230,6 +233,7 @@ def test_versions_that_differ_are_refused_before_anything_trains(store: Store, t
 
 def test_a_segmentation_fault_is_the_trials_and_the_worker_survives(store: Store, tmp_path: Path) -> None:
     source = """
+x = uniform(0.0, 1.0)
 import ctypes
 for epoch in trial.steps():
     if x > 0.5 and epoch == 1:

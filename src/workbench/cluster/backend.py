@@ -17,7 +17,7 @@ class Slot:
 
     worker: str
     index: int
-    #: Keys of legs given to it and not yet told to be gone: one training, at most one queued behind it.
+    #: Keys of legs given to it and not yet told to be gone: one training, the others queued behind it.
     legs: list[str]
 
     @property

@@ -1,11 +1,13 @@
-"""Legs as Dask futures: the engine's side. Law: one future a leg, pinned to a slot's worker, never retried by Dask.
+"""Legs as Dask futures: the engine's side. Law: a future is pinned to a slot's worker and never retried by Dask.
 
-Dask is given the pipes and the machines; which leg runs where, and what a lost one means, is decided above.
+Dask is given the pipes and the machines; which leg runs where, and what a lost one means, is decided above. A leg is a
+future; very short legs that are ordered for one slot at the same moment travel in one future, as joblib batches do.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import dataclasses
 import logging
@@ -17,7 +19,7 @@ import dask
 from distributed import Client, LocalCluster, Security
 
 from workbench.cluster.backend import Message, Sink, Slot
-from workbench.cluster.worker import INTERVAL_S, Workplace, run_leg, sees_store, warm
+from workbench.cluster.worker import INTERVAL_S, Workplace, run_legs, sees_store, warm
 from workbench.errors import ClusterError, NoAnswer, StoreNotShared, VersionsDiffer
 from workbench.records import PROTOCOL
 
@@ -25,8 +27,8 @@ log = logging.getLogger("workbench.cluster")
 
 #: Seconds to wait for a cluster at an address.
 ANSWER_S = 5.0
-#: Legs a worker may hold for each slot: one training, one queued behind it (cancelled for free while queued).
-DEPTH = 2
+#: Tasks a worker may run for each slot: one training; the others wait for its slot on the worker, not at Dask.
+DEPTH = 4
 #: Seconds between attempts to reach a cluster that went away.
 REATTACH_S = 1.0
 
@@ -49,11 +51,11 @@ _SETTINGS: dict[str, Any] = {
 
 @dataclasses.dataclass(slots=True)
 class _Flight:
-    """One leg's future and where it was sent."""
+    """One leg under way: its future (with others, where they are short) and where it was sent."""
 
     future: Any
     slot: Slot
-    watch: asyncio.Task[None]
+    is_alone: bool
     stopped: bool = False
 
 
@@ -70,6 +72,9 @@ class DaskBackend:
         self._cluster: Any = None
         self._client: Any = None
         self._warmed: list[Message] = []
+        #: Legs ordered in this turn of the event loop, by slot.
+        self._ordered: dict[Slot, list[tuple[Message, int]]] = {}
+        self._futures: dict[Any, set[str]] = {}
         self._closing = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self.slots: list[Slot] = []
@@ -124,8 +129,6 @@ class DaskBackend:
     async def close(self) -> None:
         """Cancel what runs, and end the cluster where it is ours."""
         self._closing = True
-        for flight in self._flights.values():
-            flight.watch.cancel()
         for task in self._tasks:
             task.cancel()
         with contextlib.suppress(Exception):  # closing must go on whatever half of the cluster is gone already
@@ -148,29 +151,43 @@ class DaskBackend:
     # -- legs -----------------------------------------------------------------------------------------------------
 
     def start(self, order: Message, slot: Slot, priority: int) -> None:
-        """Submit one leg, pinned to its slot's worker."""
-        key = order["key"]
-        slot.legs.append(key)
-        future = self._client.submit(
-            run_leg,
-            order,
-            key=key,
-            workers=[slot.worker],
-            allow_other_workers=False,
-            priority=priority,
-            pure=False,
-            retries=0,
-        )
-        watch = asyncio.get_running_loop().create_task(self._watch(key, future))
-        self._flights[key] = _Flight(future, slot, watch)
+        """Order one leg, pinned to its slot's worker. It is submitted with what else this turn orders there."""
+        slot.legs.append(order["key"])
+        if not self._ordered:
+            asyncio.get_running_loop().call_soon(self._submit)
+        self._ordered.setdefault(slot, []).append((order, priority))
+
+    def _submit(self) -> None:
+        ordered, self._ordered = self._ordered, {}
+        for slot, legs in ordered.items():
+            orders = [order for order, _ in legs]
+            key = orders[0]["key"]
+            for order in orders:
+                order["task"] = key
+            future = self._client.submit(
+                run_legs,
+                orders,
+                key=key,
+                workers=[slot.worker],
+                allow_other_workers=False,
+                priority=max(priority for _, priority in legs),
+                pure=False,
+                retries=0,
+            )
+            keys = {order["key"] for order in orders}
+            self._futures[future] = keys
+            for one in keys:
+                self._flights[one] = _Flight(future, slot, is_alone=len(orders) == 1)
+            self._later(self._watch(future, sorted(keys)))
 
     def stop(self, key: str, reason: str, keep: bool) -> None:
         """Cancel the future, and tell the worker directly, which is a hop nearer; whichever comes first counts."""
         flight = self._flights.get(key)
-        if flight is None or flight.stopped:
-            return
-        flight.stopped = True
-        self._later(self._stop(key, flight, reason, keep))
+        if flight is None:  # ordered in this very turn
+            asyncio.get_running_loop().call_soon(lambda: self._flights.get(key) and self.stop(key, reason, keep))
+        elif not flight.stopped:
+            flight.stopped = True
+            self._later(self._stop(key, flight, reason, keep))
 
     async def _stop(self, key: str, flight: _Flight, reason: str, keep: bool) -> None:
         try:
@@ -178,33 +195,40 @@ class DaskBackend:
             here = await worker.workbench_stop(key=key, reason=reason, keep=keep)
         except OSError:
             here = False
-        if not here or not keep:
+        if flight.is_alone and not (here and keep):
             await flight.future.cancel(reason="workbench", msg=reason)
 
-    async def _watch(self, key: str, future: Any) -> None:
-        """The second way in which a leg's end is heard: its future, where the event was lost."""
+    async def _watch(self, future: Any, keys: list[str]) -> None:
+        """The second way in which the ends of legs are heard: their future, where the events were lost."""
         try:
-            left = await future
-        except asyncio.CancelledError:
-            flight = self._flights.get(key)
-            if flight is None or flight.stopped or self._closing:
-                return  # cancelled by us: its end comes as an event, when the process is gone
-            self._end(key, _lost("the cluster cancelled it"))
+            told = await future
+        except (asyncio.CancelledError, concurrent.futures.CancelledError):
+            if self._closing:
+                return
+            for key in keys:
+                flight = self._flights.get(key)
+                # Cancelled by us: its end comes as an event, when the process is gone.
+                if flight is not None and not flight.stopped:
+                    self._end(key, _lost("the cluster cancelled it"))
             return
         except Exception as error:
-            log.warning("leg %s: %r", key, error)
-            self._end(key, _lost(f"Dask says {type(error).__name__}: {error}"))
+            log.warning("legs %s: %r", keys, error)
+            for key in keys:
+                self._end(key, _lost(f"Dask says {type(error).__name__}: {error}"))
             return
-        self._end(key, left)
+        for left in told:
+            self._end(left["key"], left)
 
     def _end(self, key: str, left: Message) -> None:
         flight = self._flights.pop(key, None)
         if flight is None:
             return
         flight.slot.legs.remove(key)
-        if flight.watch is not asyncio.current_task():
-            flight.watch.cancel()
-        flight.future.release()
+        others = self._futures.get(flight.future, set())
+        others.discard(key)
+        if not others:
+            self._futures.pop(flight.future, None)
+            # Not released under the feet of whoever awaits it: dropping the last reference releases it.
         self._sink({**left, "key": key})
 
     # -- what is heard --------------------------------------------------------------------------------------------

@@ -35,6 +35,8 @@ INTERVAL_S = 0.0005
 REUSE_BELOW_S = 1.0
 #: Seconds after which an unused runner is let go.
 IDLE_S = 5.0
+#: States in which Dask wants a task's result.
+_WANTED = ("executing", "long-running", "memory", "error")
 #: Seconds that a runner which said it is done gets to end its process.
 LEAVE_S = 2.0
 
@@ -79,6 +81,7 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]  # distributed ships no typ
         self._loop = asyncio.get_running_loop()
         self._forkservers: dict[tuple[Any, ...], Forkserver] = {}
         self._legs: dict[str, Leg] = {}
+        self._tasks: dict[str, list[Leg]] = {}
         self._slots = asyncio.Semaphore(self.slots or worker.state.nthreads)
         self._unsent: list[Message] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -94,17 +97,27 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]  # distributed ships no typ
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
         """Dask's word that a task changed: a running leg that is no longer wanted must leave."""
-        leg = self._legs.get(key)
-        if leg is not None and finish not in ("executing", "long-running", "memory", "error"):
-            leg.stop("its future was cancelled")
-
-    async def drive(self, order: Message) -> Message:
-        """Train one leg and return its last message (a few bytes; all else went as events)."""
-        key = order["key"]
-        leg = self._legs[key] = Leg(order)
-        try:
-            if self._worker.state.tasks[key].state not in ("executing", "long-running"):
+        if key in self._tasks and finish not in _WANTED:
+            for leg in self._tasks[key]:
                 leg.stop("its future was cancelled")
+
+    async def drive_all(self, orders: list[Message]) -> list[Message]:
+        """Train the legs of one task, one after another; their last messages (a few bytes; all else goes as events)."""
+        task = orders[0]["task"]
+        legs = self._tasks[task] = [Leg(order) for order in orders]
+        self._legs.update((leg.order["key"], leg) for leg in legs)
+        if self._worker.state.tasks[task].state not in _WANTED:
+            for leg in legs:
+                leg.stop("its future was cancelled")
+        try:
+            return [await self._drive(leg) for leg in legs]
+        finally:
+            del self._tasks[task]
+
+    async def _drive(self, leg: Leg) -> Message:
+        order = leg.order
+        key = order["key"]
+        try:
             async with self._slot(leg) as has_slot:
                 left = await self._train(leg) if has_slot else _never(leg)
         except ClusterError as error:
@@ -163,8 +176,10 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]  # distributed ships no typ
                 message["key"] = order["key"]
                 if message["op"] == "begun":
                     message["worker"], message["pid"] = self._worker.address, runner.pid
+                    message["at"] = time.time()
                     message.setdefault("environment", {}).setdefault("host", platform.node())
-                self._emit(message, now=message["op"] in ("level", "begun"))
+                # The level at which the leg ends travels with the end, which follows at once.
+                self._emit(message, now=message["op"] == "level" and message["step"] < order["leg"]["until"])
 
         log = LogWriter(Path(order["log"]))
         log.feed(b"[attempt %d from step %d]\n" % (order["attempt"], order["start"]))
@@ -264,9 +279,9 @@ def training_from(data: Message) -> Training:
 # What the engine submits: plain functions, so that Dask's scheduler needs nothing but this package.
 
 
-async def run_leg(order: Message) -> Message:
-    """The Dask task: one leg of one trial."""
-    return await workplace().drive(order)
+async def run_legs(orders: list[Message]) -> list[Message]:
+    """The Dask task: one leg of one trial, or several very short ones."""
+    return await workplace().drive_all(orders)
 
 
 async def warm(dask_worker: Any, training: Message) -> dict[str, str]:

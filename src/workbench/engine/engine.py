@@ -248,8 +248,7 @@ class Engine:
                     shares[loop] += 1
                     free -= 1
         for loop, share in shares.items():
-            queued = share if loop.are_legs_short and loop.probed else 0
-            loop.set_capacity(min(share + queued, loop.most))
+            loop.set_capacity(min(share * (loop.depth if loop.probed else 1), loop.most))
 
     def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
         """Start ``leg`` in the slot with the least to do, or keep it until there is one."""
@@ -280,8 +279,7 @@ class Engine:
             heapq.heappush(self._queue, entry)
 
     def _slot(self, loop: ExperimentLoop) -> Slot | None:
-        depth = 2 if loop.are_legs_short else 1
-        slots = [slot for slot in self.backend.slots if len(slot.legs) < depth]
+        slots = [slot for slot in self.backend.slots if len(slot.legs) < loop.depth]
         return min(slots, key=lambda slot: len(slot.legs), default=None)
 
     def stop_leg(self, leg: Leg, reason: str, keep: bool) -> None:

@@ -6,6 +6,7 @@ Nothing is isolated here: a segmentation fault takes the engine along. It is for
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 
 from workbench.cluster.backend import Message, Sink, Slot
@@ -41,12 +42,21 @@ class InlineLink:
         return self.order
 
 
+def train_here(link: InlineLink, order: Message) -> Message:
+    """Train one leg in this process, which keeps its own ``__main__``."""
+    main = sys.modules["__main__"]
+    try:
+        return Legs(link).run(order)
+    finally:
+        sys.modules["__main__"] = main
+
+
 class InlineBackend:
     """One slot: this process. A leg blocks the event loop while it trains."""
 
     def __init__(self, sink: Sink, run: Callable[[InlineLink, Message], Message] | None = None) -> None:
         self._sink = sink
-        self._run = run or (lambda link, order: Legs(link).run(order))
+        self._run = run or train_here
         self._links: dict[str, InlineLink] = {}
         self._closed = False
         self.slots: list[Slot] = []

@@ -44,8 +44,11 @@ from workbench.store.journal import Journal
 from workbench.store.journal import read as read_journal
 from workbench.store.series import Series
 
-#: Legs shorter than this (median) get a next one queued behind them, so that Dask's latency is not waited for.
+#: Legs shorter than this (median) get others queued behind them, so that Dask's latency is not waited for: so many
+#: that a slot has about QUEUED_S seconds to do, and never more than MOST_QUEUED.
 SHORT_LEG_S = 0.15
+QUEUED_S = 0.03
+MOST_QUEUED = 8
 #: Seconds before writing again after the disk refused.
 RETRY_WRITE_S = 1.0
 #: Two trials that fail in the same way before anybody reported anything: the code is wrong, not their configuration.
@@ -199,9 +202,14 @@ class ExperimentLoop:
         return self.spec.parallel or 1_000_000
 
     @property
-    def are_legs_short(self) -> bool:
-        """Whether a leg should be queued behind a running one."""
-        return len(self._durations) >= 5 and statistics.median(self._durations) < SHORT_LEG_S
+    def depth(self) -> int:
+        """How many of its legs a slot may hold: one, or with very short ones so many that it is never without."""
+        if len(self._durations) < 5:
+            return 1
+        median = statistics.median(self._durations)
+        if median > SHORT_LEG_S:
+            return 1
+        return 1 + min(MOST_QUEUED, max(1, int(QUEUED_S / max(median, 1e-3))))
 
     def hear(self, leg: Leg, message: Message) -> None:
         """What one of its legs says."""
@@ -218,7 +226,7 @@ class ExperimentLoop:
                     {"kind": "Saved", "trial": leg.trial, "attempt": leg.attempt, "step": message["step"]}
                 )
                 self._saved(leg.trial, message["step"])
-                self.series.put_leg(leg.trial, leg.attempt, checkpoint=step)
+                self.series.put_leg(leg.trial, leg.attempt, checkpoint=message["step"])
             case "left":
                 self._left(leg, message)
 
@@ -231,7 +239,7 @@ class ExperimentLoop:
             start=leg.start,
             worker=message.get("worker"),
             pid=message.get("pid"),
-            began=time.time(),
+            began=message.get("at"),
             detail={k: message[k] for k in ("found", "environment", "setup_s") if k in message},
         )
         self._put_trial(leg.trial)
@@ -262,8 +270,8 @@ class ExperimentLoop:
     def _left(self, leg: Leg, message: Message) -> None:
         if self.legs.get(leg.trial) is leg:
             del self.legs[leg.trial]
-        if leg.began is not None:
-            self._durations.append(time.monotonic() - leg.began)
+        if message.get("seconds") is not None:
+            self._durations.append(message["seconds"])
         outcome, step = message["outcome"], message.get("step")
         if step is None:
             step = leg.step
@@ -311,7 +319,6 @@ class ExperimentLoop:
             self._waits[leg.trial] = time.monotonic() + verdict.wait_s
             self.tell(Lost(leg.trial, verdict.reason))
             return
-        self.tell(Failed(leg.trial, verdict.reason))
         if not self.probed:
             self._probe_failures.append((cause, (error or {}).get("type"), (error or {}).get("line")))
             same = len(self._probe_failures) >= PROBES and len(set(self._probe_failures[-PROBES:])) == 1
@@ -319,6 +326,7 @@ class ExperimentLoop:
                 # One typing error costs two trials and not eighty; a configuration that fails costs only itself.
                 why = f"no trial got as far as a first report: {verdict.reason}"
                 self.tell(StopAsked(None, why, "failed"))
+        self.tell(Failed(leg.trial, verdict.reason))
 
     # -- the pump -------------------------------------------------------------------------------------------------
 
@@ -359,12 +367,17 @@ class ExperimentLoop:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                await loop.run_in_executor(None, self.journal.commit)
+                await loop.run_in_executor(None, self._write)
                 break
             except StoreError as error:
                 self.reason = f"waiting: {error}"
                 self._around.changed(self)
                 await asyncio.sleep(RETRY_WRITE_S)
+
+    def _write(self) -> None:
+        # Points first: a fact that is acknowledged must not know of steps whose points a kill could still take.
+        self.series.flush()
+        self.journal.commit()
 
     def _carry_out(self, instructions: Iterable[Instruction], legs: list[Leg]) -> None:
         ready = iter(legs)
