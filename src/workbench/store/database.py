@@ -270,6 +270,7 @@ def _looking(path: Path, parameters: str) -> sqlite3.Connection:
     connection = _connect(path, parameters)
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        connection.execute("PRAGMA cache_size = -16000")  # 16 MB, used as needed: 100 curves of 1,000 points fit
     except BaseException:
         connection.close()
         raise
