@@ -285,7 +285,11 @@ def _catalog(store: Store) -> Iterator[Finding]:
         for id_, entry in known.items()
         if id_ not in listed or (entry["state"] in ENDED and listed[id_].get("state") != entry["state"])
     ]
-    if different:
+    gone = [str(entry.get("label")) for id_, entry in listed.items() if not store.experiment(id_).spec.exists()]
+    if gone:
+        says = f"it lists {len(gone)} experiments whose files are gone: {_some(gone)}. Take them from a copy"
+        yield Finding("catalog", "warning", says)
+    elif different:
         yield Finding("catalog", "warning", f"it differs from the journals for {_some(different)}; {advice}")
     else:
         yield Finding("catalog", "ok", f"{len(listed)} experiments, as the journals say")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.cli.found import lines
-from workbench.cli.verbs import AWAY, FAILED, INTERRUPTED, OK
+from workbench.cli.verbs import AWAY, FAILED, OK
 from workbench.cli.words import age, clean, say, say_json
 from workbench.errors import BadOption, ClusterError, EngineRunning, NoAnswer
 from workbench.records import ENDED
@@ -94,6 +93,12 @@ def _command(store: Store, options: Any) -> list[str]:
 
 def _prepare(store: Store, options: Any) -> None:
     _refuse_second(store)
+    for name, read, wanted in (("WORKBENCH_WORKERS", int, "a whole number"), ("WORKBENCH_IDLE", float, "seconds")):
+        value = os.environ.get(name)
+        try:
+            read(value or 0)
+        except ValueError:
+            raise BadOption(f"{name}={value}: wanted {wanted}. Set it anew, or unset it.") from None
     address = options.cluster or os.environ.get("WORKBENCH_CLUSTER")
     if address:
         check_address(address)
@@ -161,20 +166,25 @@ def _stopped(store: Store, options: Any, words: str, info: EngineInfo | None) ->
 
 
 def _run(store: Store, options: Any) -> int:
+    """Be the engine, in this process: it ends with it, and Ctrl-C ends it in good order."""
+    if _has_loop():
+        raise BadOption("engine run keeps its terminal until it ends. In a notebook write %workbench engine start.")
     _prepare(store, options)
+    from workbench.engine.__main__ import main as run
+
     say(f"running the engine of {clean(store.root)}; Ctrl-C ends it.")
-    process = subprocess.Popen(_command(store, options), stdin=subprocess.DEVNULL, env=surroundings())
-    interrupted = False
-    while True:
-        try:
-            code = process.wait()
-            break
-        except KeyboardInterrupt:
-            interrupted = True
-            process.send_signal(signal.SIGTERM)  # in a terminal it has its own Ctrl-C already; twice is no harm
-    if interrupted:
-        return INTERRUPTED
+    code = run(_command(store, options)[3:])
     return {OK: OK, _HELD: AWAY, AWAY: AWAY}.get(code, FAILED)
+
+
+def _has_loop() -> bool:
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def surroundings() -> dict[str, str]:

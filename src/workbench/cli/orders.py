@@ -20,7 +20,7 @@ def stop(options: Any) -> int:
         if experiment.reference.step is not None:
             what = f"{experiment.label}/{trial_label(experiment.reference.trial or 0)}"
             raise BadOption(
-                f"{experiment.reference} names a step, and a trial is stopped at once, not at a step. Write workbench stop {what}."
+                f"{experiment.reference} names a step, and a trial is stopped at once. Write workbench stop {what}."
             )
         trial = experiment.reference.trial
         if trial is not None and not experiment.is_ended:

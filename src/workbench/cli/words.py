@@ -52,7 +52,7 @@ def is_terminal() -> bool:
 def clean(text: Any) -> str:
     """``text`` on one line, in which nothing acts on a terminal: control and invisible characters are spelled out."""
     shown = str(text)
-    if shown.isprintable():
+    if shown.isprintable():  # nearly always, and some lists are long
         return shown
     return "".join(letter if letter.isprintable() else _spelled(letter) for letter in shown)
 
@@ -131,22 +131,21 @@ def size(count: float) -> str:
 
 def coloured(text: str, state: str) -> str:
     """``text`` in the colour of ``state``, in a terminal."""
-    colour = _COLOURS.get(state)
-    return f"\x1b[{colour}m{text}\x1b[0m" if colour and is_terminal() else text
+    colour = _COLOURS.get(state) if is_terminal() else None
+    return f"\x1b[{colour}m{text}\x1b[0m" if colour else text
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, states: int | None = None) -> list[str]:
     """Columns side by side; the last one is cut to the terminal's width. ``states``: the column that has colours."""
-    body = [list(row) for row in rows]
-    every = [list(head), *body]
-    widths = [max(len(row[column]) for row in every) for column in range(len(head))]
+    every = [list(head), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
     room = shutil.get_terminal_size((_WIDTH, 24)).columns if is_terminal() else None
+    before = sum(widths[:-1]) + 2 * (len(widths) - 1)
     lines = []
     for place, row in enumerate(every):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         if room is not None:
-            before = sum(widths[:-1]) + 2 * (len(widths) - 1)
-            cells[-1] = cut(cells[-1].rstrip(), max(room - before, 8))
+            cells[-1] = cut(row[-1], max(room - before, 8))
         if states is not None and place:
             cells[states] = coloured(cells[states], row[states])
         lines.append("  ".join(cells).rstrip())

@@ -1,0 +1,159 @@
+"""What may be typed: mistakes are one calm line with the nearest name, and exit codes mean something."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli.stored import Typed, Written, typed
+
+from workbench.cli import verbs
+from workbench.errors import (
+    BadMetric,
+    EngineRunning,
+    NoAnswer,
+    NotFound,
+    StoreFull,
+    TrialFailed,
+    WorkbenchError,
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("lss", "Did you mean ls?"),
+        ("doctr", "Did you mean doctor?"),
+        ("zzzzz", "The verbs are ls, show"),
+        ("ls --jsno", "Did you mean --json?"),
+        ("ls x y", "is too much"),
+        ("ls --json=1", "--json takes no value: '1' was given"),
+        ("--jsno ls", "Options of ls stand behind it"),
+        ("--stroe x ls", "Options of ls stand behind it"),
+        ("--store", "lacks its folder"),
+        ("ls --store", "expected one argument"),
+        ("ls --state runing", "Did you mean running"),
+        ("ls --last 0", "a whole number of 1 or more"),
+        ("show", "REF"),
+        ("engine strat", "Did you mean start"),
+        ("logs digits/t0000 --tail x", "a whole number of 0 or more"),
+        ("plan", "--steps"),
+        ("plan --steps 0-9", "1 ≤ first ≤ last"),
+        ("plan --steps 9-3", "1 ≤ first ≤ last"),
+        ("plan --steps 9 --eta 1", "a whole number of 2 or more"),
+        ("plan --steps 9 --scheduler hyperbnad", "Did you mean hyperband"),
+        ("plan digits --steps 9", "wanted one of them"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(line: str, said: str) -> None:
+    found = typed(*line.split())
+    assert found.code == verbs.BAD, found
+    assert said in found.err
+    assert found.err.count("\n") == 1
+    assert not found.out
+
+
+def test_control_characters_that_were_typed_do_not_reach_the_terminal() -> None:
+    found = typed("\x1b[31mls")
+    assert "\x1b" not in found.err
+    assert "\\x1b" in found.err
+
+
+def test_help_names_every_verb_and_every_exit_code() -> None:
+    found = typed("--help")
+    assert found.code == 0
+    for verb in verbs.VERBS:
+        assert f"  {verb} " in found.out
+    for code, meaning in verbs.EXIT_CODES.items():
+        assert f"  {code} " in found.out
+        assert meaning in found.out
+    assert typed().out == found.out
+
+
+@pytest.mark.parametrize("verb", verbs.VERBS)
+def test_every_verb_has_help(verb: str) -> None:
+    found = typed(verb, "--help")
+    assert found.code == 0
+    assert verbs.VERBS[verb].help.capitalize() in " ".join(found.out.split())
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (BadMetric("x"), 2),
+        (NotFound("x"), 3),
+        (EngineRunning("x"), 4),
+        (NoAnswer("x"), 4),
+        (StoreFull("x"), 5),
+        (PermissionError(13, "x"), 5),
+        (TrialFailed("x"), 1),
+        (WorkbenchError("x"), 1),
+        (KeyboardInterrupt(), 130),
+        (BrokenPipeError(), 0),
+    ],
+)
+def test_each_error_has_its_exit_code(
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, type_: Typed
+) -> None:
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr("workbench.cli.look.ls", fail)
+    monkeypatch.setattr(verbs, "_silence", lambda: None)
+    found = type_("ls")
+    assert found.code == code
+    assert "Traceback" not in found.err
+
+
+def test_a_store_that_is_not_there_is_not_found_and_not_made(tmp_path) -> None:
+    found = typed("ls")
+    assert found.code == verbs.MISSING
+    assert "there is no store at" in found.err
+    assert not (tmp_path / ".workbench").exists()
+
+
+def test_the_store_may_stand_before_or_behind_the_verb_or_in_the_environment(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written.experiment()
+    root = str(written.store.root)
+    before, behind = typed("--store", root, "ls"), typed("ls", "--store", root)
+    monkeypatch.setenv("WORKBENCH_HOME", root)
+    assert before.out == behind.out == typed("ls").out != ""
+
+
+def test_importing_the_command_line_is_quick_and_touches_nothing_large() -> None:
+    code = (
+        "import sys, workbench.cli.verbs, workbench.cli.look;"
+        "print([n for n in ('dask','distributed','torch','pandas','numpy','rich','IPython') if n in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_a_real_process_lists_and_stands_a_closed_pipe(written: Written) -> None:
+    for version in range(1, 4):
+        written.experiment(version=version)
+    words = [sys.executable, "-m", "workbench", "--store", str(written.store.root), "ls"]
+    found = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert [line.split()[0] for line in found.stdout.splitlines()] == ["experiment", "digits@3", "digits@2", "digits@1"]
+    assert "\x1b" not in found.stdout
+    closed = subprocess.run(["sh", "-c", '"$@" | true', "sh", *words], capture_output=True, text=True, check=True)
+    assert not closed.stderr
+
+
+def test_a_terminal_that_knows_only_ascii_gets_something(written: Written) -> None:
+    written.experiment(best=None)
+    words = [sys.executable, "-m", "workbench", "--store", str(written.store.root), "ls"]
+    found = subprocess.run(words, capture_output=True, env={"PYTHONIOENCODING": "ascii", "PATH": ""}, check=True)
+    assert b"digits@1" in found.stdout
+
+
+def test_the_docs_name_every_verb_and_say_what_each_exit_code_means() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+    for verb in verbs.VERBS:
+        assert f"`workbench {verb}" in text
+    for code, meaning in verbs.EXIT_CODES.items():
+        assert f"| {code} | {meaning} |" in text
