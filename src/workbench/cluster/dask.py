@@ -16,7 +16,7 @@ import secrets
 from typing import Any
 
 import dask
-from distributed import Client, LocalCluster, Security
+from distributed import Client, LocalCluster, Security, wait
 
 from workbench.cluster.backend import Message, Sink, Slot
 from workbench.cluster.worker import INTERVAL_S, Workplace, run_legs, sees_store, warm
@@ -201,6 +201,9 @@ class DaskBackend:
     async def _watch(self, future: Any, keys: list[str]) -> None:
         """The second way in which the ends of legs are heard: their future, where the events were lost."""
         try:
+            await wait(future)  # not its result, which would be fetched: that is needed only where an event was lost
+            if not any(key in self._flights for key in keys):
+                return
             told = await future
         except (asyncio.CancelledError, concurrent.futures.CancelledError):
             if self._closing:

@@ -110,11 +110,11 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]  # distributed ships no typ
             for leg in legs:
                 leg.stop("its future was cancelled")
         try:
-            return [await self._drive(leg) for leg in legs]
+            return [await self._drive(leg, is_last=leg is legs[-1]) for leg in legs]
         finally:
             del self._tasks[task]
 
-    async def _drive(self, leg: Leg) -> Message:
+    async def _drive(self, leg: Leg, is_last: bool) -> Message:
         order = leg.order
         key = order["key"]
         try:
@@ -132,7 +132,8 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]  # distributed ships no typ
         finally:
             del self._legs[key]
         left["key"] = key
-        self._emit(left, now=True)
+        # Ends of very short legs are told together, so that their successors are ordered together.
+        self._emit(left, now=is_last or left["outcome"] != "reached")
         return left
 
     async def warm(self, training: Message) -> dict[str, str]:
