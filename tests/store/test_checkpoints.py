@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from workbench.errors import BadName, NotFound, StaleAttempt, StoreError
-from workbench.store import checkpoints as module
+from workbench.store import manifest as module
 from workbench.store.checkpoints import Checkpoints, digest
 
 

@@ -157,6 +157,28 @@ def test_only_what_changed_is_read_again(series):
     assert series.legs_after(change)[1] == []
 
 
+def test_what_is_put_again_as_it_was_is_no_change(series):
+    fields = {
+        "state": "running",
+        "value": math.nan,
+        "best": 0.5,
+        "configuration": {"lr": 0.1},
+        "note": "more",
+        "ended": None,
+    }
+    for _ in range(2):
+        series.put_trial(0, **fields)
+        series.put_trial(1)
+        series.put_leg(0, 1, start=0, environment={"python": "3.11"})
+        series.flush()
+        change, rows = series.trials_after(0)
+        assert [row["number"] for row in rows] == [0, 1]
+        assert (change, series.legs_after(0)[0]) == (2, 3)
+    series.put_trial(0, **fields, attempt=2)
+    series.flush()
+    assert [row["number"] for row in series.trials_after(change)[1]] == [0]
+
+
 def test_a_reader_that_looks_while_another_flushes_misses_nothing(series, path):
     """What a reader has not seen always has a number above its cursor."""
     change, seen = 0, set()

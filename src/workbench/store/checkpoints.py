@@ -12,63 +12,42 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import re
 import secrets
 import shutil
-import stat
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from workbench.errors import BadName, NotFound, StaleAttempt, StoreError
-from workbench.records import SCHEMA, Json, check_schema
-from workbench.store.atomic import FILE_MODE, FOLDER_MODE, fsync_folder, make_folder, read_json, telling, write_all
+from workbench.records import Json
+from workbench.store.atomic import FILE_MODE, FOLDER_MODE, fsync_folder, make_folder, telling, write_all
 from workbench.store.atomic import to_json as _to_json
 from workbench.store.layout import TrialPaths
+from workbench.store.manifest import (
+    NAME,
+    File,
+    Manifest,
+    digest,
+    digest_file,
+    files_in,
+    read_manifest,
+    to_plain,
+    what_is_wrong,
+)
 
-try:
-    import xxhash
-except ImportError:  # a training environment of the user's own
-    xxhash = None  # type: ignore[assignment,unused-ignore]
+__all__ = ["Checkpoint", "Checkpoints", "File", "Manifest", "Skipped", "digest"]
 
-MANIFEST = "manifest.json"
 #: Holds the highest attempt that has begun to write. It is locked while a checkpoint is shown.
 FENCE = "attempt"
 
 # A checkpoint that was replaced stays as `.old` for the moment between two renames.
 _SHOWN = re.compile(r"step-(\d{8,12})(\.old)?")
 _ASIDE = re.compile(r"\.(?:writing|removed)-step-\d{8,12}-a(\d+)-[0-9a-f]{8}")
-_BLOCK = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """One file of a checkpoint, as its manifest has it: bytes, and ``algorithm:hexadecimal``."""
-
-    size: int
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a checkpoint consists of. It is written last: without it there is no checkpoint."""
-
-    step: int
-    attempt: int
-    created: str
-    files: Mapping[str, File]
-    #: Plain data that whoever published it added.
-    details: Mapping[str, Json]
-
-    @property
-    def size(self) -> int:
-        """Bytes of all its files."""
-        return sum(file.size for file in self.files.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +73,6 @@ class Skipped:
     step: int
     folder: Path
     why: str
-
-
-def digest(data: bytes | bytearray | memoryview) -> str:
-    """The digest of ``data`` as manifests hold it."""
-    hasher = _hasher(_ALGORITHM)
-    hasher.update(data)
-    return f"{_ALGORITHM}:{hasher.hexdigest()}"
 
 
 class Checkpoints:
@@ -148,15 +120,15 @@ class Checkpoints:
         with telling(aside):
             try:
                 files = {
-                    name: File(size, (digests or {}).get(name) or _digest_file(aside / name))
-                    for name, size in sorted(_files(aside))
+                    name: File(size, (digests or {}).get(name) or digest_file(aside / name))
+                    for name, size in sorted(files_in(aside))
                 }
             except FileNotFoundError:
                 self.fence(attempt)  # a newer attempt has swept the folder away
                 raise
             created = datetime.now(UTC).isoformat(timespec="milliseconds")
             manifest = Manifest(step, attempt, created, files, dict(details or {}))
-            _write(aside / MANIFEST, _to_json(_plain(manifest)))
+            _write(aside / NAME, _to_json(to_plain(manifest)))
             with self._fence(attempt):
                 _show(aside, target)
         with self._settling:
@@ -266,7 +238,7 @@ class Checkpoints:
         # Between the two renames that replace a checkpoint, or after a crash there, only the old one is to be found.
         for folder in (plain, plain.with_name(f"{plain.name}.old"), plain):
             try:
-                manifest = _manifest(folder)
+                manifest = read_manifest(folder)
             except FileNotFoundError as error:
                 if folder.is_dir():
                     self._skip(Skipped(step, folder, f"its manifest is missing ({error.strerror})"))
@@ -275,7 +247,7 @@ class Checkpoints:
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 self._skip(Skipped(step, folder, f"its manifest cannot be read ({error})"))
                 return None
-            why = "it is another step's" if manifest.step != step else _wrong(folder, manifest, verify)
+            why = "it is another step's" if manifest.step != step else what_is_wrong(folder, manifest, verify)
             if why is None:
                 return Checkpoint(step, manifest.attempt, folder, manifest)
             if folder.is_dir():
@@ -347,26 +319,10 @@ def _write(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
-def _files(folder: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
-    """Names (with ``/``) and sizes of the files below ``folder``. Links may not lead out of a checkpoint."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = prefix + entry.name
-            if entry.is_symlink():
-                raise StoreError(
-                    f"{entry.path} is a link, and a checkpoint holds files only, so that it stays whole. "
-                    "Copy the file instead of linking it."
-                )
-            if entry.is_dir():
-                yield from _files(Path(entry.path), f"{name}/")
-            elif name != MANIFEST:
-                yield name, entry.stat().st_size
-
-
 def _fsync_tree(folder: Path) -> None:
-    for name, _ in _files(folder):
+    for name, _ in files_in(folder):
         _fsync(folder / name)
-    _fsync(folder / MANIFEST)
+    _fsync(folder / NAME)
     for root, _, _ in os.walk(folder):
         fsync_folder(Path(root))
 
@@ -377,62 +333,6 @@ def _fsync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _plain(manifest: Manifest) -> dict[str, Json]:
-    return {
-        "schema": SCHEMA,
-        "step": manifest.step,
-        "attempt": manifest.attempt,
-        "created": manifest.created,
-        "files": {name: {"size": file.size, "digest": file.digest} for name, file in manifest.files.items()},
-        "details": dict(manifest.details),
-    }
-
-
-def _manifest(folder: Path) -> Manifest:
-    data = read_json(folder / MANIFEST)
-    check_schema(data, f"the checkpoint in {folder}")
-    files = {name: File(int(file["size"]), str(file["digest"])) for name, file in data["files"].items()}
-    return Manifest(int(data["step"]), int(data["attempt"]), data["created"], files, data.get("details") or {})
-
-
-def _wrong(folder: Path, manifest: Manifest, verify: str) -> str | None:
-    """What is wrong with the files in ``folder``, or None."""
-    for name, file in manifest.files.items():
-        if name.startswith("/") or ".." in name.split("/"):
-            return f"it names a file outside of itself ({name!r})"
-        path = folder / name
-        try:
-            found = path.lstat()
-            if not stat.S_ISREG(found.st_mode) or found.st_size != file.size:
-                return f"{name} has {found.st_size} bytes instead of {file.size}"
-            if verify == "digest" and _hasher_known(file.digest) and _digest_file(path, file.digest) != file.digest:
-                return f"the bytes of {name} have changed"
-        except OSError as error:
-            return f"{name} cannot be read ({error.strerror})"
-    return None
-
-
-_ALGORITHM = "blake2b" if xxhash is None else "xxh3_128"
-
-
-def _hasher(algorithm: str) -> Any:
-    return xxhash.xxh3_128() if algorithm == "xxh3_128" else hashlib.blake2b(digest_size=16)
-
-
-def _hasher_known(digest: str) -> bool:
-    # Without xxhash the size has to do.
-    return digest.startswith("blake2b:") or (digest.startswith("xxh3_128:") and xxhash is not None)
-
-
-def _digest_file(path: Path, like: str = _ALGORITHM) -> str:
-    algorithm = like.partition(":")[0]
-    hasher = _hasher(algorithm)
-    with open(path, "rb", buffering=0) as file:
-        while block := file.read(_BLOCK):
-            hasher.update(block)
-    return f"{algorithm}:{hasher.hexdigest()}"
 
 
 def _listed(folder: Path) -> list[str]:

@@ -215,9 +215,11 @@ def write_row(
     names = [*KEYS[table], *row]
     quoted = ", ".join(f'"{name}"' for name in names)
     updates = ", ".join(f'"{name}" = excluded."{name}"' for name in row)
+    # What is put again as it was keeps its number, so that viewers do not read it again.
+    differ = " OR ".join(f'"{name}" IS NOT excluded."{name}"' for name in row if name != "change") or "0"
     connection.execute(
         f"INSERT INTO {table} ({quoted}) VALUES ({', '.join('?' * len(names))}) "
-        f"ON CONFLICT ({', '.join(KEYS[table])}) DO UPDATE SET {updates}",
+        f"ON CONFLICT ({', '.join(KEYS[table])}) DO UPDATE SET {updates} WHERE {differ}",
         (*key, *row.values()),
     )
 

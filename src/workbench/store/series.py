@@ -33,6 +33,10 @@ INSERT INTO points (id, name, trial, step, idx, value, time) VALUES (?, ?, ?, ?,
 ON CONFLICT (name, trial, step, idx) DO UPDATE SET id = excluded.id, value = excluded.value, time = excluded.time
 WHERE value IS NOT excluded.value
 """
+_PUT_META = """
+INSERT INTO meta VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, change = excluded.change
+WHERE value IS NOT excluded.value
+"""
 _NO_POINT = (
     *(TypeError, ValueError, IndexError, OverflowError),
     *(sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
@@ -262,7 +266,7 @@ class Series:
                 database.write_row(connection, table, key, fields, change)
             for name, value in meta.items():
                 change += 1
-                connection.execute("REPLACE INTO meta VALUES (?, ?, ?)", (name, json.dumps(value, default=str), change))
+                connection.execute(_PUT_META, (name, json.dumps(value, default=str), change))
             connection.execute("COMMIT")
         except BaseException:
             # A full disk may have ended the transaction already.
