@@ -36,8 +36,8 @@ def test_a_sound_store_has_no_problem_and_is_not_changed(written: Written, type_
     code, lines = found(type_)
     assert code == 0, lines
     assert {level for level, _ in lines.values()} <= {"ok", "warning"}
-    assert lines["files"] == ("ok", "1 experiments, each whole")
-    assert lines["catalog"] == ("ok", "1 experiments, as the journals say")
+    assert lines["files"] == ("ok", "1 experiment, each whole")
+    assert lines["catalog"] == ("ok", "1 experiment, as the journals say")
     assert "workbench" in lines["versions"][1]
     assert "distributed" in lines["versions"][1]
     assert lines["processes"][0] == "ok"

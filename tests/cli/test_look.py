@@ -20,6 +20,14 @@ def test_the_list_is_newest_first_with_progress_and_best(written: Written, type_
     assert "ago" in found[1]
 
 
+def test_the_list_is_as_fresh_as_the_series(written: Written, type_: Typed) -> None:
+    spec = written.experiment(state="running", best={"trial": 0, "value": 0.5}, trials=1)
+    written.set(spec, best={"trial": 1, "value": 0.75}, counts={"running": 1, "completed": 4})
+    row = type_("ls", "--json").json["experiments"][0]
+    assert row["best"] == {"trial": "t0001", "value": 0.75}
+    assert row["trials"] == {"ended": 4, "begun": 5, "planned": 49}
+
+
 def test_nothing_is_called_running_without_an_engine(written: Written, type_: Typed) -> None:
     written.experiment(state="running", reason="training")
     row = type_("ls", "--json").json["experiments"][0]

@@ -24,6 +24,13 @@ def test_the_exit_code_is_the_outcome(written: Written, type_: Typed, state: str
     )
 
 
+def test_a_reason_that_names_the_best_is_not_repeated(written: Written, type_: Typed) -> None:
+    written.experiment(reason="3 trials; best val_acc 0.975 by t0001 at step 3")
+    assert type_("watch", "digits").out == (
+        "digits@1 completed: 3 trials; best val_acc 0.975 by t0001 at step 3. `workbench best digits@1` shows it.\n"
+    )
+
+
 def test_it_follows_until_the_end(
     written: Written, type_: Typed, answering: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from workbench.cli.engines import SILENT_S, check_address, who
 from workbench.cli.verbs import FAILED, OK
-from workbench.cli.words import clean, coloured, cut, say, say_json, size
+from workbench.cli.words import clean, coloured, counted, cut, say, say_json, size
 from workbench.errors import NewerSchema, NotFound, WorkbenchError
 from workbench.records import ENDED
 from workbench.store import Store, filesystem, journal
@@ -192,13 +192,13 @@ def _requests(store: Store) -> Iterator[Finding]:
     refused = _names(store.refused_requests)
     info = read_engine(store)
     if waiting and (info is None or not info.alive):
-        says = f"{len(waiting)} wait and no engine runs. workbench engine start takes them"
+        says = f"{len(waiting)} waiting, and no engine runs. workbench engine start takes them"
         yield Finding("requests", "warning", says)
     if refused:
         says = f"{len(refused)} could not be read and lie in {store.refused_requests}: {_some(refused)}"
         yield Finding("requests", "warning", says)
     if store.exists and not refused and not (waiting and (info is None or not info.alive)):
-        yield Finding("requests", "ok", f"{len(waiting)} wait" if waiting else "none waits")
+        yield Finding("requests", "ok", f"{len(waiting)} waiting" if waiting else "none waits")
 
 
 def _names(folder: Path) -> list[str]:
@@ -222,7 +222,7 @@ def _files(store: Store) -> Iterator[Finding]:
     if len(found) > LISTED:
         yield Finding("files", "problem", f"and {len(found) - LISTED} more")
     if store.exists and not found:
-        yield Finding("files", "ok", f"{len(ids)} experiments, each whole")
+        yield Finding("files", "ok", f"{counted(len(ids), 'experiment')}, each whole")
 
 
 def _damaged(about: str, path: Path) -> Iterator[Finding]:
@@ -287,12 +287,12 @@ def _catalog(store: Store) -> Iterator[Finding]:
     ]
     gone = [str(entry.get("label")) for id_, entry in listed.items() if not store.experiment(id_).spec.exists()]
     if gone:
-        says = f"it lists {len(gone)} experiments whose files are gone: {_some(gone)}. Take them from a copy"
+        says = f"it lists {counted(len(gone), 'experiment')} whose files are gone: {_some(gone)}. Take them from a copy"
         yield Finding("catalog", "warning", says)
     elif different:
         yield Finding("catalog", "warning", f"it differs from the journals for {_some(different)}; {advice}")
     else:
-        yield Finding("catalog", "ok", f"{len(listed)} experiments, as the journals say")
+        yield Finding("catalog", "ok", f"{counted(len(listed), 'experiment')}, as the journals say")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -204,11 +204,11 @@ def line_of(entry: Mapping[str, Any], meta: Mapping[str, Any], alive: bool) -> R
     """One line of a list, as plain data."""
     state = str(entry.get("state") or "waiting")
     shown = honest(state, alive)
-    begun = int(entry.get("trials") or 0)
     counts = meta.get("counts") or entry.get("counts")
+    begun = max(int(entry.get("trials") or 0), sum((counts or {}).values()))
     planned = (meta.get("planned") or entry.get("planned") or {}).get("trials")
     mode, _, metric = str(entry.get("goal") or "").partition(" ")
-    best = entry.get("best")
+    best = meta.get("best") or entry.get("best")  # the catalog is written more seldom
     return {
         "id": entry["id"],
         "label": entry.get("label"),

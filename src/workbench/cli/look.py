@@ -12,6 +12,7 @@ from workbench.cli.words import (
     clean,
     coloured,
     configured,
+    counted,
     cut,
     facts,
     is_terminal,
@@ -213,7 +214,7 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
                 (goal, f"{number(best)} at best, {number(last)} last" if best is not None else None),
                 ("step", f"{number(row.get('step') or 0)} of {experiment.spec.scheduler.last}"),
                 ("bracket", number(row.get("bracket")) if row.get("bracket") is not None else None),
-                ("attempts", f"{row.get('attempt') or 0}, {row.get('restarts') or 0} restarts by its own fault"),
+                ("attempts", _attempts(row)),
                 ("log", clean(paths.log) if paths.log.exists() else None),
             ]
         )
@@ -228,6 +229,12 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
         + [f"  step {d['step']:<6} damaged: {clean(d['why'])}" for d in damaged],
     )
     _say_part("error", _traceback(row.get("error")))
+
+
+def _attempts(row: Row) -> str:
+    restarts = row.get("restarts")
+    own = f", {counted(restarts, 'restart')} by its own fault" if restarts else ""
+    return f"{row.get('attempt') or 0}{own}"
 
 
 def _say_part(title: str, body: list[str]) -> None:
@@ -245,7 +252,8 @@ def _leg_table(legs: list[Row]) -> list[str]:
     rows = []
     for leg in legs:
         took = between(leg.get("started"), leg.get("ended")) if leg.get("started") and leg.get("ended") else None
-        where = " ".join(clean(leg[key]) for key in ("worker", "slot") if leg.get(key))
+        worker, slot = clean(leg.get("worker") or ""), clean(leg.get("slot") or "")
+        where = slot if slot.startswith(worker) else f"{worker} {slot}".strip()
         why = clean(leg.get("reason") or "")
         rows.append(
             [f"  {leg['attempt']}", f"{number(leg.get('start'))}–{number(leg.get('until'))}", where or "–",

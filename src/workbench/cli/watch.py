@@ -10,6 +10,7 @@ from workbench.cli.found import Experiment, store_of
 from workbench.cli.verbs import FAILED, INTERRUPTED, OK, STOPPED
 from workbench.cli.words import clean, cut, is_terminal, number, say, say_json, span
 from workbench.errors import ClusterError
+from workbench.records import trial_label
 
 #: Seconds between looks at the store.
 LOOK_S = 0.2
@@ -83,7 +84,7 @@ def _so_far(experiment: Experiment) -> dict[str, Any]:
         "reason": experiment.reason,
         "ended": experiment.ended,
         "planned": experiment.planned,
-        "best": {"trial": f"t{best[0]:04d}", "value": best[1]} if best else None,
+        "best": {"trial": trial_label(best[0]), "value": best[1]} if best else None,
         "slots": experiment.meta.get("slots"),
         "seconds_left": experiment.meta.get("seconds_left"),
     }
@@ -91,7 +92,7 @@ def _so_far(experiment: Experiment) -> dict[str, Any]:
 
 def _best(experiment: Experiment) -> str:
     best = experiment.best
-    return f"best {clean(experiment.spec.goal.metric)} {number(best[1])} (t{best[0]:04d})" if best else ""
+    return f"best {clean(experiment.spec.goal.metric)} {number(best[1])} ({trial_label(best[0])})" if best else ""
 
 
 def _trials(experiment: Experiment) -> str:
@@ -106,10 +107,12 @@ def _left(experiment: Experiment) -> str:
 
 def _ending(experiment: Experiment) -> str:
     label = clean(experiment.label)
-    best = _best(experiment)
-    after = f"; {best}. `workbench best {label}` shows it" if best else ""
-    reason = clean(experiment.reason).rstrip(".")
-    return f"{label} {experiment.state}{f': {reason}' if reason else ''}{after}."
+    reason, best = clean(experiment.reason).rstrip("."), experiment.best
+    words = [reason] if reason else []
+    if best and trial_label(best[0]) not in reason:
+        words.append(_best(experiment))
+    after = f" `workbench best {label}` shows it." if best else ""
+    return f"{label} {experiment.state}{': ' if words else ''}{'; '.join(words)}.{after}"
 
 
 class _Lines:

@@ -120,6 +120,11 @@ def age(text: str | None) -> str:
     return "–" if seconds is None else f"{span(seconds)} ago"
 
 
+def counted(count: int, thing: str) -> str:
+    """``1 trial``, ``2 trials``."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def size(count: float) -> str:
     """Bytes for people: ``12.3 MB``."""
     for unit in ("B", "kB", "MB", "GB"):
