@@ -248,7 +248,8 @@ class Engine:
                     shares[loop] += 1
                     free -= 1
         for loop, share in shares.items():
-            loop.set_capacity(min(share * (loop.depth if loop.probed else 1), loop.most))
+            # A slot whose leg was told to leave is given out at once: the next leg waits for it on the worker.
+            loop.set_capacity(min(share * (loop.depth if loop.probed else 1), loop.most) + loop.leaving)
 
     def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
         """Start ``leg`` in the slot with the least to do, or keep it until there is one."""
@@ -279,8 +280,13 @@ class Engine:
             heapq.heappush(self._queue, entry)
 
     def _slot(self, loop: ExperimentLoop) -> Slot | None:
-        slots = [slot for slot in self.backend.slots if len(slot.legs) < loop.depth]
-        return min(slots, key=lambda slot: len(slot.legs), default=None)
+        slots = [slot for slot in self.backend.slots if self._staying(slot) < loop.depth]
+        return min(slots, key=self._staying, default=None)
+
+    def _staying(self, slot: Slot) -> int:
+        """How many legs of a slot were not told to leave it."""
+        found = (self._by_key.get(key) for key in slot.legs)
+        return sum(1 for one in found if one is not None and one[1].stop is None)
 
     def stop_leg(self, leg: Leg, reason: str, keep: bool) -> None:
         """Stop it where it trains, or drop it where it waits."""

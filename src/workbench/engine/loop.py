@@ -7,7 +7,7 @@ import math
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -211,6 +211,11 @@ class ExperimentLoop:
             return 1
         return 1 + min(MOST_QUEUED, max(1, int(QUEUED_S / max(median, 1e-3))))
 
+    @property
+    def leaving(self) -> int:
+        """How many of its legs were told to leave a slot and are still in it."""
+        return sum(1 for leg in self.legs.values() if leg.stop is not None and leg.slot is not None)
+
     def hear(self, leg: Leg, message: Message) -> None:
         """What one of its legs says."""
         leg.heard = time.monotonic()
@@ -379,7 +384,7 @@ class ExperimentLoop:
         self.series.flush()
         self.journal.commit()
 
-    def _carry_out(self, instructions: Iterable[Instruction], legs: list[Leg]) -> None:
+    def _carry_out(self, instructions: list[Instruction], legs: list[Leg]) -> None:
         ready = iter(legs)
         for instruction in instructions:
             match instruction:
@@ -399,6 +404,8 @@ class ExperimentLoop:
                     self._wake.set()
             if not isinstance(instruction, Finish):
                 self._put_trial(instruction.trial, instruction.reason)
+        if any(isinstance(instruction, Stop) for instruction in instructions):
+            self._around.rebalance()
         self._put_state()
 
     def _prepared(self, order: Run) -> Leg:
