@@ -1,4 +1,4 @@
-"""The verbs on a real search: watched to its end, its best found, its log read, by processes as a person starts them."""
+"""The verbs on a real search: watched to its end, its best found, its log read, by processes as people start them."""
 
 from __future__ import annotations
 
