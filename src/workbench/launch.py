@@ -21,6 +21,7 @@ from typing import Any, Literal
 from workbench.errors import BadName, BadOption, StoreError
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training, checked_name
 from workbench.search import Plan, plan
+from workbench.snapshot.capture import Capture, capture
 from workbench.snapshot.cell import Cell
 from workbench.space import Space
 from workbench.store import Store, new_id
@@ -69,7 +70,7 @@ class Draft:
     cell: Cell
     settings: Settings
     origin: Origin
-    capture: Any
+    capture: Capture
     #: Fingerprint by which running the same cell again reattaches.
     content: str
     #: The newest experiment of this name with the same content.
@@ -100,7 +101,7 @@ class Draft:
                 kind=self.cell.kind,
                 source=self.cell.source,
                 filename=f"<{self.name}@{self.version}>",
-                capture=self.capture.digest if self.capture is not None else None,
+                capture=self.capture.digest,
                 entry=self.cell.entry,
                 module=self.cell.module,
             ),
@@ -173,12 +174,10 @@ def draft(
     cell: Cell, namespace: Mapping[str, Any], name: str, settings: Settings, store: Store, origin: Origin
 ) -> Draft:
     """Capture what ``cell`` needs from ``namespace``, and find out whether the same was trained before."""
-    from workbench.snapshot.capture import capture
-
     checked_name(name)
     store.create()
-    captured = capture(cell.needs, namespace, store, assigned=cell.assigned) if cell.needs else None
-    content = fingerprint(cell, settings, captured.fingerprint if captured is not None else "")
+    captured = capture(cell.needs, namespace, store, assigned=cell.assigned, attributes=cell.attributes)
+    content = fingerprint(cell, settings, captured.fingerprint)
     others = [entry for entry in experiments(store) if entry["name"] == name]
     newest = max(others, key=lambda entry: (entry["version"], entry["id"]), default=None)
     same = [entry for entry in others if entry.get("content") == content]
@@ -241,7 +240,7 @@ def experiments(store: Store) -> list[dict[str, Any]]:
 # What changed
 
 
-def changes(old: Spec, new: Spec) -> list[str]:
+def changes(store: Store, old: Spec, new: Spec) -> list[str]:
     """What differs between two versions, in words, the first of them with ``since``."""
     told: list[str] = []
     for name in _COMPARED:
@@ -267,8 +266,12 @@ def changes(old: Spec, new: Spec) -> list[str]:
         told.append(f"{lines} line{'s' * (lines != 1)} of code")
     if not told and old.content == new.content:
         return [f"the same as @{old.version}, trained again"]
-    if old.program.capture != new.program.capture and not told:
-        told.append("values from the notebook")
+    before, after = _captured(store, old), _captured(store, new)
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    if names:
+        told.append(f"{', '.join(names[:4])}{' …' if len(names) > 4 else ''} from the notebook")
+    if not told and old.content != new.content:
+        told.append("a module or a file that the cell uses")
     return [f"changed since @{old.version}: {told[0]}", *told[1:]] if told else []
 
 
@@ -284,6 +287,17 @@ def _described(spec: Spec) -> dict[str, str]:
     except Exception:  # a space of another version: its hyperparameters are not compared
         return {}
     return dict(line.split(" = ", 1) for line in lines if " = " in line)
+
+
+def _captured(store: Store, spec: Spec) -> dict[str, str]:
+    """Digests of the names that were captured."""
+    if spec.program.capture is None:
+        return {}
+    try:
+        manifest = json.loads(store.get_blob(spec.program.capture))
+        return {**manifest["names"], **manifest["modules"]}
+    except (LookupError, ValueError, OSError):
+        return {}
 
 
 def _changed_lines(old: Spec, new: Spec, hyperparameters: set[str]) -> int:

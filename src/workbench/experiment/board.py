@@ -88,8 +88,8 @@ class Board:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def look(self) -> Change:
-        """Read what is new since the last look."""
+    def look(self, most: int = BATCH) -> Change:
+        """Read what is new since the last look, at most so many points."""
         change = Change()
         series = self.series
         if series is None:
@@ -101,7 +101,7 @@ class Board:
         for row in rows:
             self.trials[row["number"]] = row
             change.trials.append(row["number"])
-        self._cursor, points = series.points_after(self._cursor, BATCH)
+        self._cursor, points = series.points_after(self._cursor, most)
         for trial, name, step, index, value, _ in points:
             if name not in self.names:
                 self.names.append(name)

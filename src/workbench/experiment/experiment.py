@@ -378,7 +378,7 @@ def changed(store: Store, spec: Spec) -> list[str]:
         old = store.read_spec(max(before, key=lambda entry: entry["version"])["id"], viewing=True)
     except (NotFound, StoreError):
         return []
-    return changes(old, spec)
+    return changes(store, old, spec)
 
 
 def goes_on(experiment: Experiment) -> KeyboardInterrupt:

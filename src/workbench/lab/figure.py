@@ -213,7 +213,7 @@ def png(board: Board) -> bytes:
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     engine = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
-    figure = Figure(figsize=(8.4, 3.9), dpi=144, facecolor="white", layout=engine)
+    figure = Figure(figsize=(8.4, 3.9), dpi=100, facecolor="white", layout=engine)
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     drawn = list(lines(board))

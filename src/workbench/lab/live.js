@@ -16,6 +16,7 @@ class Board {
   constructor(model) {
     this.model = model;
     this.listeners = new Set();
+    this.views = new Set();
     this.answers = new Map(); // trial (or "all") -> words shown beside its button
     this.asking = null;
     this.plotlySource = null;
@@ -43,6 +44,10 @@ class Board {
   hear(message, buffers) {
     if (message.kind === "plotly") {
       this.plotlySource?.(new TextDecoder().decode(buffers[0]));
+      return;
+    }
+    if (message.kind === "figure") {
+      for (const view of this.views) view.leave(message.bundle);
       return;
     }
     if (message.kind === "said") {
@@ -372,6 +377,7 @@ class View {
     this.build();
     this.listener = () => this.schedule();
     board.listeners.add(this.listener);
+    board.views.add(this);
     this.sizes = new ResizeObserver(() => this.resized());
     this.sizes.observe(this.chart);
     this.themes = new MutationObserver(() => this.schedule());
@@ -391,6 +397,8 @@ class View {
 
   dispose() {
     this.board.listeners.delete(this.listener);
+    this.board.views.delete(this);
+    clearTimeout(this.leaving);
     this.light.removeEventListener("change", this.listener);
     this.sizes.disconnect();
     this.themes.disconnect();
@@ -511,6 +519,7 @@ class View {
     this.tools();
     this.list();
     this.plot();
+    if (ENDED.has(this.board.header.state)) this.leaving ??= setTimeout(() => this.board.send({ kind: "figure" }), 4000);
   }
 
   themed() {
@@ -598,6 +607,12 @@ class View {
       this.chart.on("plotly_hover", (event) => this.hover(event));
       this.chart.on("plotly_unhover", () => this.light_up(null));
     }
+  }
+
+  // The kernel puts a figure in this view's place when the experiment has ended. A page that was reloaded meanwhile does
+  // not know where; whoever owns the document (the JupyterLab extension) may do it on this event.
+  leave(bundle) {
+    if (this.root.isConnected) this.root.dispatchEvent(new CustomEvent("workbench:figure", { bubbles: true, detail: { bundle } }));
   }
 
   resized() {

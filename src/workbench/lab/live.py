@@ -21,16 +21,18 @@ import anywidget
 import traitlets
 
 from workbench.errors import WorkbenchError
-from workbench.experiment.board import Board, Change
-from workbench.records import ENDED
+from workbench.experiment.board import Board, Change, progress, sentence
 
 log = logging.getLogger("workbench.lab")
 
-#: Seconds between looks at the store while something happens, and at most when nothing does.
+#: Seconds between looks at the store: while something may happen, at most while it waits, and after the end.
 LOOK_S = 0.1
 IDLE_S = 1.0
+ENDED_S = 60.0
 #: Points of a whole snapshot, shared by all curves. A screen shows no more, and 480 KB travel.
 SNAPSHOT_POINTS = 20_000
+#: Points read while the cell still runs; the follower reads the rest.
+FIRST_POINTS = 20_000
 #: Points in one message; more than that at once, and the page gets a thinned whole instead.
 MESSAGE_POINTS = 40_000
 #: Seconds between refreshes of the synced snapshot, which a page without a kernel shows.
@@ -53,8 +55,9 @@ class LiveView(anywidget.AnyWidget):
         asked: Callable[[str, int | None], None],
         changed: Iterable[str] = (),
         on_end: Callable[[Board], None] | None = None,
+        figure: Callable[[Board], dict[str, Any]] | None = None,
     ) -> None:
-        self._board, self._asked, self._on_end = board, asked, on_end
+        self._board, self._asked, self._on_end, self._figure = board, asked, on_end, figure
         self._changed = list(changed)
         self._serial = 0
         self._orders: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
@@ -64,11 +67,15 @@ class LiveView(anywidget.AnyWidget):
         self._closing = threading.Event()
         #: Guards board and serial: the follower changes them, and the kernel's loop reads them for a new page.
         self._lock = threading.RLock()
-        board.look()
+        board.look(FIRST_POINTS)
         super().__init__(uid=uuid.uuid4().hex, snapshot=self._whole())
         self.on_msg(self._heard)
         self._thread = threading.Thread(target=self._follow, name=f"workbench-{board.spec.label}", daemon=True)
         self._thread.start()
+
+    def __repr__(self) -> str:
+        """One line, for frontends that show no widgets."""
+        return sentence(self._board) if self._board.is_ended else progress(self._board)
 
     # -- what the page gets -------------------------------------------------------------------------------------------
 
@@ -134,7 +141,7 @@ class LiveView(anywidget.AnyWidget):
 
     def _heard(self, _: Any, message: dict[str, Any], __: Any) -> None:
         kind = message.get("kind")
-        if kind in ("hello", "metric"):
+        if kind in ("hello", "metric", "figure"):
             self._orders.put((kind, message))
             self._wake.set()
         elif kind in ("stop", "pause", "resume"):
@@ -190,9 +197,9 @@ class LiveView(anywidget.AnyWidget):
                     log.exception("the static figure of %s could not be left", self._board.spec.label)
                 finally:
                     self.left.set()
-            pause = LOOK_S if change or (not self._board.is_ended and pause < LOOK_S) else min(IDLE_S, pause * 1.2)
-            if self._board.state in ENDED and told_end:
-                pause = 60.0
+            # A running trial may be quiet for an hour, and its next point is still to be on the screen at once.
+            is_busy = change or self._board.state in ("running", "stopping") or (self._board.is_ended and not told_end)
+            pause = LOOK_S if is_busy else ENDED_S if told_end else min(IDLE_S, pause * 1.2)
             self._wake.wait(pause)
             self._wake.clear()
 
@@ -217,6 +224,8 @@ class LiveView(anywidget.AnyWidget):
                 self._board.choose(message["name"])
                 self._serial += 1
                 self._anew()
+            elif kind == "figure" and self._figure is not None:
+                self._say({"kind": "figure", "bundle": self._figure(self._board)})
             elif kind == "hello" and message.get("serial") != self._serial:
                 self._anew()
 

@@ -235,17 +235,19 @@ def _run(coroutine: Coroutine[Any, Any, None]) -> None:
     with concurrent.futures.ThreadPoolExecutor(1, "workbench-train") as pool:
         loop = asyncio.new_event_loop()
         task = loop.create_task(coroutine)
-        context = contextvars.copy_context()  # output goes to the cell that asked
-        future = pool.submit(context.run, loop.run_until_complete, task)
-        while True:
-            try:
-                future.result()
-            except KeyboardInterrupt:
-                if future.done():
-                    raise
-                loop.call_soon_threadsafe(task.cancel)  # and wait for what it has to say
-                continue
-            return
+        # Output goes to the cell that asked: the context travels along.
+        future = pool.submit(contextvars.copy_context().run, loop.run_until_complete, task)
+        try:
+            while not future.done():
+                try:
+                    future.result()
+                except KeyboardInterrupt:
+                    if not future.done():
+                        loop.call_soon_threadsafe(task.cancel)  # and wait for what it has to say
+            future.result()
+        finally:
+            concurrent.futures.wait([future])
+            loop.close()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

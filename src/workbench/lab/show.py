@@ -44,7 +44,7 @@ class Shown:
         self.experiment = experiment
         self._display_id = f"workbench-{uuid.uuid4().hex}"
         board = Board(experiment.store, experiment.id)
-        self.view = LiveView(board, self._asked, experiment.changed, self._leave)
+        self.view = LiveView(board, self._asked, experiment.changed, self._leave, result)
         display(self.view, display_id=self._display_id)
 
     def _asked(self, kind: str, trial: int | None) -> None:

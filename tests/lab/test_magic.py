@@ -1,0 +1,164 @@
+"""``%%train`` in a kernel, without training: what it refuses, plans, explains and completes."""
+
+import asyncio
+
+import pytest
+from IPython.core.async_helpers import get_asyncio_loop
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.testing.globalipapp import start_ipython
+
+from workbench.errors import BadCell, BadMetric, BadName, BadOption, BadSpace
+from workbench.lab.magic import _name_of, _run, awaited
+from workbench.lab.show import face
+
+CELL = """%%train {line}
+lr = loguniform(1e-4, 1.0)
+hidden = choice(32, 64)
+for epoch in trial.steps():
+    trial.report(val_acc=1 - lr)
+"""
+
+
+@pytest.fixture(scope="module")
+def shell():
+    InteractiveShell.clear_instance()
+    found = start_ipython() or InteractiveShell.instance()
+    found.run_line_magic("load_ext", "workbench")
+    yield found
+    found.run_line_magic("unload_ext", "workbench")
+    get_asyncio_loop().close()
+
+
+@pytest.fixture
+def nowhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WORKBENCH_HOME", raising=False)
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    return tmp_path
+
+
+def run(shell, cell):
+    return shell.run_cell(cell, store_history=True)
+
+
+def test_a_plan_starts_nothing(shell, nowhere, capsys):
+    assert run(shell, CELL.format(line="digits --goal max val_acc --steps 1-9 --plan")).success
+    assert "17 trials, 5 promotions, 69 steps (78 without checkpoints)" in capsys.readouterr().out
+    assert not (nowhere / ".workbench").exists()
+
+
+def test_a_plan_of_more_than_a_thousand_trials_warns(shell, nowhere, capsys):
+    run(shell, CELL.format(line="digits --goal max val_acc --steps 1-9 --scheduler all --trials 1001 --plan"))
+    assert "1,001 trials: more than 1,000" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "parts"),
+    [
+        (CELL.format(line="digits --stesp 1-9"), BadOption, ["Did you mean --steps"]),
+        (
+            CELL.format(line="digits --steps 1-9"),
+            BadOption,
+            ["--goal is missing", "reports val_acc", "--goal max val_acc"],
+        ),
+        (CELL.format(line="digits --goal max val_acc"), BadOption, ["--steps is missing", "--steps 1-27"]),
+        (CELL.format(line="digits --goal max acc --steps 1-9"), BadMetric, ["val_acc", "max acc"]),
+        ("%%train d --goal max a --steps 1-9\nfor e in range(3):\n    x = 1\n", BadCell, ["trial.steps()"]),
+        (CELL.format(line="d --goal max val_acc --steps 1-9").replace("1e-4", "0"), BadSpace, ["line 2"]),
+        (CELL.format(line="--goal max val_acc --steps 1-9"), BadName, ["no name", "%%train digits"]),
+        (CELL.format(line="../etc --goal max val_acc --steps 1-9"), BadName, ["../etc"]),
+        (CELL.format(line="d --goal max val_acc --steps $n"), BadOption, ["cannot be expanded", "$name"]),
+    ],
+)
+def test_bad_input_is_refused_before_anything_starts(shell, nowhere, capsys, cell, kind, parts):
+    result = run(shell, cell)
+    assert isinstance(result.error_in_exec, kind)
+    shown = capsys.readouterr()
+    for part in parts:
+        assert part in shown.out + shown.err
+    assert "Traceback" not in shown.out + shown.err
+    assert not (nowhere / ".workbench").exists()
+
+
+def test_an_error_shows_the_line_of_the_cell_that_it_is_about(shell, nowhere, capsys):
+    run(shell, CELL.format(line="d --goal max val_acc --steps 1-9").replace("1e-4", "0"))
+    shown = capsys.readouterr()
+    assert "---->   2 lr = loguniform(0, 1.0)" in shown.out + shown.err
+
+
+def test_parameters_of_the_notebook_reach_the_line(shell, nowhere, capsys):
+    shell.user_ns["steps"] = "1-9"
+    shell.user_ns["metric"] = "val_acc"
+    run(shell, CELL.format(line="d --goal max $metric --steps {line} --plan").replace("{line}", "{steps}"))
+    assert "17 trials" in capsys.readouterr().out
+
+
+def test_help_says_what_may_be_typed(shell, capsys):
+    shell.run_cell("%%train?")
+    shown = capsys.readouterr().out
+    for part in ("--goal max|min METRIC", "--steps FIRST-LAST", "--again", "trial.report(val_acc=", "#| goal: max"):
+        assert part in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "wanted"),
+    [
+        ("%%train digits --sch", 0, "--scheduler"),
+        ("%%train digits --goal max a --scheduler hy", 0, "hyperband"),
+        ("%%train digits\n#| st", 1, "steps: "),
+        ("%%train digits\n#| searcher: so", 1, "sobol"),
+    ],
+)
+def test_tab_completes(shell, text, line, wanted):
+    shell.Completer.use_jedi = False
+    with provisionalcompleter():
+        found = [one.text for one in shell.Completer.completions(text, len(text))]
+    assert wanted in found
+
+
+def test_a_train_cell_is_awaited_and_nothing_else_is_touched():
+    assert awaited(["%%train digits --wait\n", "x = 1\n"]) == [
+        "await get_ipython().magics_manager.registry['WorkbenchMagics'].awaiting('digits --wait', 'x = 1\\n')\n"
+    ]
+    assert awaited(["\n", "%%train\n", "x = 1"])[0].endswith("awaiting('', 'x = 1')\n")
+    for lines in (["%%train?\n"], ["%%trainer x\n"], ["x = '%%train'\n"], ["%%time\n", "%%train d\n"], []):
+        assert awaited(lines) == lines
+
+
+def test_from_ordinary_code_it_runs_beside_the_loop():
+    seen = []
+
+    async def job():
+        await asyncio.sleep(0)
+        seen.append(1)
+
+    async def main():
+        _run(job())
+
+    _run(job())
+    asyncio.run(main())
+    assert seen == [1, 1]
+
+
+class _Kernel:
+    kernel = object()
+
+    def __init__(self, **content):
+        self.content = content
+
+    def get_parent(self):
+        return {"content": self.content}
+
+
+def test_who_looks_is_what_the_frontend_says():
+    assert face(_Kernel(allow_stdin=True)) == "live"
+    assert face(_Kernel(allow_stdin=False)) == "batch"
+    assert face(_Kernel()) == "batch"
+
+
+def test_without_a_name_it_is_called_as_the_notebook():
+    assert _name_of("/home/me/My digits (2).ipynb") == "My digits -2"
+    with pytest.raises(BadName, match="has no name"):
+        _name_of(None)
+
