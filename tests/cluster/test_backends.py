@@ -1,0 +1,108 @@
+"""What every backend must do, asked of each: this process, a local Dask cluster, and one that is attached to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import PLAIN, lines, outcome, spec_of, start, until
+
+from workbench.cluster.dask import DaskBackend
+from workbench.cluster.worker import proof
+from workbench.engine.engine import Engine
+from workbench.engine.inline import InlineBackend
+from workbench.records import Scheduler, Spec
+from workbench.space import uniform
+from workbench.store import Store
+from workbench.store.lease import EngineLease
+from workbench.store.series import Series
+
+SPACE = {"x": uniform(0.0, 1.0)}
+FAILS_SOMETIMES = """
+x = uniform(0.0, 1.0)
+for epoch in trial.steps():
+    if x > 0.5:
+        raise ValueError("too much")
+    trial.report(score=x)
+"""
+Make = Callable[[Store, EngineLease], Callable[[Any], Any]]
+
+
+def inline(store: Store, lease: EngineLease) -> Callable[[Any], Any]:
+    return InlineBackend
+
+
+def local(store: Store, lease: EngineLease) -> Callable[[Any], Any]:
+    return partial(DaskBackend, str(store.root), proof(lease.info), workers=2)
+
+
+@contextlib.contextmanager
+def dask_cluster(folder: Path) -> Iterator[str]:
+    """A scheduler and two workers of their own, as somebody else's cluster is."""
+    found = folder / "scheduler.json"
+    log = open(folder / "dask.log", "ab")
+    scheduler = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(found)]
+    worker = ["--nthreads", "1", "--nworkers", "2", "--no-dashboard", "--scheduler-file", str(found)]
+    processes = [
+        subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{part}", *options], stdout=log, stderr=log)
+        for part, options in (("scheduler", scheduler), ("worker", worker))
+    ]
+    try:
+        until(lambda: found.exists() and found.read_text().strip(), what="a Dask scheduler")
+        yield json.loads(found.read_text())["address"]
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            process.wait(30)
+        log.close()
+
+
+@pytest.fixture(params=["inline", "local", "attached"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    if request.param == "attached":
+        with dask_cluster(tmp_path) as address:
+
+            def attached(store: Store, lease: EngineLease) -> Callable[[Any], Any]:
+                return partial(DaskBackend, str(store.root), proof(lease.info), address=address)
+
+            yield attached
+    else:
+        yield {"inline": inline, "local": local}[request.param]
+
+
+def run(store: Store, spec: Spec, make: Make) -> None:
+    """Run an engine in this process until it is idle."""
+    start(store, spec)
+    with EngineLease.acquire(store) as lease:
+        asyncio.run(Engine(store, lease, make(store, lease), idle_s=0.1).run())
+
+
+def test_a_search_gives_the_same_on_every_backend(tmp_path: Path, make: Make) -> None:
+    store = Store(tmp_path / "store")
+    spec = spec_of(PLAIN, tmp_path, space=SPACE, seed=11)
+    run(store, spec, make)
+    reference = Store(tmp_path / "reference")
+    same = spec_of(PLAIN, tmp_path, space=SPACE, seed=11)
+    run(reference, same, inline)
+    assert outcome(store, spec) == outcome(reference, same)
+    assert [line["state"] for line in lines(store, spec, "Finish")] == ["completed"]
+
+
+def test_a_failing_trial_stops_nobody_else_on_any_backend(tmp_path: Path, make: Make) -> None:
+    store = Store(tmp_path / "store")
+    scheduler = Scheduler(kind="all", last=2)
+    spec = spec_of(FAILS_SOMETIMES, tmp_path, space=SPACE, scheduler=scheduler, trials=6, seed=2)
+    run(store, spec, make)
+    with Series.read(store.experiment(spec.id).series) as series:
+        for trial in series.trials():
+            assert trial["state"] == ("failed" if trial["configuration"]["x"] > 0.5 else "completed")
+            assert trial["step"] == (0 if trial["state"] == "failed" else 2)
