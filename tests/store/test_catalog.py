@@ -28,11 +28,11 @@ def began(store, spec, *records):
 
 LEG = {"kind": "LegStarted", "trial": 0, "attempt": 1, "start": 0, "until": 3}
 SEARCH = [
-    Run(0, 0, 3, "r"),
-    LEG,
-    Reached(0, 3, 0.5),
     Run(1, 0, 3, "r"),
+    LEG,
     Reached(1, 3, float("nan")),
+    Run(0, 0, 3, "r"),
+    Reached(0, 3, 0.5),
     Reached(1, 9, 0.75),
     Ended(0, 5, 0.625),
 ]

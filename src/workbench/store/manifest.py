@@ -88,7 +88,7 @@ def to_plain(manifest: Manifest) -> dict[str, Json]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of the checkpoint in ``folder``. Raises FileNotFoundError, NewerSchema, or ValueError and its kin."""
+    """The manifest of the checkpoint in ``folder``. Raises FileNotFoundError, NewerSchema, ValueError, KeyError…"""
     data = read_json(folder / NAME)
     check_schema(data, f"the checkpoint in {folder}")
     files = {name: File(int(file["size"]), str(file["digest"])) for name, file in data["files"].items()}
