@@ -24,6 +24,11 @@ def current() -> Trial:
     return _current
 
 
+def current_or_none() -> Trial | None:
+    """The trial under way in this process, if there is one."""
+    return _current
+
+
 def make_current(trial: Trial | None) -> None:
     """Name the trial under way; None when it is over."""
     global _current

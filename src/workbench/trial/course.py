@@ -101,11 +101,14 @@ class LegCourse:
         self.missing = False
         self._in_turn = False
         self._manual = False
+        #: Levels told by a loop of its own, which may report a step in several calls.
+        self._told_levels: set[int] = set()
         self._state: State | None = None
         self._tracked: dict[str, Any] = {}
         self._logged: dict[str, int] = {}
         self._data: dict[str, Any] = {}
         self._told_found: Any = None
+        self._told_left: set[str] = set()
         self._saved_at = 0.0
         self._saved_step = -1
         #: The step of a checkpoint that only a period asked for; the next one takes its place.
@@ -295,10 +298,10 @@ class LegCourse:
         if self.left is not None:
             raise self.left
         self._take(values, step)
-        told = self.step >= step
-        if step in self.order.levels and self.goal.metric in self.history[step] and not told:
+        if step in self.order.levels and self.goal.metric in self.history[step] and step not in self._told_levels:
+            self._told_levels.add(step)
             self._link.send({"op": "level", "step": step, "metrics": self.history[step]})
-        skipped = [level for level in self.order.levels if self.step < level < step]
+        skipped = [level for level in self.order.levels - self._told_levels if self._before.step < level < step]
         if skipped:
             raise metrics.missing_goal(self.goal, self.order.trial, min(skipped), self.history.get(min(skipped), {}))
         self.step = max(self.step, step)
@@ -366,7 +369,9 @@ class LegCourse:
         if found is not None and found != self._told_found:
             message["found"] = self._told_found = found
             for one in found["left_out"]:
-                print(f"[workbench] not in the checkpoints: {one['name']} ({one['reason']})")  # noqa: T201 - its log
+                if one["name"] not in self._told_left:
+                    self._told_left.add(one["name"])
+                    print(f"[workbench] not in the checkpoints: {one['name']} ({one['reason']})")  # noqa: T201 - its log
         self._link.send(message)
 
     def save(self, folder: Path, step: int | None) -> None:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from workbench.records import PROTOCOL
+from workbench.trial.processes import descendants
 from workbench.trial.wire import Connection, Message
 
 #: Variables that number the threads of the numeric libraries; set before any of them is imported.
@@ -38,6 +39,7 @@ THREAD_VARIABLES = (
 #: What a module imports late, at its first use: torch's first optimizer would take a second in every runner.
 _COMPANIONS = {"torch": "torch._dynamo"}
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(slots=True)
@@ -175,6 +177,10 @@ class _Forkserver:
         #: Runners that were forked and whose end was not told yet, by the worker's id.
         self.children: dict[int, _Child] = {}
         self._libc = ctypes.CDLL(None, use_errno=True)
+        # What a dead runner had started in sessions of its own comes to us, so that it ends with us at the latest.
+        self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        #: Processes that an import has started; they are no runner's.
+        self._helpers = set(descendants(os.getpid()))
         self._woken, wake = os.pipe()
         for end in (self._woken, wake):
             os.set_blocking(end, False)
@@ -198,6 +204,7 @@ class _Forkserver:
                 break
         for child in self.children.values():
             _kill_all(child.pid)
+        self._kill_orphans()
 
     def _obey(self, message: Message) -> None:
         if message["op"] == "fork":
@@ -276,30 +283,31 @@ class _Forkserver:
                     "signal": -status if status < 0 else None,
                 }
             )
+        if not self.children:
+            self._kill_orphans()
+        self._reap_orphans()
+
+    def _kill_orphans(self) -> None:
+        """Only while no runner lives: then whatever runs below us has lost the runner that wanted it."""
+        for pid in set(descendants(os.getpid())) - self._helpers:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _reap_orphans(self) -> None:
+        runners = {child.pid for child in self.children.values()}
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                if ended.si_pid in runners:
+                    break  # it is reaped, and told, next time round
+                os.waitpid(ended.si_pid, 0)
 
 
 def _kill_all(pid: int) -> None:
     """SIGKILL for a runner that was not reaped yet, its process group, and what it started in other groups."""
-    below = _descendants(pid)
+    below = descendants(pid)
     for kill, target in ((os.killpg, pid), (os.kill, pid), *((os.kill, one) for one in below)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(target, signal.SIGKILL)
-
-
-def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        one = waiting.pop()
-        try:
-            for task in os.listdir(f"/proc/{one}/task"):
-                with open(f"/proc/{one}/task/{task}/children", encoding="ascii") as file:
-                    children = [int(number) for number in file.read().split()]
-                found += children
-                waiting += children
-        except OSError:  # it has gone, or this kernel does not tell
-            continue
-    return found
 
 
 if __name__ == "__main__":

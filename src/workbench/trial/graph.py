@@ -21,27 +21,9 @@ import cloudpickle
 from workbench.errors import CannotResume
 from workbench.trial import kinds, torch_kinds
 from workbench.trial.discovery import OPAQUE, Classifier, Names, Survey
-from workbench.trial.kinds import Instance, Kind, digest, loaded
+from workbench.trial.kinds import Instance, Kind, LeftOut, digest, loaded
 
 PICKLE_PROTOCOL = 5
-
-
-class LeftOut:
-    """Stands in a resumed trial for what could not be saved, inside something that could. Using it says so."""
-
-    def __init__(self, reason: str) -> None:
-        self.__dict__["reason"] = reason
-
-    def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise CannotResume(
-            f"this object was not in the checkpoint ({self.__dict__['reason']}). Make it anew inside the loop, or keep "
-            "it in a name of its own that the set-up code assigns."
-        )
-
-    __getattr__ = __setattr__ = __iter__ = __next__ = __call__ = __getitem__ = __len__ = __enter__ = _refuse
-
-    def __reduce__(self) -> Any:
-        return LeftOut, (self.__dict__["reason"],)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ class Baseline:
         self._streams = (sys.stdin, sys.stdout, sys.stderr)
         self._hooks = (sys.excepthook, sys.displayhook, threading.excepthook, sys.unraisablehook)
         self._recursion = sys.getrecursionlimit()
+        self._path = list(sys.path)
         self._mask = os.umask(0o077)
         os.umask(self._mask)
         self._libraries: dict[str, Any] = {}
@@ -48,6 +49,7 @@ class Baseline:
         """Put back what a leg may have changed; why the runner may not be used again, or None where it may."""
         sys.stdin, sys.stdout, sys.stderr = self._streams
         sys.excepthook, sys.displayhook, threading.excepthook, sys.unraisablehook = self._hooks
+        sys.path[:] = self._path
         sys.settrace(None)
         sys.setprofile(None)
         sys.setrecursionlimit(self._recursion)

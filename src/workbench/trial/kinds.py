@@ -19,6 +19,8 @@ from typing import Any
 
 import xxhash
 
+from workbench.errors import CannotResume
+
 Token = Any
 #: ``see(child, key)``: the child's token; ``key`` is its place in the parent (text, or a position).
 See = Callable[[Any, "str | int"], Token]
@@ -380,6 +382,29 @@ def buffer_of_array(array: Any) -> memoryview:
     return memoryview(array.reshape(-1).view("u1")) if array.size else memoryview(b"")
 
 
+class LeftOut:
+    """Stands in a resumed trial for what could not be saved, inside something that could. Using it says so."""
+
+    def __init__(self, reason: str) -> None:
+        self.__dict__["reason"] = reason
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise CannotResume(
+            f"this object was not in the checkpoint ({self.__dict__['reason']}). Make it anew inside the loop, or keep "
+            "it in a name of its own that the set-up code assigns."
+        )
+
+    __setattr__ = __iter__ = __next__ = __call__ = __getitem__ = __len__ = __enter__ = _refuse
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._refuse()
+
+    def __reduce__(self) -> Any:
+        return LeftOut, (self.__dict__["reason"],)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Inline: what has no identity of its own; its token says all
 
@@ -451,6 +476,7 @@ INLINE: dict[type, Callable[[Any, See, str | int], Token]] = {
     type(...): inline_value,
     type(NotImplemented): inline_value,
     types.MappingProxyType: inline_ignored,
+    LeftOut: inline_ignored,
     types.CodeType: inline_ignored,
 }
 

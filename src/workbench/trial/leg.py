@@ -44,6 +44,7 @@ class Legs:
         """Run one leg; the message that says how it was left."""
         begun = time.monotonic()
         left = _Left()
+        main = sys.modules["__main__"]
         try:
             if order.get("protocol", PROTOCOL) != PROTOCOL:
                 raise VersionsDiffer(
@@ -55,6 +56,8 @@ class Legs:
             left.fail(error, order)
         message = left.message(order)
         why = left.why or self._reset()
+        if not self._own:
+            sys.modules["__main__"] = main
         message |= {"reusable": why is None, "why": why, "seconds": round(time.monotonic() - begun, 6)}
         return message
 
@@ -68,7 +71,7 @@ class Legs:
         paths = store.experiment(spec.id).trial(order["trial"])
         wanted = Order.of(order)
         seeds.set_all(spec.seed, wanted.trial)
-        namespace, function = self._namespace(store, spec, main)
+        namespace, function = fill(store, spec, main)
         place = Place(namespace, run_code.__code__, environment=_environment())
         vault = StoreVault(paths, wanted.attempt, self._settler)
         course = left.course = LegCourse(wanted, spec.goal, self.link, vault, place, paths.files, spec.checkpoint_s)
@@ -77,7 +80,7 @@ class Legs:
         make_current(trial)
         try:
             code, arguments = prepare(spec, trial, namespace, function)
-            place.hidden = hidden_names(spec, namespace)
+            place.hidden = hidden_names(namespace)
             try:
                 run_code(code, namespace, arguments)
             except LegLeft as gone:
@@ -121,25 +124,26 @@ class Legs:
             self._used = True
             self._baseline = Baseline()
 
-    def _namespace(self, store: Store, spec: Spec, main: types.ModuleType) -> tuple[dict[str, Any], Any]:
-        """The training code's namespace, filled with what it takes from the notebook; and the function, for one."""
-        program = spec.program
-        if program.kind == "function" and program.module:
-            function = getattr(importlib.import_module(program.module), str(program.entry))
-            return function.__globals__, function
-        namespace = main.__dict__
-        if program.capture is not None:
-            from workbench.snapshot import capture
-
-            capture.load(store, program.capture, namespace)
-        return namespace, namespace.get(str(program.entry)) if program.kind == "function" else None
-
     def _reset(self) -> str | None:
         if not self._own:
             return "this process is no runner"
         sys.modules["__main__"] = types.ModuleType("__main__")
         assert self._baseline is not None
         return self._baseline.reset()
+
+
+def fill(store: Store, spec: Spec, main: types.ModuleType) -> tuple[dict[str, Any], Any]:
+    """The training code's namespace, filled with what it takes from the notebook; and the function, for one."""
+    program = spec.program
+    if program.kind == "function" and program.module:
+        function = getattr(importlib.import_module(program.module), str(program.entry))
+        return function.__globals__, function
+    namespace = main.__dict__
+    if program.capture is not None:
+        from workbench.snapshot import capture
+
+        capture.load(store, program.capture, namespace)
+    return namespace, namespace.get(str(program.entry)) if program.kind == "function" else None
 
 
 def prepare(
@@ -162,7 +166,7 @@ def prepare(
     return cell.transform(program.source, program.filename, trial.configuration), None
 
 
-def hidden_names(spec: Spec, namespace: dict[str, Any]) -> frozenset[str]:
+def hidden_names(namespace: dict[str, Any]) -> frozenset[str]:
     """Names that are ours or given anew to every leg, and so no state."""
     ours = {**cell.supplied(), "trial": None, cell.PICK: None, "wb": None}
     return frozenset(name for name in ours if name in namespace)

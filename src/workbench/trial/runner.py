@@ -6,18 +6,21 @@ gone the runner is gone. Nothing that is sent waits for a reader: points are bat
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import io
 import os
 import select
+import signal
 import socket
 import sys
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from workbench.records import PROTOCOL
+from workbench.trial.processes import descendants
 from workbench.trial.wire import Connection, Message, encode
 
 #: Seconds between two batches of points.
@@ -163,7 +166,7 @@ class Runner:
                 leg.stop = StopOrder(str(message.get("reason", "")), bool(message.get("keep", False)))
         elif op == "exit":
             _flush_output()
-            os._exit(0)
+            self._go(0)
 
     def _keep_in_touch(self) -> None:
         """The other thread: every 50 ms of a leg it sends the points, and it hears orders as they come."""
@@ -178,8 +181,15 @@ class Runner:
                     self._gone()
 
     def _gone(self) -> None:
-        """The worker is gone: so are we, with all that this process holds."""
-        os._exit(1)
+        """The worker is gone: so are we, with all that this process holds and has started."""
+        self._go(1)
+
+    @staticmethod
+    def _go(status: int) -> NoReturn:
+        for pid in descendants(os.getpid()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        os._exit(status)
 
 
 def serve(sock: socket.socket) -> int:

@@ -29,6 +29,11 @@ def set_all(experiment_seed: int, trial: int) -> None:
         sys.meta_path.insert(0, _on_import)
 
 
+def forget() -> None:
+    """Seed no library any more that is imported from now on."""
+    _on_import.seed = None
+
+
 def _set_library(name: str, experiment_seed: int, trial: int) -> None:
     seed = trial_seed(experiment_seed, trial, name)
     module: Any = loaded(name)

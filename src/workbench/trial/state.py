@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -107,6 +108,12 @@ class State:
         seeds.put(pickle.loads(saved["random"]))
         return header
 
+    def names(self) -> dict[str, Any]:
+        """What the names of the training code stand for; those of its functions hide the namespace's."""
+        return {
+            name: value for root in self._roots if root.label != "tracked:" for name, value in root.values().items()
+        }
+
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def _objects(self) -> dict[str, Any]:
@@ -120,10 +127,10 @@ class State:
         objects = list(self._objects())
         left: dict[str, str] = {}
         for number, reason in survey.unsaved:
-            left.setdefault(survey.path(number), reason)
+            left.setdefault(_listed(survey.path(number)), reason)
         for key, reason in survey.left.items():
             if reason:
-                left.setdefault(survey.path(survey.numbers[key]), reason)
+                left.setdefault(_listed(survey.path(survey.numbers[key])), reason)
         left.update(survey.unsaved_names)
         skipped = {path for path in left if path in names}
         return Found(
@@ -178,6 +185,11 @@ class State:
                 )
 
 
+def _listed(path: str) -> str:
+    """The path as the trial's page lists it: all items of a list are one line."""
+    return re.sub(r"\[\d+\]", "[…]", path)
+
+
 def read_header(folder: Path) -> Header:
     """The header of the checkpoint in ``folder``."""
     with open(folder / GRAPH, "rb") as file:
@@ -208,8 +220,9 @@ class _Storages:
     def __call__(self, key: str, device: str) -> Any:
         if key not in self._moved:
             storage = self._saved[key]
-            if device != "cpu":
-                torch = loaded("torch")
+            torch = loaded("torch")
+            # A model trained on a GPU can be brought home to a machine without one.
+            if device != "cpu" and torch.cuda.is_available():
                 storage = (
                     torch.empty(storage.nbytes(), dtype=torch.uint8, device=device).untyped_storage().copy_(storage)
                 )

@@ -1,0 +1,92 @@
+"""A runner is used again only when nothing of the last trial is left in it."""
+
+import pytest
+from trial.world import Server, points
+
+LOOP = """
+import random, numpy as np, torch
+{setup}
+for epoch in trial.steps():
+    trial.report(score=random.random() + np.random.rand() + torch.rand(()).item())
+"""
+
+
+def leg(runner, experiment, setup, **order):
+    told = runner.leg(experiment(LOOP.format(setup=setup)).order(1, **order))
+    assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+    return told
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "",
+        "import os; os.chdir('/')",
+        "import os; os.environ['ANSWER'] = '42'; os.environ.pop('HOME', None)",
+        "import sys; sys.path.insert(0, '/nowhere')",
+        "import signal; signal.signal(signal.SIGUSR1, lambda *_: None)",
+        "import warnings; warnings.simplefilter('error')",
+        "import sys; sys.stdout = open('/dev/null', 'w')",
+        "import sys; sys.setrecursionlimit(5000)",
+        "import os; os.umask(0)",
+        "secret = 1; import builtins",
+        "torch.manual_seed(1); random.seed(1); np.random.seed(1)",
+    ],
+)
+def test_what_can_be_put_back_is_put_back(server, experiment, setup):
+    fresh = leg(server.runner(), experiment, "", trial=1)
+    used = server.runner()
+    told = leg(used, experiment, setup)
+    assert told[-1]["why"] is None
+    look = (
+        "import os, sys, warnings, signal\n"
+        "assert 'secret' not in globals() and 'ANSWER' not in os.environ and os.getcwd() != '/'\n"
+        "assert '/nowhere' not in sys.path and sys.getrecursionlimit() < 5000\n"
+        "assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL\n"
+        "print('seen'); warnings.warn('only a warning')"
+    )
+    again = leg(used, experiment, look, trial=1)
+    assert points(again) == points(fresh)
+    used.kill()
+    assert "seen" in used.output()
+
+
+@pytest.mark.parametrize(
+    ("setup", "why"),
+    [
+        ("torch.set_default_dtype(torch.float64)", "default dtype"),
+        ("torch.set_num_threads(2)", "number of threads"),
+        ("torch.set_grad_enabled(False)", "grad mode"),
+        ("torch.use_deterministic_algorithms(True)", "deterministic algorithms"),
+        ("torch.set_default_device('meta'); torch.set_default_device('cpu')", "default device"),
+        ("torch.backends.cudnn.benchmark = True", "cudnn flags"),
+        ("torch.set_float32_matmul_precision('medium')", "matmul precision"),
+        ("np.seterr(all='raise')", "error handling"),
+        ("torch.nn.Linear.forward = lambda self, x: x", "class functions"),
+        ("import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()", "threads"),
+        ("import subprocess; child = subprocess.Popen(['sleep', '1000'])", "processes"),
+    ],
+)
+def test_what_cannot_be_put_back_ends_the_runner(server, experiment, setup, why):
+    told = leg(server.runner(), experiment, setup)
+    if why == "default device" and told[-1]["reusable"]:
+        return  # this torch does not tell the difference between set to cpu and never set
+    assert told[-1]["reusable"] is False
+    assert why in told[-1]["why"]
+
+
+def test_libraries_that_the_training_code_imports_first_are_seeded_too(experiment):
+    server = Server(preload=())
+    runs = [leg(server.runner(), experiment, "") for _ in range(2)]
+    server.close()
+    assert points(runs[0]) == points(runs[1])
+    assert runs[0][-1]["reusable"] is False
+    preloaded = Server()
+    assert points(leg(preloaded.runner(), experiment, "")) == points(runs[0])
+    preloaded.close()
+
+
+def test_trials_draw_different_numbers(server, experiment):
+    runner = server.runner()
+    values = {tuple(points(leg(runner, experiment, "", trial=trial)).values()) for trial in range(3)}
+    assert len(values) == 3
