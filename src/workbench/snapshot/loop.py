@@ -7,7 +7,6 @@ start again after a resume; Optuna's ``trial.suggest_…``; a name ``trial`` of 
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import itertools
 import textwrap
@@ -18,6 +17,7 @@ from typing import Any
 
 from workbench.errors import BadCell
 from workbench.snapshot.names import global_names
+from workbench.snapshot.reach import functions_in, reached
 from workbench.snapshot.text import Text
 
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -356,32 +356,10 @@ def _assignment(cell: Text, call: ast.Call, method: str) -> str:
 
 
 def _captured_functions(needs: Iterable[str], namespace: Mapping[str, Any]) -> Iterator[types.FunctionType]:
-    """Functions and methods from the notebook that the names reach by their globals."""
-    waiting = [namespace[name] for name in needs if name in namespace]
+    """Functions and methods from the notebook that the names reach."""
     seen: set[int] = set()
-    while waiting:
-        value = waiting.pop(0)
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, functools.partial):
-            waiting.append(value.func)
-        elif isinstance(value, types.MethodType):
-            waiting += [value.__func__, type(value.__self__)]
-        elif isinstance(value, staticmethod | classmethod):
-            waiting.append(value.__func__)
-        elif isinstance(value, types.FunctionType):
-            if value.__globals__ is not namespace:
-                inner = getattr(value, "__wrapped__", None)
-                waiting += [] if inner is None else [inner]
-                continue
-            yield value
-            waiting += [namespace[name] for name in global_names(value.__code__) if name in namespace]
-        elif isinstance(value, type):
-            if value.__module__ == "__main__":
-                waiting += [*vars(value).values(), *value.__bases__]
-        elif type(value).__module__ == "__main__":
-            waiting.append(type(value))
+    for name in reached({name: namespace[name] for name in needs if name in namespace}, namespace):
+        yield from functions_in(namespace[name], namespace, seen)
 
 
 def _functions_using_trial(needs: Iterable[str], namespace: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,414 @@
+"""The names that a cell takes from the notebook, frozen as one graph. Law: written once at Shift-Enter, by content;
+what a trial writes into it afterwards is that trial's own.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import ctypes
+import hashlib
+import io
+import json
+import linecache
+import mmap
+import os
+import pickle
+import sys
+import time
+import types
+import weakref
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from workbench.errors import BadCapture, VersionsDiffer
+from workbench.records import SCHEMA, Json, check_schema
+from workbench.snapshot.fingerprint import Fingerprint, version_of
+from workbench.snapshot.hyperparameters import NAMES, is_distribution_function
+from workbench.snapshot.modules import project_digests
+from workbench.snapshot.names import attribute_names, global_names
+from workbench.snapshot.pickling import Pickler
+from workbench.snapshot.reach import functions_in, reached
+from workbench.snapshot.rebuilding import loading_into
+from workbench.snapshot.trouble import explain
+
+#: From this many bytes on, several large buffers are hashed and written side by side.
+_SIDE_BY_SIDE = 1 << 25
+
+
+class Blobs(Protocol):
+    """What a capture needs of a store."""
+
+    def put_blob(self, data: bytes | bytearray | memoryview) -> str:
+        """Keep bytes by content; their sha256."""
+
+    def get_blob(self, sha: str) -> bytes:
+        """The bytes."""
+
+    def blob_path(self, sha: str) -> Path:
+        """Their file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What was captured.
+
+    digest: the blob by which a runner loads it, or None where the cell needs nothing. names: every name that travels,
+    each with the digest of its content. modules: modules that it imports, each with its version or the digest of its
+    project file. fingerprint: of all of that, equal between kernels for equal content. size: bytes in large buffers and
+    in the stream. notes: what a person should know.
+    """
+
+    digest: str | None
+    names: dict[str, str]
+    modules: dict[str, str]
+    fingerprint: str
+    size: int = 0
+    notes: tuple[str, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
+
+
+def capture(
+    names: Mapping[str, int] | Collection[str],
+    namespace: Mapping[str, Any],
+    store: Blobs,
+    *,
+    assigned: Collection[str] = (),
+    attributes: Collection[str] = (),
+    values: Mapping[str, Any] | None = None,
+) -> Capture:
+    """Freeze ``names`` of ``namespace`` with all that they reach, and keep them in ``store``.
+
+    names: as :attr:`Cell.needs` has them (with their lines, for messages); those that are not in the namespace are
+    left to Python. assigned: names that the cell gives itself: functions see the cell's. attributes: names after a dot
+    in the cell, by which submodules are found. values: values that count as the namespace's. Raises BadCapture.
+    """
+    begun = time.perf_counter()
+    lines: Mapping[str, int] = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
+    space: Mapping[str, Any] = {**namespace, **values} if values else namespace
+    left_out = {*assigned, "trial"} - lines.keys()
+    left_out |= {name for name in NAMES if is_distribution_function(space.get(name))}
+    wanted = [name for name in lines if name in space and name not in left_out]
+    if not wanted:
+        return Capture(None, {}, {}, hashlib.sha256(b"nothing").hexdigest())
+    writer = _Writer(wanted, space, namespace, left_out, lines)
+    stream, pickler, users = writer.write()
+    regions, buffers, known = _put_buffers(store, pickler.buffers)
+    fingerprint = Fingerprint(namespace, known)
+    digests = {name: fingerprint.of(space[name]) for name in users}
+    modules = _versions(fingerprint.modules)
+    manifest = {
+        "schema": SCHEMA,
+        "python": _python(),
+        "stream": store.put_blob(stream),
+        "regions": regions,
+        "buffers": buffers,
+        "names": digests,
+        "modules": modules,
+        "submodules": _submodules(users, space, namespace, attributes),
+        "sources": _sources(pickler.files),
+    }
+    return Capture(
+        digest=store.put_blob(json.dumps(manifest, sort_keys=True).encode()),
+        names=digests,
+        modules=modules,
+        fingerprint=_digest([sorted(digests.items()), sorted(modules.items())]),
+        size=len(stream) + sum(view.nbytes for view in pickler.buffers),
+        notes=tuple(
+            f"{size / 1e6:.1f} MB on {device} were captured through the CPU, and are put back on it in every trial"
+            for device, size in pickler.notes.items()
+        ),
+        seconds=round(time.perf_counter() - begun, 6),
+    )
+
+
+def load(store: Blobs, digest: str, namespace: dict[str, Any]) -> dict[str, Any]:
+    """Put the captured names into ``namespace``, in which captured functions and classes then live; also returned.
+
+    Large arrays are mapped from the store: they are read when they are used, and what is written into them stays in
+    this process. Raises VersionsDiffer where another Python wrote it, NewerSchema where a later Workbench did.
+    """
+    manifest = _manifest(store, digest)
+    if manifest["python"] != _python():
+        raise VersionsDiffer(
+            f"These names were captured by Python {manifest['python']}, and this is Python {_python()}: compiled "
+            "functions do not go from one to the other. Use the notebook's Python, or run its cells again in this one."
+        )
+    for filename, text in manifest["sources"].items():
+        if filename not in linecache.cache:
+            linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    regions = [_mapped(store.blob_path(sha)) for sha in manifest["regions"]]
+    stream = io.BytesIO(store.get_blob(manifest["stream"]))
+    found: dict[str, Any] = {}
+    with loading_into(namespace):
+        for name in manifest["submodules"]:
+            with contextlib.suppress(ImportError):  # the code that uses it says so
+                __import__(name)
+        unpickler = _Unpickler(stream, namespace, [regions[index] for index in manifest["buffers"]])
+        for _ in manifest["names"]:
+            name, value = unpickler.load()
+            namespace[name] = found[name] = value
+    return found
+
+
+def contents(store: Blobs, digest: str) -> dict[str, dict[str, str]]:
+    """Names and modules of a capture with their digests and versions, without loading it."""
+    manifest = _manifest(store, digest)
+    return {"names": manifest["names"], "modules": manifest["modules"]}
+
+
+def blobs_of(store: Blobs, digest: str) -> list[str]:
+    """Every blob that the capture ``digest`` needs, itself first: what cleaning up must spare."""
+    manifest = _manifest(store, digest)
+    return [digest, manifest["stream"], *manifest["regions"]]
+
+
+def _manifest(store: Blobs, digest: str) -> dict[str, Json]:
+    manifest: dict[str, Json] = json.loads(store.get_blob(digest))
+    check_schema(manifest, "this capture")
+    return manifest
+
+
+def _python() -> str:
+    return "{}.{}".format(*sys.version_info)
+
+
+def _digest(value: Json) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Writing
+
+
+class _Writer:
+    """Writes one name after the other with one pickler, in an order in which loading finds what it needs."""
+
+    def __init__(
+        self,
+        wanted: list[str],
+        space: Mapping[str, Any],
+        namespace: Mapping[str, Any],
+        left_out: Collection[str],
+        lines: Mapping[str, int],
+    ) -> None:
+        self.wanted = wanted
+        self.space = space
+        self.namespace = namespace
+        self.left_out = left_out
+        self.lines = lines
+
+    def write(self) -> tuple[bytes, Pickler, dict[str, str]]:
+        """The stream, its pickler, and all names in the order of the stream, each with the function that uses it."""
+        users = {
+            **dict.fromkeys(self.wanted, ""),
+            **reached({name: self.space[name] for name in self.wanted}, self.namespace, self.left_out),
+        }
+        while True:
+            ordered = sorted(users, key=lambda name: _rank(self.space[name]))
+            stream, pickler, late = self.attempt({name: users[name] for name in ordered})
+            if not late:
+                return stream, pickler, {name: users[name] for name in ordered}
+            # An object brought functions along whose names come after it in the stream, but an object may call its
+            # own methods while it is loaded. Now that they are known, they go first.
+            users |= late
+
+    def attempt(self, users: dict[str, str]) -> tuple[bytes, Pickler, dict[str, str]]:
+        file = io.BytesIO()
+        pickler = self.pickler(file)
+        for name, user in users.items():
+            try:
+                pickler.dump((name, self.space[name]))
+            except Exception as error:
+                raise self.refusal(name, user, users, error) from error
+        late = {name: user for name, user in pickler.wanted.items() if name not in users}
+        return file.getvalue(), pickler, late
+
+    def pickler(self, file: io.BytesIO) -> Pickler:
+        owners = set()
+        if "numpy" in sys.modules:
+            array = sys.modules["numpy"].ndarray
+            named = (self.space[name] for name in self.wanted)
+            owners = {id(value) for value in named if type(value) is array and not isinstance(value.base, array)}
+        return Pickler(file, self.namespace, self.left_out, owners=owners)
+
+    def refusal(self, name: str, user: str, users: Mapping[str, str], error: Exception) -> BadCapture:
+        def pickles(value: Any) -> bool:
+            try:
+                self.pickler(io.BytesIO()).dump(value)
+            except Exception:
+                return False
+            return True
+
+        path, what = explain(name, self.space[name], error, pickles)
+        chain = [name]
+        while user:
+            top = user.partition(".")[0]
+            chain.append(top)
+            user = users.get(top, "") if top not in chain[:-1] else ""
+        line = self.lines.get(chain[-1]) or None
+        where = f"line {line}: " if line else ""
+        used = " uses ".join(f"`{one}`" for one in reversed(chain))
+        subject = f"`{name}` " if path == name else f"`{name}` cannot be sent to the processes that train: "
+        told = f"{where}the cell uses {used}. " if len(chain) > 1 else where
+        return BadCapture(f"{told}{subject}{what}{_or(self.space[name])}.", line=line)
+
+
+def _or(value: Any) -> str:
+    if isinstance(value, types.GeneratorType):
+        return ", or keep its values with list(...)"
+    if isinstance(value, types.FunctionType | type):
+        return ", or do without it there"
+    return ""
+
+
+def _rank(value: Any) -> int:
+    """Modules first, then code, then data: objects may call functions of the notebook while they are loaded."""
+    if isinstance(value, types.ModuleType):
+        return 0
+    if isinstance(value, bool | int | float | str | bytes | None):
+        return 1
+    return 2 if isinstance(value, types.FunctionType | type) else 3
+
+
+def _put_buffers(store: Blobs, buffers: list[memoryview]) -> tuple[list[str], list[int], dict[tuple[int, int], str]]:
+    """Keep the buffers. Their blobs, the number of the blob of each buffer, and the digests by place in memory.
+
+    Two buffers that are the same memory (an array and a tensor made from it) become one region, and share it again.
+    """
+    places = [(_address(view), view.nbytes) for view in buffers]
+    order = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    views = dict(zip(places, buffers, strict=True))
+    if len(order) > 1 and sum(size for _, size in order) >= _SIDE_BY_SIDE:
+        with concurrent.futures.ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as threads:
+            digests = list(threads.map(lambda place: store.put_blob(views[place]), order))
+    else:
+        digests = [store.put_blob(views[place]) for place in order]
+    return digests, [order[place] for place in places], dict(zip(order, digests, strict=True))
+
+
+def _address(view: memoryview) -> int:
+    """Where the memory of ``view`` begins; ctypes alone cannot tell for memory that may not be written."""
+    held = ctypes.py_object(view)
+    buffer = _Buffer()
+    ctypes.pythonapi.PyObject_GetBuffer(held, ctypes.byref(buffer), 0)
+    try:
+        return int(buffer.buf or 0)
+    finally:
+        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(buffer))
+
+
+class _Buffer(ctypes.Structure):
+    """``Py_buffer``, as the stable interface of Python has it."""
+
+    _fields_ = (
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    )
+
+
+def _versions(modules: Collection[str]) -> dict[str, str]:
+    """Each module's root with its version; project modules with the digest of their files."""
+    ours = project_digests()
+    found = {}
+    for name in sorted(modules):
+        root = name.partition(".")[0]
+        if root in ("", "__main__", "workbench", "cloudpickle") or root in found:
+            continue
+        found[root] = ours.get(root) or version_of(root)
+    return found
+
+
+def _submodules(
+    users: Collection[str], space: Mapping[str, Any], namespace: Mapping[str, Any], attributes: Collection[str]
+) -> list[str]:
+    """Loaded submodules that code reaches by dots (``import a`` where the code says ``a.b.c``)."""
+    roots = {space[name].__name__ for name in users if isinstance(space[name], types.ModuleType)}
+    seen: set[int] = set()
+    words = set(attributes)
+    for name in users:
+        for function in functions_in(space[name], namespace, seen):
+            words |= attribute_names(function.__code__)
+            values = [namespace.get(one) for one in global_names(function.__code__)]
+            roots |= {value.__name__ for value in values if isinstance(value, types.ModuleType)}
+    found = []
+    for name, module in list(sys.modules.items()):
+        root, _, rest = name.partition(".")
+        while rest and isinstance(module, types.ModuleType):
+            if root in roots and words.issuperset(rest.split(".")):
+                found.append(name)
+                break
+            head, _, rest = rest.partition(".")
+            root = f"{root}.{head}"
+    return sorted(found)
+
+
+def _sources(files: Collection[str]) -> dict[str, str]:
+    """The texts of the cells in which captured functions were written, for tracebacks and for ``inspect``."""
+    found = {}
+    for filename in files:
+        entry = linecache.cache.get(filename)
+        if entry is not None and len(entry) == 4 and not os.path.exists(filename):
+            found[filename] = "".join(entry[2])
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Loading
+
+
+class _Unpickler(pickle.Unpickler):
+    """Finds what was ``__main__``'s in the namespace being loaded into."""
+
+    def __init__(self, file: io.BytesIO, namespace: Mapping[str, Any], buffers: list[Any]) -> None:
+        super().__init__(file, buffers=buffers)
+        self.namespace = namespace
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        if module == "__main__":
+            first, *rest = name.split(".")
+            value = self.namespace[first] if first in self.namespace else getattr(sys.modules["__main__"], first)
+            for part in rest:
+                value = getattr(value, part)
+            return value
+        return super().find_class(module, name)
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int),
+    *(ctypes.c_int, ctypes.c_int, ctypes.c_long),
+)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+
+
+def _mapped(path: Path) -> memoryview:
+    """The bytes of a file, mapped privately: written pages are this process's own.
+
+    By the C library, since :mod:`mmap` keeps a file descriptor open for every mapping, and a model has hundreds.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(descriptor).st_size
+        protection = mmap.PROT_READ | mmap.PROT_WRITE
+        address = _libc.mmap(None, size, protection, mmap.MAP_PRIVATE, descriptor, 0)
+    finally:
+        os.close(descriptor)
+    if address in (None, ctypes.c_void_p(-1).value):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(path))
+    memory = (ctypes.c_ubyte * size).from_address(address)
+    weakref.finalize(memory, _libc.munmap, address, size).atexit = False
+    return memoryview(memory).cast("B")

@@ -1,0 +1,286 @@
+"""A digest of values that two kernels agree on. Law: by content; functions by their code and what they reach, classes
+by their members, modules by name and version; never by addresses, pickle bytes or line numbers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import io
+import marshal
+import os
+import pickle
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from cloudpickle import cloudpickle as internals
+
+from workbench.snapshot.names import global_names
+from workbench.snapshot.pickling import HUGE, plain_reduction
+
+_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None), type(Ellipsis)})
+_CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
+#: Members of a class that Python, pickle or a text editor puts there.
+_NOISE = frozenset(
+    {
+        *("__dict__", "__weakref__", "__module__", "__doc__", "__slotnames__", "__firstlineno__", "__annotate_func__"),
+        *("__static_attributes__", "__annotations_cache__", "_abc_impl", "_abc_cache", "_abc_registry"),
+        *("_abc_negative_cache", "_abc_negative_cache_version", "__classcell__"),
+    }
+)
+#: Recursion of the walk, which is in Python, where pickle's is in C.
+_DEPTH = 20_000
+
+
+class Fingerprint:
+    """Digests of the values of one notebook.
+
+    known: digests of memory that was hashed already, by address and size. modules: names of all modules that were
+    reached by reference, filled while it goes.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any], known: Mapping[tuple[int, int], str] | None = None) -> None:
+        self.namespace = namespace
+        self.known = dict(known or {})
+        self.modules: set[str] = set()
+        self._tables = {**internals.Pickler._dispatch_table}
+        for kind in (types.ModuleType, types.CellType, types.CodeType, io.TextIOWrapper):
+            self._tables.pop(kind, None)
+
+    def of(self, value: Any) -> str:
+        """The digest of ``value`` with all that it reaches, apart from the notebook's names, which have their own."""
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _DEPTH))
+        try:
+            return _Walk(self, {}).digest(value)
+        finally:
+            sys.setrecursionlimit(limit)
+
+
+class _Walk:
+    def __init__(self, owner: Fingerprint, above: dict[int, int]) -> None:
+        self.owner = owner
+        self.sink = hashlib.sha256()
+        self.memo = above
+        #: Objects made on the way: as long as they live, no other object has their id.
+        self.alive: list[Any] = []
+        #: ids of the objects that the one at hand is a part of.
+        self.path: list[int] = []
+
+    def digest(self, value: Any) -> str:
+        self.feed(value)
+        return self.sink.hexdigest()
+
+    def say(self, *words: object) -> None:
+        for word in words:
+            data = str(word).encode(errors="surrogatepass")
+            self.sink.update(b"%d:" % len(data))
+            self.sink.update(data)
+
+    def feed(self, value: Any) -> None:
+        kind = type(value)
+        if kind in _ATOMS:
+            self.sink.update(b"a")
+            self.sink.update(marshal.dumps(value, 2))
+            return
+        seen = self.memo.get(id(value))
+        if seen is not None:
+            self.say("again", seen)
+            return
+        if kind is not tuple:
+            # Whether equal tuples are one object is the compiler's choice.
+            self.memo[id(value)] = len(self.memo)
+            self.alive.append(value)
+        self.path.append(id(value))
+        if kind in _CONTAINERS:
+            self.container(kind, value)
+        else:
+            self.object(kind, value)
+        self.path.pop()
+
+    def container(self, kind: type, value: Any) -> None:
+        self.say(kind.__name__, len(value))
+        if {*map(type, value)} <= _ATOMS and (kind is not dict or {*map(type, value.values())} <= _ATOMS):
+            # One call in C. Version 2 knows neither references nor interned strings, and sorts sets.
+            self.sink.update(marshal.dumps(value, 2))
+        elif kind is dict:
+            for key, one in value.items():
+                self.feed(key)
+                self.feed(one)
+        elif kind in (set, frozenset):
+            above = {one: place for place, one in enumerate(self.path)}
+            self.say(*sorted(_Walk(self.owner, dict(above)).digest(one) for one in value))
+        else:
+            for one in value:
+                self.feed(one)
+
+    def object(self, kind: type, value: Any) -> None:
+        if isinstance(value, type):
+            self.cls(value)
+        elif kind is types.FunctionType:
+            self.function(value)
+        elif kind is types.CodeType:
+            self.code(value)
+        elif kind is types.ModuleType or isinstance(value, types.ModuleType):
+            self.say("module", value.__name__)
+            self.owner.modules.add(value.__name__)
+        elif kind is types.CellType:
+            self.cell(value)
+        elif kind is pickle.PickleBuffer or kind in (bytearray, memoryview):
+            self.memory(memoryview(value))
+        elif isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO):
+            self.say("stream")
+        elif not self.array(kind, value) and not self.storage(kind, value):
+            self.reduced(kind, value)
+
+    def cell(self, cell: types.CellType) -> None:
+        try:
+            content = cell.cell_contents
+        except ValueError:
+            self.say("empty")
+        else:
+            self.feed(content)
+
+    def reduced(self, kind: type, value: Any) -> None:
+        """An object as pickle sees it: how it is made, and its state."""
+        reduction = plain_reduction(value)
+        if reduction is NotImplemented:
+            table = self.owner._tables.get(kind) or internals.Pickler.dispatch_table.get(kind)
+            try:
+                reduction = table(value) if table is not None else value.__reduce_ex__(5)
+            except Exception:
+                # Descriptors of slots and the like: classes hold them, and pickle never meets them.
+                self.say("opaque", kind.__module__, kind.__qualname__, getattr(value, "__qualname__", ""))
+                return
+        self.alive.append(reduction)
+        if isinstance(reduction, str):
+            module = internals._whichmodule(value, reduction) or ""
+            self.say("global", module, reduction)
+            self.owner.modules.add(module)
+            return
+        self.say("object")
+        make, arguments, *rest = reduction
+        self.feed(make)
+        self.feed(arguments)
+        state, items, pairs = (*rest[:3], None, None, None)[:3]
+        self.feed(state)
+        self.feed(list(items) if items is not None else None)
+        self.feed(list(pairs) if pairs is not None else None)
+
+    # -- code ---------------------------------------------------------------------------------------------------------
+
+    def reference(self, value: Any) -> bool:
+        """Note a function or class that is imported rather than sent."""
+        if not internals._should_pickle_by_reference(value):
+            return False
+        self.say("import", value.__module__, value.__qualname__)
+        self.owner.modules.add(value.__module__)
+        return True
+
+    def function(self, function: types.FunctionType) -> None:
+        if self.reference(function):
+            return
+        self.say("function", function.__name__)
+        code = function.__code__
+        if function.__doc__ is not None and code.co_consts and code.co_consts[0] == function.__doc__:
+            code = code.replace(co_consts=(None, *code.co_consts[1:]))
+        self.code(code)
+        for part in (function.__defaults__, function.__kwdefaults__, dict(function.__dict__)):
+            self.feed(part)
+        for cell in function.__closure__ or ():
+            self.feed(cell)
+        names = global_names(function.__code__)
+        namespace = function.__globals__
+        if namespace is self.owner.namespace:
+            return  # these names have digests of their own
+        module = sys.modules.get(str(namespace.get("__name__")))
+        if module is not None and getattr(module, "__dict__", None) is namespace:
+            self.say("module", module.__name__)
+            self.owner.modules.add(module.__name__)
+        else:
+            self.feed({name: namespace[name] for name in names if name in namespace})
+
+    def code(self, code: types.CodeType) -> None:
+        """What the code does; not where it stands, and not what its lines are called."""
+        self.say(
+            *("code", code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags),
+            *(code.co_code.hex(), code.co_exceptiontable.hex(), code.co_names, code.co_varnames),
+            *(code.co_freevars, code.co_cellvars),
+        )
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self.code(constant)
+            else:
+                self.feed(constant)
+
+    def cls(self, cls: type) -> None:
+        if cls in internals._BUILTIN_TYPE_NAMES or cls in (type(None), type(Ellipsis), type(NotImplemented)):
+            self.say("type", cls.__qualname__)
+            return
+        if self.reference(cls):
+            return
+        self.say("class", cls.__qualname__)
+        self.feed(type(cls))
+        self.feed(cls.__bases__)
+        for name in sorted(vars(cls).keys() - _NOISE):
+            self.say(name)
+            self.feed(vars(cls)[name])
+
+    # -- data ---------------------------------------------------------------------------------------------------------
+
+    def memory(self, view: memoryview, address: int | None = None) -> None:
+        digest = self.owner.known.get((address, view.nbytes)) if address is not None else None
+        if digest is None:
+            digest = hashlib.sha256(view).hexdigest()
+            if address is not None:
+                self.owner.known[address, view.nbytes] = digest
+        self.say("bytes", view.nbytes, digest)
+
+    def array(self, kind: type, value: Any) -> bool:
+        if kind.__module__ != "numpy":
+            return False
+        numpy = sys.modules["numpy"]
+        if kind not in (numpy.ndarray, numpy.memmap) or value.dtype.hasobject:
+            return False
+        self.say("array", value.dtype.descr if value.dtype.names else value.dtype.str, value.shape)
+        if kind is numpy.memmap and value.nbytes > HUGE and value.filename is not None:
+            found = os.stat(value.filename)
+            self.say("file", str(value.filename), found.st_size, found.st_mtime_ns, value.offset)
+            return True
+        flat = value if value.flags.c_contiguous or value.flags.f_contiguous else numpy.ascontiguousarray(value)
+        self.say("F" if flat.flags.f_contiguous and not flat.flags.c_contiguous else "C")
+        flat = flat if flat.flags.c_contiguous else flat.T
+        address = flat.__array_interface__["data"][0] if flat is value or flat.base is value else None
+        if flat.nbytes:
+            self.memory(memoryview(flat.reshape(-1).view(numpy.uint8)), address)
+        return True
+
+    def storage(self, kind: type, value: Any) -> bool:
+        if kind.__module__ not in ("torch", "torch.storage"):
+            return False
+        torch = sys.modules["torch"]
+        if isinstance(value, torch.storage.TypedStorage):
+            self.say("typed", value.dtype)
+            self.feed(value._untyped_storage)
+            return True
+        if not isinstance(value, torch.UntypedStorage):
+            return False
+        self.say("storage", value.device)
+        if value.nbytes():
+            host = value if value.device.type == "cpu" else value.cpu()
+            view = memoryview((ctypes.c_ubyte * host.nbytes()).from_address(host.data_ptr())).cast("B")
+            self.memory(view, host.data_ptr() if host is value else None)
+        return True
+
+
+@functools.cache
+def version_of(module: str) -> str:
+    """The version of an imported module's package, or of Python for its own."""
+    root = module.partition(".")[0]
+    if root in sys.stdlib_module_names:
+        return "{}.{}".format(*sys.version_info)
+    version = vars(sys.modules.get(root, types)).get("__version__")
+    return version if isinstance(version, str) else ""

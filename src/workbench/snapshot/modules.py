@@ -1,0 +1,270 @@
+"""Project modules: files of the person's own that a notebook imports. Law: what is on the disk at Shift-Enter is
+copied, and every leg imports the copy; installed packages and Python's own modules are noted by version instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.snapshot.cell import content_of
+
+#: Packages that are ours or a debugger's, wherever they lie.
+_OTHERS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext", "debugpy", "pydevd", "_pydevd_bundle"})
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+#: A file beside the modules of a package is copied up to this size, and linked above it.
+_SMALL = 1 << 18
+#: Most files that are copied for one snapshot; what is beyond is imported from where it lies.
+_FILES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectModule:
+    """One module of the project.
+
+    path: its file. folder: the folder on the search path from which it is imported. digest: of the file's bytes.
+    content: of its code, comments and layout aside. imports: all modules that it imports, of whatever kind. changed:
+    the file was edited after Python last compiled it, so the kernel may hold an older one.
+    """
+
+    name: str
+    path: Path
+    folder: Path
+    digest: str
+    content: str
+    imports: tuple[str, ...]
+    changed: bool = False
+
+    @property
+    def top(self) -> str:
+        """The package (or module) at the top of its name."""
+        return self.name.partition(".")[0]
+
+
+def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
+    """The project's modules that are loaded, those in ``imports``, and all that these import in turn."""
+    found: dict[str, ProjectModule] = {}
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and _is_project(name, path) and name == getattr(module, "__name__", name):
+            _add(found, name, Path(path))
+    waiting = [*imports, *(one for module in found.values() for one in module.imports)]
+    looked_up: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in found or name in looked_up:
+            continue
+        looked_up.add(name)
+        path = _find(name)
+        added = _add(found, name, path) if path is not None else None
+        if added is not None:
+            waiting += [*added.imports, *_parents(name)]
+    return found
+
+
+def project_digests(imports: Iterable[str] = ()) -> dict[str, str]:
+    """For each top-level name of the project: the digest of its code and of all project code that it imports."""
+    return digests_of(project_modules(imports))
+
+
+def digests_of(modules: Mapping[str, ProjectModule]) -> dict[str, str]:
+    """For each top-level name among ``modules``: the digest of its code and of all project code that it imports."""
+    found = {}
+    for top in {module.top for module in modules.values()}:
+        reached: set[str] = set()
+        waiting = [name for name, module in modules.items() if module.top == top]
+        while waiting:
+            name = waiting.pop()
+            if name in modules and name not in reached:
+                reached.add(name)
+                waiting += [*modules[name].imports, *_parents(name)]
+        parts = [f"{name} {modules[name].content}" for name in sorted(reached)]
+        found[top] = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return found
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def _add(found: dict[str, ProjectModule], name: str, path: Path) -> ProjectModule | None:
+    try:
+        status = path.stat()
+        digest, content, imports = _read(str(path), name, status.st_mtime_ns, status.st_size)
+    except (OSError, ValueError):
+        return None  # it is gone: whoever imports it says so
+    levels = name.count(".") + (1 if path.name == "__init__.py" else 0)
+    folder = path.parents[levels] if levels < len(path.parents) else path.parent
+    found[name] = ProjectModule(name, path, folder, digest, content, imports, _changed(path, status))
+    return found[name]
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(path: str, name: str, _mtime: int, _size: int) -> tuple[str, str, tuple[str, ...]]:
+    data = Path(path).read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError):
+        return digest, digest, ()
+    package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
+    imports: dict[str, None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports.update(dict.fromkeys(alias.name for alias in node.names))
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
+            module = ".".join(part for part in (base, node.module or "") if part)
+            imports[module] = None
+            imports.update(dict.fromkeys(f"{module}.{alias.name}" for alias in node.names if alias.name != "*"))
+    return digest, content_of(tree), tuple(one for one in imports if one)
+
+
+def _changed(path: Path, status: os.stat_result) -> bool:
+    """Whether the compiled file that Python keeps beside it is of an older text."""
+    try:
+        with open(importlib.util.cache_from_source(str(path)), "rb") as file:
+            head = file.read(16)
+    except (OSError, NotImplementedError):
+        return False
+    if len(head) < 16 or head[4:8] != bytes(4):
+        return False
+    return int.from_bytes(head[8:12], "little") != int(status.st_mtime) & 0xFFFFFFFF
+
+
+@functools.cache
+def _python_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    named = [paths["stdlib"], paths["platstdlib"]]
+    return tuple({os.path.join(path, "") for path in (*named, *map(os.path.realpath, named))})
+
+
+def _is_project(name: str, path: str) -> bool:
+    top = name.partition(".")[0]
+    if top in _OTHERS or not path.endswith(".py") or any(one in path for one in _INSTALLED):
+        return False
+    return not path.startswith(_python_folders())
+
+
+def _find(name: str) -> Path | None:
+    """The file of a project module that is not loaded yet, without importing anything."""
+    top, *rest = name.split(".")
+    if top in sys.stdlib_module_names or top in _OTHERS:
+        return None
+    for entry in sys.path:
+        base = Path(entry or os.getcwd())
+        if any(one in f"{base}{os.sep}" for one in _INSTALLED) or f"{base}{os.sep}".startswith(_python_folders()):
+            continue
+        path = base.joinpath(top, *rest)
+        for candidate in (path / "__init__.py", path.with_name(f"{path.name}.py")):
+            if candidate.is_file():
+                return candidate
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Copies
+
+
+def copy_code(modules: Mapping[str, ProjectModule], target: Path) -> list[str]:
+    """Copy the project's code into ``target``, as one folder for the search path; the notes that a person should read.
+
+    Whole packages are copied, so that what they import only later is the copy too. Files beside the code (data that a
+    module finds by its ``__file__``) are linked.
+    """
+    if not modules:
+        return []
+    target.mkdir(parents=True, exist_ok=True)
+    left = _FILES
+    tops = {module.top: module for module in reversed([*modules.values()])}
+    folders: dict[Path, None] = {}
+    for top, module in tops.items():
+        folders[module.folder] = None
+        package = module.folder / top
+        if package.is_dir():
+            left -= _copy_package(package, target / top, left)
+        if (module.folder / f"{top}.py").is_file():
+            _copy(module.folder / f"{top}.py", target / f"{top}.py")
+    for folder in folders:
+        _link_siblings(folder, target)
+    return [
+        f"{module.path.name} was edited after this kernel imported it; trials use the file as it is on the disk"
+        for module in modules.values()
+        if module.changed
+    ]
+
+
+def _copy_package(package: Path, target: Path, left: int) -> int:
+    count = 0
+    for here, folders, files in os.walk(package):
+        folders[:] = sorted(one for one in folders if one != "__pycache__" and not one.startswith("."))
+        there = target / os.path.relpath(here, package)
+        there.mkdir(parents=True, exist_ok=True)
+        for name in sorted(files):
+            source = Path(here, name)
+            if name.endswith((".pyc", ".ipynb")) or name.startswith("."):
+                continue
+            count += 1
+            if count > left:
+                return count
+            if name.endswith(".py") or _size(source) <= _SMALL:
+                _copy(source, there / name)
+            else:
+                _link(source, there / name)
+    return count
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        shutil.copyfile(source, target)
+    except OSError:
+        _link(source, target)  # it cannot be read: then neither here nor there
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        target.symlink_to(source.absolute())
+    except OSError:
+        pass  # a file system without links: the module finds its data by the working directory or not at all
+
+
+def _link_siblings(folder: Path, target: Path) -> None:
+    present = {*os.listdir(target)}
+    try:
+        entries = sorted(os.listdir(folder))[:_FILES]
+    except OSError:
+        return
+    for name in entries:
+        source = folder / name
+        is_code = name.endswith((".py", ".pyc", ".ipynb")) or name == "__pycache__" or name.startswith(".")
+        if not is_code and name not in present and not _holds_store(source):
+            _link(source, target / name)
+
+
+def _holds_store(path: Path) -> bool:
+    return (path / "catalog.json").exists()
+
+
+def sources(modules: Collection[ProjectModule]) -> list[dict[str, str]]:
+    """The modules as a snapshot lists them."""
+    return [
+        {"name": module.name, "path": str(module.path), "digest": module.digest}
+        for module in sorted(modules, key=lambda module: module.name)
+    ]
