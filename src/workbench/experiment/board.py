@@ -263,4 +263,6 @@ def progress(board: Board) -> str:
     left = board.meta.get("seconds_left")
     if left is not None:
         parts.append(f"about {duration(left)} left")
+    if board.state in ("waiting", "paused", "stopping"):
+        parts.insert(0, str(board.meta.get("reason") or "the engine is starting"))
     return f"{board.spec.label} {board.state}" + (": " + ", ".join(parts) if parts else "")

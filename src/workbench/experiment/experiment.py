@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.errors import BadOption, NotFound, StoreError, TrialFailed
@@ -84,14 +85,12 @@ class Experiment:
         self.store = store if isinstance(store, Store) else Store.find(store)
         self._id: str | None = None
         self._seen: Board | None = None
-        #: What differs from the version before, in words.
-        self.changed: list[str] = []
 
     @classmethod
     def of(cls, store: Store, experiment: str) -> Experiment:
         """The handle of the experiment with this id, whose spec is in ``store``."""
         handle = cls.__new__(cls)
-        handle.store, handle._id, handle._seen, handle.changed = store, experiment, None, []
+        handle.store, handle._id, handle._seen = store, experiment, None
         handle._name = handle.spec.name
         return handle
 
@@ -134,7 +133,6 @@ class Experiment:
                 self._id = made.twin
             else:
                 self._id = made.launch().id
-            self.changed = changed(self.store, self.spec)
         remember(self)
         if not self._look().is_ended:
             ask(self.store, {"kind": "start", "experiment": self._id})
@@ -161,6 +159,11 @@ class Experiment:
         if self._seen is not None:
             return self._seen.spec
         return self.store.read_spec(self.id, viewing=True)
+
+    @cached_property
+    def changed(self) -> list[str]:
+        """What differs from the version before, in words; nothing for a first version."""
+        return _changed(self.store, self.spec)
 
     @property
     def name(self) -> str:
@@ -367,8 +370,7 @@ def remember(experiment: Experiment) -> None:
     _last = experiment
 
 
-def changed(store: Store, spec: Spec) -> list[str]:
-    """What differs from the version before, in words; nothing for a first version."""
+def _changed(store: Store, spec: Spec) -> list[str]:
     from workbench.launch import changes, experiments
 
     before = [entry for entry in experiments(store) if entry["name"] == spec.name and entry["version"] < spec.version]

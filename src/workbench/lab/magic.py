@@ -161,11 +161,10 @@ _SAME = ("trials", "parallel", "limit_s", "slots", "seed", "deterministic")
 
 
 def _experiment(made: Draft, options: grammar.Options) -> Experiment:
-    from workbench.experiment.experiment import Experiment, changed, remember
+    from workbench.experiment.experiment import Experiment, remember
 
     is_twin = made.twin is not None and not options.again
     experiment = Experiment.of(made.store, made.twin if made.twin is not None and is_twin else made.launch().id)
-    experiment.changed = changed(made.store, experiment.spec)
     if is_twin:
         experiment.changed.append("the same content as before: nothing new is trained; --again trains it anew")
     remember(experiment)
