@@ -184,10 +184,14 @@ class DaskBackend:
         """Cancel the future, and tell the worker directly, which is a hop nearer; whichever comes first counts."""
         flight = self._flights.get(key)
         if flight is None:  # ordered in this very turn
-            asyncio.get_running_loop().call_soon(lambda: self._flights.get(key) and self.stop(key, reason, keep))
+            self._later(self._stop_submitted(key, reason, keep))
         elif not flight.stopped:
             flight.stopped = True
             self._later(self._stop(key, flight, reason, keep))
+
+    async def _stop_submitted(self, key: str, reason: str, keep: bool) -> None:
+        if key in self._flights:
+            self.stop(key, reason, keep)
 
     async def _stop(self, key: str, flight: _Flight, reason: str, keep: bool) -> None:
         try:

@@ -59,7 +59,7 @@ class Leg:
             self.stop_asked.set()
 
 
-class Workplace(WorkerPlugin):  # type: ignore[misc]  # distributed ships no types
+class Workplace(WorkerPlugin):
     """The plugin: forkservers by training environment, legs under way, and the way back to the engine."""
 
     name = "workbench"
@@ -201,7 +201,8 @@ class Workplace(WorkerPlugin):  # type: ignore[misc]  # distributed ships no typ
 
     async def _until_left(self, leg: Leg, runner: Runner, ended: asyncio.Future[Message | None]) -> Message | None:
         stopping = self._loop.create_task(leg.stop_asked.wait())
-        await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        waited: set[asyncio.Future[Any]] = {ended, stopping}
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if ended.done():
             return ended.result()

@@ -153,7 +153,7 @@ class Engine:
             requests.remove(self.store, number)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        kind, experiment = request["kind"], request.get("experiment")
+        kind, experiment = request["kind"], str(request.get("experiment"))
         if kind == "start":
             if self.trouble is not None:
                 raise ClusterError(self.trouble)
@@ -167,7 +167,7 @@ class Engine:
             return {}
         if kind in ("rename", "tag", "note"):
             return self._label(kind, request)
-        loop = self.loops.get(experiment or "")
+        loop = self.loops.get(experiment)
         if loop is None:
             state = next((e["state"] for e in self.catalog.experiments() if e["id"] == experiment), None)
             if state is None:
@@ -329,6 +329,8 @@ class Engine:
             "reason": loop.reason,
             "goal": str(spec.goal),
             "trials": len(loop.search.trials),
+            "planned": loop.planned,
+            "counts": loop.counts,
             "best": {"trial": loop.best[0], "value": loop.best[1]} if loop.best else None,
             "content": spec.content,
             "notebook": spec.notebook,

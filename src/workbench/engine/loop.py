@@ -6,7 +6,7 @@ import asyncio
 import math
 import statistics
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -119,6 +119,8 @@ class ExperimentLoop:
         self._waits: dict[int, float] = {}
         self._errors: dict[int, str] = {}
         self._durations: deque[float] = deque(maxlen=15)
+        self._states: dict[int, str] = {}
+        self._tally: Counter[str] = Counter()
         self._probe_failures: list[tuple[Any, ...]] = []
         self._first_leg_at: float | None = None
         self._capacity = 0
@@ -535,6 +537,10 @@ class ExperimentLoop:
         state = view.state
         if leg is not None:
             state = "stopping" if leg.stop is not None else ("running" if leg.began is not None else "waiting")
+        self._tally[state] += 1
+        if number in self._states:
+            self._tally[self._states[number]] -= 1
+        self._states[number] = state
         fields: dict[str, Any] = {
             "configuration": view.configuration,
             "bracket": view.bracket,
@@ -554,8 +560,7 @@ class ExperimentLoop:
         self.series.put_trial(number, **fields)
 
     def _put_planned(self) -> None:
-        trials, legs, steps = self.search.planned
-        self.series.put_meta("planned", {"trials": trials, "legs": legs, "steps": steps})
+        self.series.put_meta("planned", self.planned)
         self.series.put_meta("label", self.spec.label)
         self.series.put_meta("goal", {"metric": self.spec.goal.metric, "mode": self.spec.goal.mode})
 
@@ -572,13 +577,9 @@ class ExperimentLoop:
                     if self.probed
                     else "the first trial is the probe; the others start after its first report"
                 )
-        views = self.search.trials.values()
-        counts: dict[str, int] = {}
-        for view in views:
-            counts[view.state] = counts.get(view.state, 0) + 1
         self.series.put_meta("state", self.state)
         self.series.put_meta("reason", self.reason)
-        self.series.put_meta("counts", counts)
+        self.series.put_meta("counts", self.counts)
         self.series.put_meta("best", {"trial": self.best[0], "value": self.best[1]} if self.best else None)
         self.series.put_meta("slots", {"used": len(self.legs), "given": self._capacity})
         self.series.put_meta("seconds_left", self._seconds_left())
@@ -586,6 +587,17 @@ class ExperimentLoop:
         if self.finished.is_set():
             self.series.put_meta("ended", self._now())
         self._around.changed(self)
+
+    @property
+    def planned(self) -> dict[str, int]:
+        """Trials, legs and steps as predicted before anything ran."""
+        trials, legs, steps = self.search.planned
+        return {"trials": trials, "legs": legs, "steps": steps}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many trials are in each state."""
+        return {state: count for state, count in self._tally.items() if count}
 
     def _seconds_left(self) -> float | None:
         """From the steps that are planned and the rate so far; None until that says something."""
