@@ -87,8 +87,13 @@ class Draft:
 
     def launch(self) -> Spec:
         """Write the snapshot and the spec. The engine starts it when it is asked to."""
-        snapshot = _snapshot(self)
-        spec = Spec(
+        spec = self.spec(_snapshot(self))
+        self.store.write_spec(spec)
+        return spec
+
+    def spec(self, snapshot: Any) -> Spec:
+        """The spec as it would be written, with a new id."""
+        return Spec(
             id=new_id(),
             name=self.name,
             version=self.version,
@@ -112,14 +117,12 @@ class Draft:
             limit_s=self.settings.limit_s,
             slots=self.settings.slots,
             deterministic=self.settings.deterministic,
-            snapshot=snapshot.digest,
+            snapshot=None if snapshot is None else snapshot.digest,
             content=self.content,
             typed=self.origin.typed,
             expanded=self.origin.expanded,
             notebook=self.origin.notebook,
         )
-        self.store.write_spec(spec)
-        return spec
 
 
 def settled(
@@ -334,8 +337,7 @@ def _training(snapshot: Any, imports: Sequence[str]) -> Training:
     """This very process's surroundings, as runners get them."""
     here = os.getcwd()
     path = [entry or here for entry in sys.path]
-    code = Path(snapshot.path) / "code"
-    if code.is_dir():
+    if snapshot is not None and (code := Path(snapshot.path) / "code").is_dir():
         path.insert(0, str(code))
     imported = {name.partition(".")[0] for name in imports}
     loaded = tuple(name for name in _HEAVY if name in sys.modules or name in imported)

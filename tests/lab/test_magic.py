@@ -162,3 +162,21 @@ def test_without_a_name_it_is_called_as_the_notebook():
     with pytest.raises(BadName, match="has no name"):
         _name_of(None)
 
+
+
+def test_a_try_trains_two_steps_here_and_keeps_nothing(shell, nowhere, capsys):
+    shell.user_ns["offset"] = 2
+    result = run(shell, CELL.format(line="d --goal max val_acc --steps 1-9 --try").replace("1 - lr", "offset + epoch"))
+    assert result.success
+    said = capsys.readouterr().out
+    assert "Trying 2 steps here with lr=" in said
+    assert "step 1: val_acc 2\nstep 2: val_acc 3\nIt works" in said
+    assert "trial" not in shell.user_ns
+    assert not list((nowhere / ".workbench" / "experiments").iterdir())
+
+
+def test_a_try_that_fails_shows_the_lines_of_the_cell(shell, nowhere, capsys):
+    result = run(shell, CELL.format(line="d --goal max val_acc --steps 1-9 --try").replace("1 - lr", "1 / (epoch - 1)"))
+    assert isinstance(result.error_in_exec, ZeroDivisionError)
+    shown = capsys.readouterr()
+    assert "----> 5     trial.report(val_acc=1 / (epoch - 1))" in shown.out + shown.err

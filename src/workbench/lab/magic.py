@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from workbench.experiment import Experiment
     from workbench.launch import Draft
 
-#: Line of the notebook cell on which the magic's body begins.
-FIRST_LINE = 2
 _MAGIC = re.compile(r"%%train(?:[ \t]+(?P<line>.*?))?[ \t]*\n?", re.DOTALL)
 _HELP = f"""Search over this cell's hyperparameters, live.
 
@@ -121,7 +119,8 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
     expanded = _expanded(shell, line)
     options = grammar.parse(expanded, cell)
     namespace = shell.user_ns
-    read = read_cell(cell, namespace, first_line=FIRST_LINE)
+    # The magic's line stays, as a comment: all lines keep the numbers that the person sees, in tracebacks too.
+    read = read_cell(f"# %%train {line}".rstrip() + "\n" + cell, namespace)
     settings = settled(
         read,
         goal=options.goal,
@@ -135,8 +134,6 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
 
         say(str(planned(read.space, settings)))
         return None
-    if options.attempt:
-        raise BadInput("--try is not built yet. Wanted a search: leave --try out, and begin with --trials 1.")
     notebook = notebook_path(shell)
     name = options.name or _name_of(notebook)
     origin = Origin(
@@ -150,6 +147,11 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         # An engine that is started now attaches there.
         os.environ["WORKBENCH_CLUSTER"] = options.cluster
     made = draft(read, namespace, name, settings, Store.find(options.store), origin)
+    if options.attempt:
+        from workbench.lab.attempt import attempt
+
+        attempt(made, say)
+        return None
     stale = _stale(read.assigned - {one.name for one in read.hyperparameters}, namespace)
     if stale:
         say(f"Note: {' and '.join(stale)} in this kernel stay as they are; exp.best.load() brings the trained ones.")

@@ -1,0 +1,52 @@
+"""``--try``: two steps of the first trial in this kernel. Law: the code that a runner gets, and nothing is kept."""
+
+from __future__ import annotations
+
+import builtins
+import tempfile
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.experiment.board import configured
+from workbench.records import CapacityChanged
+from workbench.search import Search
+from workbench.search.seeds import trial_seed
+from workbench.trial import current_or_none, make_current, seeds
+from workbench.trial.leg import fill, prepare, run_code
+from workbench.trial.local import LocalCourse
+from workbench.trial.trial import Trial
+
+if TYPE_CHECKING:
+    from workbench.launch import Draft
+
+STEPS = 2
+
+
+def attempt(made: Draft, say: Callable[[str], None]) -> None:
+    """Train the first trial for two steps here. What the code raises comes out as it is, so that %debug can look."""
+    spec = made.spec(None)
+    search = Search.of(spec)
+    search.handle(CapacityChanged(1))
+    configuration = search.configuration(0)
+    steps = min(STEPS, spec.scheduler.last)
+    said = configured(configuration)
+    say(f"Trying {steps} step{'s' * (steps != 1)} here{f' with {said}' if said else ''}.")
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = builtins
+    namespace, function = fill(made.store, spec, main)
+    before, random_state = current_or_none(), seeds.state()
+    with tempfile.TemporaryDirectory(prefix="workbench-try-") as folder:
+        seed = trial_seed(spec.seed, 0, "loader")
+        trial = Trial(LocalCourse(steps, Path(folder)), 0, configuration, spec.scheduler.last, seed, Path(folder))
+        make_current(trial)
+        seeds.set_all(spec.seed, 0)
+        try:
+            code, arguments = prepare(spec, trial, namespace, function)
+            run_code(code, namespace, arguments)
+        finally:
+            make_current(before)
+            seeds.forget()
+            seeds.put(random_state)
+    say("It works; leave --try out to search.")
