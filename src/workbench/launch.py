@@ -15,14 +15,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal
 
-from workbench.errors import BadName, BadOption, StoreError
+from workbench.errors import BadName, BadOption, StoreError, WorkbenchError
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training, checked_name
 from workbench.search import Plan, plan
+from workbench.snapshot import Snapshot, read_snapshot, take
 from workbench.snapshot.capture import Capture, capture
 from workbench.snapshot.cell import Cell
+from workbench.snapshot.modules import project_digests
 from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.catalog import read_catalog
@@ -78,7 +79,6 @@ class Draft:
     #: The newest experiment of this name.
     previous: str | None
     version: int
-    namespace: Mapping[str, Any] = field(repr=False, default_factory=dict)
 
     @property
     def plan(self) -> Plan:
@@ -87,11 +87,22 @@ class Draft:
 
     def launch(self) -> Spec:
         """Write the snapshot and the spec. The engine starts it when it is asked to."""
-        spec = self.spec(_snapshot(self))
+        snapshot = take(
+            self.store,
+            cell=self.cell,
+            capture=self.capture,
+            notebook=self.origin.notebook,
+            cells=self.origin.cells,
+            cell_id=self.origin.cell_id,
+            typed=self.origin.typed,
+            expanded=self.origin.expanded,
+            seed=self.settings.seed,
+        )
+        spec = self.spec(snapshot)
         self.store.write_spec(spec)
         return spec
 
-    def spec(self, snapshot: Any) -> Spec:
+    def spec(self, snapshot: Snapshot | None) -> Spec:
         """The spec as it would be written, with a new id."""
         return Spec(
             id=new_id(),
@@ -180,7 +191,7 @@ def draft(
     checked_name(name)
     store.create()
     captured = capture(cell.needs, namespace, store, assigned=cell.assigned, attributes=cell.attributes)
-    content = fingerprint(cell, settings, captured.fingerprint)
+    content = fingerprint(cell, settings, captured.fingerprint, _project(cell))
     others = [entry for entry in experiments(store) if entry["name"] == name]
     newest = max(others, key=lambda entry: (entry["version"], entry["id"]), default=None)
     same = [entry for entry in others if entry.get("content") == content]
@@ -196,18 +207,17 @@ def draft(
         twin=twin["id"] if twin else None,
         previous=newest["id"] if newest else None,
         version=newest["version"] + 1 if newest else 1,
-        namespace=namespace,
     )
 
 
-def fingerprint(cell: Cell, settings: Settings, captured: str) -> str:
-    """The digest of all that makes a result: text (without comments), space, settings and captured values.
+def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[str, str]) -> str:
+    """The digest of all that makes a result: text (without comments), space, settings, captured values, project code.
 
     How many slots are used, and for how long, is not part of it.
     """
     chosen = dataclasses.asdict(settings)
     del chosen["parallel"], chosen["limit_s"]
-    parts = [1, cell.kind, cell.content or cell.source, cell.space.to_json(), chosen, captured, cell.module]
+    parts = [1, cell.kind, cell.content or cell.source, cell.space.to_json(), chosen, captured, project]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -272,9 +282,9 @@ def changes(store: Store, old: Spec, new: Spec) -> list[str]:
     before, after = _captured(store, old), _captured(store, new)
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     if names:
-        told.append(f"{', '.join(names[:4])}{' …' if len(names) > 4 else ''} from the notebook")
+        told.append(f"{', '.join(names[:4])}{' …' if len(names) > 4 else ''} outside of the cell")
     if not told and old.content != new.content:
-        told.append("a module or a file that the cell uses")
+        told.append("something that the cell uses")
     return [f"changed since @{old.version}: {told[0]}", *told[1:]] if told else []
 
 
@@ -293,14 +303,21 @@ def _described(spec: Spec) -> dict[str, str]:
 
 
 def _captured(store: Store, spec: Spec) -> dict[str, str]:
-    """Digests of the names that were captured."""
-    if spec.program.capture is None:
+    """Digests of the names and of the project code that it took along."""
+    if spec.snapshot is None:
         return {}
     try:
-        manifest = json.loads(store.get_blob(spec.program.capture))
-        return {**manifest["names"], **manifest["modules"]}
-    except (LookupError, ValueError, OSError):
+        snapshot = read_snapshot(store, spec.snapshot)
+    except (WorkbenchError, ValueError, OSError):
         return {}
+    captured = snapshot.get("capture") or {}
+    return {**captured.get("names", {}), **captured.get("modules", {}), **snapshot.get("project", {})}
+
+
+def _project(cell: Cell) -> dict[str, str]:
+    """Digests of the project code that the cell or the function comes from or imports itself."""
+    tops = {name.partition(".")[0] for name in (*cell.imports, *([cell.module] if cell.module else []))}
+    return {name: digest for name, digest in project_digests(sorted(tops)).items() if name in tops}
 
 
 def _changed_lines(old: Spec, new: Spec, hyperparameters: set[str]) -> int:
@@ -317,28 +334,12 @@ def _changed_lines(old: Spec, new: Spec, hyperparameters: set[str]) -> int:
 # The surroundings
 
 
-def _snapshot(made: Draft) -> Any:
-    from workbench.snapshot import take
-
-    return take(
-        made.store,
-        cell=made.cell,
-        namespace=made.namespace,
-        capture=made.capture,
-        notebook=made.origin.notebook,
-        cells=made.origin.cells,
-        cell_id=made.origin.cell_id,
-        typed=made.origin.typed,
-        expanded=made.origin.expanded,
-    )
-
-
-def _training(snapshot: Any, imports: Sequence[str]) -> Training:
+def _training(snapshot: Snapshot | None, imports: Sequence[str]) -> Training:
     """This very process's surroundings, as runners get them."""
     here = os.getcwd()
     path = [entry or here for entry in sys.path]
-    if snapshot is not None and (code := Path(snapshot.path) / "code").is_dir():
-        path.insert(0, str(code))
+    if snapshot is not None and snapshot.code is not None:
+        path.insert(0, str(snapshot.code))
     imported = {name.partition(".")[0] for name in imports}
     loaded = tuple(name for name in _HEAVY if name in sys.modules or name in imported)
     return Training(

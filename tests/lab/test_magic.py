@@ -163,7 +163,6 @@ def test_without_a_name_it_is_called_as_the_notebook():
         _name_of(None)
 
 
-
 def test_a_try_trains_two_steps_here_and_keeps_nothing(shell, nowhere, capsys):
     shell.user_ns["offset"] = 2
     result = run(shell, CELL.format(line="d --goal max val_acc --steps 1-9 --try").replace("1 - lr", "offset + epoch"))

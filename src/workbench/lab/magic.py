@@ -140,7 +140,7 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         typed=f"%%train {line}".rstrip(),
         expanded=f"%%train {expanded}".rstrip(),
         notebook=notebook,
-        cells=shell.user_ns.get("In", []),
+        cells=shell.history_manager.input_hist_raw,
         cell_id=_cell_id(shell),
     )
     if options.cluster is not None:
@@ -152,6 +152,8 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
 
         attempt(made, say)
         return None
+    for note in made.capture.notes:
+        say(f"Note: {note}.")
     stale = _stale(read.assigned - {one.name for one in read.hyperparameters}, namespace)
     if stale:
         say(f"Note: {' and '.join(stale)} in this kernel stay as they are; exp.best.load() brings the trained ones.")
