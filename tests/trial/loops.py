@@ -408,9 +408,8 @@ for epoch in trial.steps():"""
     if epoch == 1:
         del first
         late = torch.randn(3)
-    if epoch > 1:
-        late = late * 2
         view = late[1:]
+    if epoch > 1:
         view += 1
     trial.report(score=loss, a="first" in globals(), b=late.sum() if epoch else 0)""",
     "arrays and views of arrays": MODEL
@@ -479,6 +478,21 @@ for epoch in trial.steps():"""
         assert found.owner is chain and found in chain
         found, length = found.next, length + 1
     trial.report(score=loss, n=length, total=chain.total)""",
+    "tensors that are not strided": MODEL
+    + """
+sparse = torch.eye(3).to_sparse()
+turned = torch.tensor([1 + 2j, 3j]).conj()
+mean = torch.ones(())
+empty = torch.empty(0)
+for epoch in trial.steps():"""
+    + EPOCH
+    + """
+    sparse = sparse * 2
+    turned = (turned * 1j).conj()
+    mean.mul_(2)
+    empty = torch.cat([empty, loss.detach()[None]])
+    trial.report(score=loss, a=sparse.to_dense().sum(), b=turned.real.sum(), c=turned.imag.sum(), m=mean, n=len(empty))
+def result(): return model.state_dict(), sparse.to_dense(), torch.view_as_real(turned.resolve_conj()), mean, empty""",
     "steps through a generator of the cell": MODEL
     + """
 def turns():

@@ -57,6 +57,7 @@ class Opaque(Kind):
 
 OPAQUE = Opaque()
 BYTE_ARRAY, FUNCTION, CELL, CLASS = kinds.ByteArray(), kinds.Function(), kinds.Cell(), kinds.Class()
+TENSOR = torch_kinds.Tensor()
 ARRAY, NUMPY_GENERATOR = kinds.Array(), kinds.NumpyGenerator()
 PYTHON_RANDOM = kinds.Generator(lambda g: g.getstate(), lambda g, s: g.setstate(s))
 NUMPY_RANDOM = kinds.Generator(lambda g: g.get_state(legacy=False), lambda g, s: g.set_state(s))
@@ -159,15 +160,14 @@ class Classifier:
         cls = type(obj)
         how = self._by_class.get(cls)
         if how is not None:
-            return how
+            return how if how is not TENSOR or torch_kinds.is_strided(obj) else OPAQUE
         if isinstance(obj, type):
             return CLASS if obj.__module__ == "__main__" else kinds.inline_global
         if cls is types.FunctionType:
             own = obj.__globals__ is self.main or obj.__closure__ or "<locals>" in obj.__qualname__
             return FUNCTION if own else kinds.inline_global
-        how = self._classify(obj, cls)
-        self._by_class[cls] = how
-        return how
+        how = self._by_class[cls] = self._classify(obj, cls)
+        return how if how is not TENSOR or torch_kinds.is_strided(obj) else OPAQUE
 
     def _classify(self, obj: Any, cls: type) -> How:
         for classify in (self._of_library, self._of_python):
@@ -189,8 +189,8 @@ class Classifier:
     def _of_library(self, obj: Any, cls: type) -> How | None:
         torch, numpy = loaded("torch"), loaded("numpy")
         if torch is not None:
-            if torch_kinds.is_plain_tensor(obj):
-                return torch_kinds.Tensor()
+            if torch_kinds.is_tensor_class(cls):
+                return TENSOR
             if isinstance(obj, torch.UntypedStorage):
                 return self.storages
             if isinstance(obj, torch.nn.Module) and not isinstance(obj, torch.jit.ScriptModule):

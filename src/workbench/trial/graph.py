@@ -31,15 +31,16 @@ PICKLE_PROTOCOL = 5
 
 
 class GraphPickler(cloudpickle.Pickler):
-    """Pickles what is new, and refers to what the set-up code made. ``fixed``: names for objects that are ours."""
+    """Pickles what is new, and refers to what the set-up code made."""
 
-    def __init__(self, file: Any, survey: Survey, fixed: Mapping[int, str], **options: Any) -> None:
+    def __init__(self, file: Any, survey: Survey, **options: Any) -> None:
         super().__init__(file, PICKLE_PROTOCOL, **options)
         self.survey = survey
-        self._fixed = fixed
+        self._numbers = survey.numbers
         self._size = (survey.base or survey).size
         self._references: dict[int, tuple[str, str, str] | None] = {}
-        self._storage_type = loaded("torch").UntypedStorage if loaded("torch") is not None else ()
+        self._storage_type = loaded("torch").UntypedStorage if loaded("torch") is not None else None
+        self._tensor_types = torch_kinds.tensor_types()
         #: Storages that are new, by their key in tensors.safetensors.
         self.storages: dict[int, str] = {}
         self.new_storages: dict[str, Any] = {}
@@ -47,14 +48,11 @@ class GraphPickler(cloudpickle.Pickler):
         self.cells: list[types.CellType] = []
 
     def persistent_id(self, obj: Any) -> Any:
-        key = id(obj)
-        number = self.survey.numbers.get(key)
-        if number is not None:
-            if number < self._size and number not in self.survey.replaced:
-                return self._reference(number, obj)
-        elif key in self._fixed:
-            return ("fixed", self._fixed[key])
-        if isinstance(obj, self._storage_type):
+        # Asked of every number and text in the graph: most are neither known nor a storage.
+        number = self._numbers.get(id(obj))
+        if number is not None and number < self._size and number not in self.survey.replaced:
+            return self._reference(number, obj)
+        if type(obj) is self._storage_type:
             return self.storage(obj)
         return None
 
@@ -90,7 +88,7 @@ class GraphPickler(cloudpickle.Pickler):
             offset = kinds.offset_of(obj)
             if obj.base.flags.c_contiguous and offset >= 0 and min(obj.strides, default=0) >= 0:
                 return _array_view, (obj.base, obj.dtype, obj.shape, obj.strides, offset)
-        if loaded("torch") is not None and torch_kinds.is_plain_tensor(obj):
+        if cls in self._tensor_types and torch_kinds.is_strided(obj):
             return self._reduce_tensor(obj)
         return super().reducer_override(obj)
 
@@ -140,13 +138,13 @@ class _DigestPickler(GraphPickler):
     own = 0
 
     def __init__(self, file: Any, survey: Survey, buffer: Callable[[pickle.PickleBuffer], None]) -> None:
-        super().__init__(file, survey, {}, buffer_callback=buffer)
+        super().__init__(file, survey, buffer_callback=buffer)
 
     def persistent_id(self, obj: Any) -> Any:
         number = self.survey.numbers.get(id(obj))
         if number is not None and number < self._size and id(obj) != self.own:
             return ("made", number)
-        if isinstance(obj, self._storage_type):
+        if type(obj) is self._storage_type:
             return ("storage", self.survey.classifier.storages.look(obj, lambda child, key: 0))
         if isinstance(obj, types.ModuleType):
             return ("module", obj.__name__)
@@ -156,7 +154,7 @@ class _DigestPickler(GraphPickler):
 Patch = tuple[Any, str, Any]
 
 
-def write_graph(file: Any, survey: Survey, fixed: Mapping[int, str], header: Mapping[str, Any]) -> GraphPickler:
+def write_graph(file: Any, survey: Survey, header: Mapping[str, Any]) -> GraphPickler:
     """Write header, patches and names into ``file``; the pickler knows the new storages afterwards.
 
     A patch that does not pickle (a foreign object deep inside it) is left out and listed in ``survey.left``.
@@ -166,23 +164,22 @@ def write_graph(file: Any, survey: Survey, fixed: Mapping[int, str], header: Map
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return _write(file, survey, fixed, header, patches, names)
+            return _write(file, survey, header, patches, names)
         except Exception:
-            _leave_out_what_fails(survey, fixed, patches, names)
+            _leave_out_what_fails(survey, patches, names)
             file.seek(0)
             file.truncate()
-            return _write(file, survey, fixed, header, patches, names)
+            return _write(file, survey, header, patches, names)
 
 
 def _write(
     file: Any,
     survey: Survey,
-    fixed: Mapping[int, str],
     header: Mapping[str, Any],
     patches: list[Patch],
     names: list[Any],
 ) -> GraphPickler:
-    pickler = GraphPickler(file, survey, fixed)
+    pickler = GraphPickler(file, survey)
     base = survey.base or survey
     storages = [number for number in survey.changed if survey.entries[number].how is survey.classifier.storages]
     changed = [(base.path(number), pickler.storage(survey.objects[number])[1]) for number in storages]
@@ -197,11 +194,11 @@ def _write(
 
 
 def _leave_out_what_fails(
-    survey: Survey, fixed: Mapping[int, str], patches: list[Patch], names: list[tuple[str, dict[str, Any], list[str]]]
+    survey: Survey, patches: list[Patch], names: list[tuple[str, dict[str, Any], list[str]]]
 ) -> None:
     def failure(value: Any) -> str | None:
         try:
-            _write(io.BytesIO(), survey, fixed, {}, [value], [])
+            _write(io.BytesIO(), survey, {}, [value], [])
         except Exception as error:
             return f"{type(error).__name__}: {error}"
         return None
@@ -259,15 +256,13 @@ def _root_patch(survey: Survey, root: Names) -> tuple[str, dict[str, Any], list[
 class GraphUnpickler(pickle.Unpickler):
     """Reads a graph; paths in it are looked up among what the set-up code has made this time."""
 
-    def __init__(self, file: Any, made: Mapping[str, Any], fixed: Mapping[str, Any], storages: Callable[..., Any]):
+    def __init__(self, file: Any, made: Mapping[str, Any], storages: Callable[..., Any]) -> None:
         super().__init__(file)
-        self._made, self._fixed, self._storages = made, fixed, storages
+        self._made, self._storages = made, storages
 
     def persistent_load(self, pid: Any) -> Any:
         if pid[0] == "made":
             return found(self._made, pid[1], pid[2])
-        if pid[0] == "fixed":
-            return self._fixed[pid[1]]
         return self._storages(pid[1], pid[2])
 
 
@@ -294,7 +289,7 @@ def _becomes(obj: Any, type_name: str) -> bool:
 
 def read_header(file: Any) -> dict[str, Any]:
     """The header of a graph; the rest of the file is not looked at."""
-    header: dict[str, Any] = GraphUnpickler(file, {}, {}, lambda *_: None).load()
+    header: dict[str, Any] = GraphUnpickler(file, {}, lambda *_: None).load()
     return header
 
 
@@ -303,11 +298,10 @@ def apply_graph(
     classifier: Classifier,
     roots: list[Names],
     made: Mapping[str, Any],
-    fixed: Mapping[str, Any],
     storages: Callable[..., Any],
 ) -> None:
     """Put a graph's patches and names into what the set-up code has made."""
-    unpickler = GraphUnpickler(file, made, {**fixed}, storages)
+    unpickler = GraphUnpickler(file, made, storages)
     unpickler.load()
     patches: list[Patch] = unpickler.load()
     names: list[tuple[str, dict[str, Any], list[str]]] = unpickler.load()

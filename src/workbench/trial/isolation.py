@@ -72,7 +72,7 @@ class Baseline:
 
     def _forget_modules(self) -> None:
         """The experiment's own modules are imported anew by the next leg: they may count or cache."""
-        for name in [name for name in sys.modules if name not in self._modules]:
+        for name in sys.modules.keys() - self._modules:
             if not _is_installed(sys.modules[name]):
                 del sys.modules[name]
 
@@ -178,7 +178,10 @@ def _is_installed(module: Any) -> bool:
     if file is None:
         spec = getattr(module, "__spec__", None)
         return spec is not None and spec.origin in ("built-in", "frozen")
-    return str(file).startswith((*_PATHS, str(Path(__file__).resolve().parent.parent)))
+    return str(file).startswith(_PATHS)
 
 
-_PATHS = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_PATHS = (
+    *{sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+    str(Path(__file__).resolve().parent.parent),
+)

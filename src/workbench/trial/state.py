@@ -56,10 +56,8 @@ class State:
         *,
         hidden: Iterable[str] = (),
         tracked: Mapping[str, Any] | None = None,
-        fixed: Mapping[str, Any] | None = None,
     ) -> None:
         self._main = main
-        self._fixed = dict(fixed or {})
         self._classifier = Classifier(main)
         self._roots = roots(main, frames, hidden)
         if tracked:
@@ -81,7 +79,7 @@ class State:
         fields = {name: getattr(header, name) for name in header.__dataclass_fields__ if name != "found"}
         # Pickled apart: its thousand numbers need not be asked for references one by one.
         fields["random"] = pickle.dumps(seeds.state(), 5)
-        pickler = graph.write_graph(stream, survey, {id(value): name for name, value in self._fixed.items()}, fields)
+        pickler = graph.write_graph(stream, survey, fields)
         self.found = self._found(survey, [name for root in self._roots for name in survey.changed_names(root)[0]])
         (folder / GRAPH).write_bytes(stream.getbuffer())
         if loaded("torch") is not None:
@@ -102,7 +100,7 @@ class State:
             file.seek(0)
             graph.make_in(self._main)
             try:
-                graph.apply_graph(file, self._classifier, self._roots, made, self._fixed, _Storages(storages))
+                graph.apply_graph(file, self._classifier, self._roots, made, _Storages(storages))
             finally:
                 graph.make_in(None)
         seeds.put(pickle.loads(saved["random"]))
@@ -161,7 +159,7 @@ class State:
         """Small tensors of a state dict are there whether they changed or not, so that it is whole."""
         torch = loaded("torch")
         for value in state.values() if isinstance(state, dict) else ():
-            if isinstance(value, torch.Tensor) and torch_kinds.is_plain_tensor(value):
+            if isinstance(value, torch.Tensor) and torch_kinds.is_strided(value):
                 storage = value.untyped_storage()
                 if storage._cdata not in key_of and storage.nbytes() <= SAVED_ANYWAY:
                     key_of[storage._cdata] = key = str(len(storages))
@@ -238,7 +236,7 @@ def _shapes(objects: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     for name, value in objects.items():
         if isinstance(value, torch.nn.Module):
             for key, part in (*value.named_parameters(), *value.named_buffers()):
-                if torch_kinds.is_plain_tensor(part):
+                if torch_kinds.is_tensor_class(type(part)) and torch_kinds.is_strided(part):
                     shapes[f"{name}.{key}"] = tuple(part.shape)
     return shapes
 

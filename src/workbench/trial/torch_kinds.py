@@ -155,16 +155,23 @@ def _digest_on_device(storage: Any, tensor: Any, trained: bool) -> Token:
     return (str(storage.device), digest(view.cpu().numpy()), tensor._version if tensor is not None else 0)
 
 
-def is_plain_tensor(obj: Any) -> bool:
-    """True for a tensor whose content is a strided view of a storage, of a class that adds nothing to it."""
+def is_tensor_class(cls: type) -> bool:
+    """True for torch's own classes of tensors; others may hold more than their numbers."""
+    return cls.__module__.partition(".")[0] == "torch" and cls.__name__ in ("Tensor", "Parameter", "Buffer")
+
+
+def tensor_types() -> tuple[type, ...]:
+    """Torch's own classes of tensors, where torch is loaded."""
     torch = loaded("torch")
-    return (
-        isinstance(obj, torch.Tensor)
-        and type(obj).__module__.partition(".")[0] == "torch"
-        and type(obj).__name__ in ("Tensor", "Parameter", "Buffer")
-        and obj.layout == torch.strided
-        and obj.device.type != "meta"
-        and not obj.is_quantized
-        and not obj.is_conj()
-        and not obj.is_neg()
+    return () if torch is None else (torch.Tensor, torch.nn.Parameter)
+
+
+def is_strided(tensor: Any) -> bool:
+    """True for a tensor whose content is a strided view of a storage: not sparse, quantized, conjugated or meta."""
+    return not (
+        tensor.layout is not loaded("torch").strided
+        or tensor.is_quantized
+        or tensor.is_meta
+        or tensor.is_neg()
+        or (tensor.is_complex() and tensor.is_conj())
     )
