@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import logging
 import os
+import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,20 +18,24 @@ import nbformat
 import papermill
 
 HERE = Path(__file__).resolve().parent
+OF_PAPERMILL = re.compile(r"(Executing|Ending) (Cell|notebook)|(In|Out)put Notebook|Working directory|\s*$")
 
 
 def main(folder: Path) -> int:
     """Exit code 0 when the search ended and the model was loaded and evaluated."""
-    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stdout)
-    for talker in ("papermill.translators", "asyncio", "traitlets", "distributed"):
-        logging.getLogger(talker).setLevel(logging.ERROR)
-
+    show_what_cells_print()
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["WORKBENCH_HOME"] = str(folder / ".workbench")
     executed = folder / "quickstart.ipynb"
     try:
         papermill.execute_notebook(
-            HERE / "quickstart.ipynb", executed, cwd=HERE, log_output=True, progress_bar=False, kernel_name="python3"
+            HERE / "quickstart.ipynb",
+            executed,
+            cwd=HERE,
+            kernel_name="python3",
+            log_output=True,
+            progress_bar=False,
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],  # its warning about the transport on this machine
         )
     except papermill.PapermillExecutionError as error:
         print(error, file=sys.stderr)
@@ -48,6 +53,16 @@ def main(folder: Path) -> int:
     print(f"Notebook: {shown(executed)}")
     print("Next: `make lab`, run the cell that begins with %%train, and watch the same search live.")
     return 0
+
+
+def show_what_cells_print() -> None:
+    """Papermill logs the cells' output, and lines of its own about each cell, which a person does not need."""
+    shown = logging.StreamHandler(sys.stdout)
+    shown.addFilter(lambda record: not OF_PAPERMILL.match(record.getMessage()))
+    logger = logging.getLogger("papermill")
+    logger.addHandler(shown)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
 
 
 def figure(executed: Path) -> Path:
