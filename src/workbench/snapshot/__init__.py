@@ -1,5 +1,23 @@
 """What is frozen when a person presses Shift-Enter: the cell, its names, modules, notebook, environment and data.
 
 Law: it reads the kernel and the disk, and writes blobs and one folder under ``snapshots/``; it never starts anything,
-and imports no torch of its own. ``cell``, ``pickling``, ``capture.load`` and ``spawned`` are used inside runners too.
+and imports no torch of its own. ``cell``, ``function``, ``capture.load`` and ``spawned`` are used inside runners too.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.snapshot.folder import Snapshot, read_snapshot, take
+
+__all__ = ["Snapshot", "read_snapshot", "take"]
+
+
+def __getattr__(name: str) -> Any:
+    # Runners import `cell` and `capture` only: what freezes is fetched where it is asked for.
+    if name in __all__:
+        from workbench.snapshot import folder
+
+        return getattr(folder, name)
+    raise AttributeError(name)

@@ -91,6 +91,7 @@ def capture(
     left_out = {*assigned, "trial"} - lines.keys()
     left_out |= {name for name in NAMES if is_distribution_function(space.get(name))}
     wanted = [name for name in lines if name in space and name not in left_out]
+    namespace = _home(namespace, [space[name] for name in wanted])
     if not wanted:
         return Capture(None, {}, {}, hashlib.sha256(b"nothing").hexdigest())
     writer = _Writer(wanted, space, namespace, left_out, lines)
@@ -163,6 +164,14 @@ def blobs_of(store: Blobs, digest: str) -> list[str]:
     """Every blob that the capture ``digest`` needs, itself first: what cleaning up must spare."""
     manifest = _manifest(store, digest)
     return [digest, manifest["stream"], *manifest["regions"]]
+
+
+def _home(namespace: Mapping[str, Any], values: list[Any]) -> Mapping[str, Any]:
+    """The namespace itself, not a copy of it: functions are told from others by the identity of their globals."""
+    homes = [value.__globals__ for value in values if isinstance(value, types.FunctionType)]
+    if namespace is vars(sys.modules["__main__"]) or any(home is namespace for home in homes):
+        return namespace
+    return next((home for home in homes if home.get("__name__") == "__main__"), namespace)
 
 
 def _manifest(store: Blobs, digest: str) -> dict[str, Json]:

@@ -176,14 +176,14 @@ def _find(name: str) -> Path | None:
 # Copies
 
 
-def copy_code(modules: Mapping[str, ProjectModule], target: Path) -> list[str]:
-    """Copy the project's code into ``target``, as one folder for the search path; the notes that a person should read.
+def copy_code(modules: Mapping[str, ProjectModule], target: Path) -> None:
+    """Copy the project's code into ``target``, as one folder for the search path.
 
     Whole packages are copied, so that what they import only later is the copy too. Files beside the code (data that a
     module finds by its ``__file__``) are linked.
     """
     if not modules:
-        return []
+        return
     target.mkdir(parents=True, exist_ok=True)
     left = _FILES
     tops = {module.top: module for module in reversed([*modules.values()])}
@@ -197,6 +197,10 @@ def copy_code(modules: Mapping[str, ProjectModule], target: Path) -> list[str]:
             _copy(module.folder / f"{top}.py", target / f"{top}.py")
     for folder in folders:
         _link_siblings(folder, target)
+
+
+def stale(modules: Mapping[str, ProjectModule]) -> list[str]:
+    """What a person should know about modules that were edited since."""
     return [
         f"{module.path.name} was edited after this kernel imported it; trials use the file as it is on the disk"
         for module in modules.values()

@@ -1,0 +1,127 @@
+"""The files that a notebook names: size, time and digest. Law: it reads and never writes; it samples large files, and
+says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import xxhash
+
+from workbench.records import Json
+
+#: Files up to this size are read whole.
+_WHOLE = 1 << 26
+#: Of larger ones, this many pieces of a mebibyte, evenly spaced, the first and the last among them.
+_PIECES, _PIECE = 64, 1 << 20
+#: Most files of a folder that are looked at.
+_ENTRIES = 20_000
+#: A quoted text that may name a file or folder.
+_QUOTED = re.compile(r"""(?P<quote>['"])(?P<path>(?:~|\.{0,2})/?[^'"\n\r\t*?{}|<>:]{1,400})(?P=quote)""")
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file or folder as it was.
+
+    size: in bytes, of a folder the sum. files: how many. modified: the newest time of a change (UTC). digest: xxh3 of
+    the content (of a folder: of its entries' names, sizes and times). sampled: the digest is of samples.
+    """
+
+    path: str
+    size: int
+    files: int
+    modified: str
+    digest: str
+    sampled: bool = False
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data."""
+        return asdict(self)
+
+
+def describe(path: str | os.PathLike[str]) -> DataFile:
+    """What is at ``path`` now. Raises OSError where nothing is."""
+    place = Path(path).expanduser()
+    status = place.stat()
+    if place.is_dir():
+        return _folder(place, str(path))
+    digest, sampled = _file(str(place.resolve()), status.st_mtime_ns, status.st_size, status.st_ino)
+    return DataFile(str(path), status.st_size, 1, _utc(status.st_mtime), digest, sampled)
+
+
+def named_files(sources: Iterable[str], folder: Path, *, seconds: float = 0.2, limit: int = 200) -> list[DataFile]:
+    """The existing files and folders that quoted texts in ``sources`` name, relative to ``folder``.
+
+    Newest source first, and no longer than ``seconds``: what is not reached is not listed.
+    """
+    end = time.perf_counter() + seconds
+    found: dict[Path, DataFile] = {}
+    tried: set[str] = set()
+    for source in reversed([*sources]):
+        for match in _QUOTED.finditer(source):
+            text = match["path"]
+            if text in tried or not ("/" in text or "." in text.strip(".")) or text in ("/", "~", "~/", "./", "../"):
+                continue
+            tried.add(text)
+            if len(found) >= limit or time.perf_counter() > end:
+                return [*found.values()]
+            try:
+                place = folder / Path(text).expanduser()
+                if place.resolve() not in found and place.resolve() != folder.resolve() and _is_data(place):
+                    found[place.resolve()] = describe(place)
+            except (OSError, ValueError, RuntimeError):
+                continue
+    return [*found.values()]
+
+
+def _is_data(place: Path) -> bool:
+    inside_system = place.is_absolute() and place.parts[:2] in {("/", part) for part in ("dev", "proc", "sys", "etc")}
+    return not inside_system and (place.is_file() or (place.is_dir() and len(place.resolve().parts) > 2))
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+@functools.lru_cache(maxsize=4096)
+def _file(path: str, _mtime: int, size: int, _inode: int) -> tuple[str, bool]:
+    state = xxhash.xxh3_128()
+    with open(path, "rb") as file:
+        if size <= _WHOLE:
+            while piece := file.read(_PIECE):
+                state.update(piece)
+            return state.hexdigest(), False
+        state.update(str(size).encode())
+        for number in range(_PIECES):
+            file.seek((size - _PIECE) * number // (_PIECES - 1))
+            state.update(file.read(_PIECE))
+    return state.hexdigest(), True
+
+
+def _folder(place: Path, shown: str) -> DataFile:
+    state = xxhash.xxh3_128()
+    size = files = 0
+    newest = place.stat().st_mtime
+    for here, folders, names in os.walk(place):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if files >= _ENTRIES:
+                return DataFile(shown, size, files, _utc(newest), state.hexdigest(), sampled=True)
+            try:
+                status = os.stat(os.path.join(here, name))
+            except OSError:
+                continue
+            files += 1
+            size += status.st_size
+            newest = max(newest, status.st_mtime)
+            inside = os.path.relpath(os.path.join(here, name), place)
+            state.update(f"{inside}\0{status.st_size}\0{status.st_mtime_ns}\n".encode(errors="surrogateescape"))
+    return DataFile(shown, size, files, _utc(newest), state.hexdigest())

@@ -1,0 +1,183 @@
+"""A snapshot's folder: everything that was frozen, under the digest of its content. Law: written once, whole or not at
+all; taking the same again writes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import NotFound
+from workbench.records import SCHEMA, Json, check_schema
+from workbench.snapshot import data as files
+from workbench.snapshot.capture import Capture
+from workbench.snapshot.cell import Cell
+from workbench.snapshot.environment import environment
+from workbench.snapshot.modules import ProjectModule, copy_code, digests_of, project_modules, sources, stale
+from workbench.snapshot.notebook import executed_cells, keep_file, link_file, masked, order_digest
+from workbench.store import Store
+from workbench.store.atomic import fsync_folder, telling
+
+#: Of the environment, what makes two snapshots differ: not the host, nor the moment.
+_STABLE = ("python", "threads", "libraries", "variables", "distributions")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was frozen.
+
+    digest: of its content. path: its folder. code: the folder with the project's code, first on a runner's search
+    path, or None without any. notes: what a person should know. seconds: how long it took.
+    """
+
+    digest: str
+    path: Path
+    code: Path | None = None
+    notes: tuple[str, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
+
+
+def take(
+    store: Store,
+    *,
+    cell: Cell | None = None,
+    namespace: Mapping[str, Any] | None = None,
+    capture: Capture | None = None,
+    notebook: str | os.PathLike[str] | None = None,
+    cells: Iterable[Any] = (),
+    cell_id: str | None = None,
+    typed: str = "",
+    expanded: str = "",
+    seed: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    data: Iterable[str | os.PathLike[str]] = (),
+) -> Snapshot:
+    """Freeze what surrounds ``cell``: executed cells, notebook file, project code, packages, machine, named files.
+
+    cells, cell_id: as :func:`executed_cells` takes them. folder: where the notebook works; its files are named from
+    there. data: files that the person names, beside those that the cells name. ``namespace`` is not looked into: what
+    travels is in ``capture``.
+    """
+    begun = time.perf_counter()
+    here = Path(folder) if folder is not None else Path.cwd()
+    executed = executed_cells(cells, cell_id)
+    modules = project_modules(cell.imports if cell is not None else ())
+    surroundings = environment()
+    texts = [one.source for one in executed] + ([cell.source] if cell is not None else [])
+    found = {one.path: one for one in files.named_files(texts, here)}
+    for path in data:
+        with contextlib.suppress(OSError):
+            found[str(path)] = files.describe(here / path)
+    store.check_writable()
+    with telling(store.snapshots):
+        kept = keep_file(notebook, store)
+    frozen: dict[str, Json] = {
+        "schema": SCHEMA,
+        "typed": masked(typed),
+        "expanded": masked(expanded),
+        "seed": seed,
+        "cell": cell.content if cell is not None else None,
+        "cells": order_digest(executed),
+        "notebook": kept,
+        "capture": _capture(capture),
+        "modules": sources([*modules.values()]),
+        "project": digests_of(modules),
+        "folder": str(here),
+        "notes": [*stale(modules), *(capture.notes if capture is not None else ())],
+    }
+    stable = {key: surroundings[key] for key in _STABLE}
+    digest = _digest([frozen, stable, [one.digest for one in found.values()]])
+    target = store.snapshot(digest)
+    if not target.is_dir():
+        parts = {
+            "cells": {"cells": [one.to_json() for one in executed]},
+            "environment": surroundings,
+            "data": {"files": [one.to_json() for one in found.values()]},
+            "snapshot": frozen,
+        }
+        with telling(target):
+            _write_folder(store, target, parts, modules, kept)
+    code = target / "code"
+    return Snapshot(
+        digest=digest,
+        path=target,
+        code=code if code.is_dir() else None,
+        notes=tuple(frozen["notes"]),
+        seconds=round(time.perf_counter() - begun, 6),
+    )
+
+
+def _write_folder(
+    store: Store,
+    target: Path,
+    parts: Mapping[str, dict[str, Json]],
+    modules: Mapping[str, ProjectModule],
+    notebook: Mapping[str, Json] | None,
+) -> None:
+    temporary = target.with_name(f".{secrets.token_hex(8)}.writing")
+    temporary.mkdir(mode=0o700, parents=True)
+    try:
+        copy_code(modules, temporary / "code")
+        if notebook is not None and "sha256" in notebook:
+            link_file(store.blob_path(notebook["sha256"]), temporary)
+        for name, part in parts.items():
+            _write(temporary / f"{name}.json", {"schema": SCHEMA, **part})
+        try:
+            os.rename(temporary, target)
+        except OSError:
+            if not target.is_dir():  # otherwise somebody took the same at the same moment
+                raise
+        fsync_folder(target.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def read_snapshot(store: Store, digest: str) -> dict[str, Json]:
+    """All parts of a snapshot: what ``snapshot.json`` holds, and under ``cells``, ``environment``, ``data`` the rest.
+
+    Raises NotFound, NewerSchema.
+    """
+    path = store.snapshot(digest)
+    try:
+        found: dict[str, Json] = json.loads((path / "snapshot.json").read_bytes())
+        check_schema(found, "this snapshot")
+        for part in ("cells", "environment", "data"):
+            found[part] = json.loads((path / f"{part}.json").read_bytes())
+    except FileNotFoundError:
+        raise NotFound(
+            f"snapshot {digest[:12]} is not in {store.root}. It was cleaned up, or copied without it."
+        ) from None
+    return found
+
+
+def _capture(capture: Capture | None) -> Json:
+    if capture is None:
+        return None
+    return {
+        "digest": capture.digest,
+        "fingerprint": capture.fingerprint,
+        "names": capture.names,
+        "modules": capture.modules,
+        "size": capture.size,
+    }
+
+
+def _digest(value: Json) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _write(path: Path, value: Json) -> None:
+    data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,148 @@
+"""The ``__main__`` of processes that training code starts by ``spawn`` or ``forkserver`` (loaders' workers above all).
+
+Law: such a process rebuilds the names that a pickle may look for: what was captured, and the imports, functions,
+classes and hyperparameter values of the train cell. It never runs the training itself.
+
+A runner calls :func:`announce`. Python's multiprocessing then finds this module as the specification of the runner's
+``__main__``, runs it in the child under the name ``__mp_main__``, and takes what it leaves as the child's ``__main__``.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import sys
+import types
+from collections.abc import Mapping
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+#: Where a child finds what its runner announced.
+VARIABLE = "WORKBENCH_SPAWNED"
+_DEFINITIONS = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def announce(
+    main: types.ModuleType,
+    file: Path,
+    *,
+    store: str | os.PathLike[str],
+    capture: str | None = None,
+    source: str = "",
+    filename: str = "<cell>",
+    values: Mapping[str, Any] | None = None,
+) -> None:
+    """Let children of this process rebuild ``main``, by what is written to ``file`` (which nobody else reads).
+
+    main: the module that holds the training code's namespace. capture, source, filename, values: as the leg has them;
+    no source for the function form.
+    """
+    told = {
+        "store": os.fspath(store),
+        "capture": capture,
+        "source": source,
+        "filename": filename,
+        "values": dict(values or {}),
+    }
+    file.write_text(json.dumps(told))
+    os.environ[VARIABLE] = str(file)
+    main.__spec__ = ModuleSpec("workbench.snapshot.spawned", None, origin=filename)
+    # multiprocessing keeps the module that was there when it was imported, for what children send back.
+    sys.modules["__mp_main__"] = main
+
+
+def rebuild(namespace: dict[str, Any], file: Path) -> None:
+    """Fill ``namespace`` with what the runner announced in ``file``."""
+    from workbench.snapshot.cell import PICK, picker, supplied, with_values
+
+    told = json.loads(file.read_text())
+    # Classes made here belong to the module in which pickles look for them.
+    namespace["__name__"] = "__main__"
+    for name, value in supplied().items():
+        namespace.setdefault(name, value)
+    namespace[PICK] = picker(told["values"])
+    if told["capture"] is not None:
+        from workbench.snapshot.capture import load
+        from workbench.store import Store
+
+        load(Store(told["store"], readonly=True), told["capture"], namespace)
+    if told["source"]:
+        tree = with_values(ast.parse(told["source"], told["filename"]), told["values"])
+        _define(tree, told["source"], told["filename"], told["values"], namespace)
+
+
+def _define(tree: ast.Module, source: str, filename: str, values: Mapping[str, Any], namespace: dict[str, Any]) -> None:
+    """Run the cell's definitions, each on its own: one that fails leaves its name out, and whoever needs it says so."""
+    flags = _future(source)
+    for statement in wanted(tree, values):
+        try:
+            code = compile(ast.Module([statement], []), filename, "exec", flags=flags, dont_inherit=True)
+            exec(code, namespace)  # noqa: S102 - the person's own cell
+        except Exception as error:
+            print(  # noqa: T201 - into the trial's log
+                f"A process that the training code started could not repeat line {statement.lineno} of the cell: "
+                f"{type(error).__name__}: {error}",
+                file=sys.stderr,
+            )
+
+
+def wanted(tree: ast.Module, values: Mapping[str, Any]) -> list[ast.stmt]:
+    """The statements that a child repeats: definitions, hyperparameters, and assignments that functions here rely on.
+
+    What stands in or after the first loop over the trial's steps is not repeated, and nothing that uses ``trial``.
+    """
+    kept: list[ast.stmt] = []
+    for statement in tree.body:
+        loops = isinstance(statement, ast.For | ast.While) and _mentions(statement, {"trial"})
+        if loops:
+            kept += [one for one in tree.body[tree.body.index(statement) :] if isinstance(one, _DEFINITIONS)]
+            break
+        kept.append(statement)
+    needed: set[str] = set()
+    chosen: set[int] = set()
+    changed = True
+    while changed:
+        changed = False
+        for position, statement in enumerate(kept):
+            if position in chosen or not _is_wanted(statement, needed, values):
+                continue
+            chosen.add(position)
+            needed |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+            changed = True
+    return [kept[position] for position in sorted(chosen)]
+
+
+def _is_wanted(statement: ast.stmt, needed: set[str], values: Mapping[str, Any]) -> bool:
+    if isinstance(statement, _DEFINITIONS):
+        return not (isinstance(statement, ast.ImportFrom) and statement.module == "__future__")
+    if isinstance(statement, ast.If | ast.Try):
+        # `try: import fast` and the like
+        inside = [one for one in ast.walk(statement) if isinstance(one, _DEFINITIONS)]
+        return bool(inside) and not _mentions(statement, {"trial"})
+    if not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return False
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    names = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return bool(names & values.keys()) or (bool(names & needed) and not _mentions(statement, {"trial"}))
+
+
+def _mentions(statement: ast.AST, names: set[str]) -> bool:
+    return any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(statement))
+
+
+def _future(source: str) -> int:
+    """The compiler's flags that ``from __future__`` in the cell asks for."""
+    import __future__
+
+    flags = 0
+    for statement in ast.parse(source).body:
+        if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
+            for alias in statement.names:
+                flags |= getattr(__future__, alias.name).compiler_flag
+    return flags
+
+
+if __name__ == "__mp_main__":
+    rebuild(globals(), Path(os.environ[VARIABLE]))
