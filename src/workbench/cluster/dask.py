@@ -43,6 +43,13 @@ _SETTINGS: dict[str, Any] = {
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
     "distributed.scheduler.worker-ttl": "60s",
+    # Watching itself costs Dask a tenth of a core for each process; nobody looks.
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.limit": "1h",
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.admin.low-level-log-length": 100,
+    "distributed.scheduler.active-memory-manager.start": False,
     # No pages: nobody but this engine has business with its cluster.
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],

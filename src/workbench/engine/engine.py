@@ -113,8 +113,7 @@ class Engine:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._open
         await self.backend.close()
-        self.catalog.flush()
-        self.journal.commit()
+        self.catalog.close()
         self.journal.close()
 
     def _recover(self) -> None:
