@@ -13,11 +13,24 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.fixture
+def folder(tmp_path):
+    """A folder whose store's engine is ended with the test; otherwise it would wait for more work for a while."""
+    yield tmp_path / "demo"
+    store = tmp_path / "demo" / ".workbench"
+    subprocess.run(
+        [sys.executable, "-m", "workbench", "engine", "stop", "--store", store],
+        check=False,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_demo_finds_a_good_network_and_says_so(tmp_path):
+def test_the_demo_finds_a_good_network_and_says_so(tmp_path, folder):
     done = subprocess.run(
-        [sys.executable, ROOT / "notebooks" / "demo.py", tmp_path / "demo"],
+        [sys.executable, ROOT / "notebooks" / "demo.py", folder],
         check=False,
         capture_output=True,
         text=True,
