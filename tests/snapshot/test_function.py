@@ -1,3 +1,4 @@
+# ruff: noqa: B008 - distributions as defaults are what is tested
 import functools
 
 import pytest

@@ -88,8 +88,8 @@ def capture(
     begun = time.perf_counter()
     lines: Mapping[str, int] = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
     space: Mapping[str, Any] = {**namespace, **values} if values else namespace
-    left_out = {*assigned, "trial"} - lines.keys()
-    left_out |= {name for name in NAMES if is_distribution_function(space.get(name))}
+    left_out = {*assigned} - lines.keys()
+    left_out |= {"trial", *(name for name in NAMES if is_distribution_function(space.get(name)))}
     wanted = [name for name in lines if name in space and name not in left_out]
     namespace = _home(namespace, [space[name] for name in wanted])
     if not wanted:
@@ -262,15 +262,7 @@ class _Writer:
         used = " uses ".join(f"`{one}`" for one in reversed(chain))
         subject = f"`{name}` " if path == name else f"`{name}` cannot be sent to the processes that train: "
         told = f"{where}the cell uses {used}. " if len(chain) > 1 else where
-        return BadCapture(f"{told}{subject}{what}{_or(self.space[name])}.", line=line)
-
-
-def _or(value: Any) -> str:
-    if isinstance(value, types.GeneratorType):
-        return ", or keep its values with list(...)"
-    if isinstance(value, types.FunctionType | type):
-        return ", or do without it there"
-    return ""
+        return BadCapture(f"{told}{subject}{what}.", line=line)
 
 
 def _rank(value: Any) -> int:

@@ -151,7 +151,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle ships n
         top, dot, _ = cls.__qualname__.partition(".")
         if dot and cls.__module__ == "__main__" and "<locals>" not in cls.__qualname__:
             outer = self.namespace.get(top)
-        state = (self._place(cls, cls.__qualname__), outer if isinstance(outer, type) else None, state)
+        outer = outer if isinstance(outer, type) else None
+        state = (self._place(cls, cls.__qualname__), cls.__qualname__, outer, state)
         return make, (*first, None, extra), state, None, None, rebuilding.set_class
 
     # -- data ---------------------------------------------------------------------------------------------------------

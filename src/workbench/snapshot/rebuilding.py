@@ -74,7 +74,8 @@ def set_class(cls: type, state: tuple[Any, ...]) -> None:
     """Fill a class, and give it its name in the namespace, where plain pickle looks for it."""
     from cloudpickle.cloudpickle import _class_setstate
 
-    place, _, given = state
+    place, name, _, given = state
+    cls.__qualname__ = name
     _class_setstate(cls, given)
     _put(place, cls)
 

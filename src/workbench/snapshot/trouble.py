@@ -11,13 +11,18 @@ from typing import Any
 #: A part of an object's path is followed at most this deep, and at most this many parts are tried.
 _DEPTH, _PARTS = 12, 300
 
+_LISTED = "Make it in the train cell, or keep its values with list(...)"
 _KINDS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
         ("lock", "rlock", "condition", "event", "semaphore", "barrier", "queue", "simplequeue", "local", "thread"),
         "belongs to the threads of this process",
         "Make it in the train cell",
     ),
-    (("generator", "async_generator", "coroutine"), "is half-way through its own run", "Make it in the train cell"),
+    (
+        ("generator", "async_generator", "coroutine"),
+        "is half-way through its own run",
+        "Make it in the train cell, or keep its values with list(...)",
+    ),
     (
         ("textiowrapper", "bufferedreader", "bufferedwriter", "bufferedrandom", "fileio", "file", "h5file", "zipfile"),
         "is open in this process",
@@ -39,6 +44,8 @@ def explain(name: str, value: Any, error: BaseException, pickles: Callable[[Any]
     """
     path, part = name, value
     for _ in range(_DEPTH):
+        if type(part).__module__ != "__main__" and _known(type(part)) is not None:
+            break
         found = next(((step, one) for step, one in _parts(part) if not pickles(one)), None)
         if found is None:
             break
@@ -48,16 +55,20 @@ def explain(name: str, value: Any, error: BaseException, pickles: Callable[[Any]
     shown = (
         f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ not in ("builtins", "_io") else kind.__qualname__
     )
-    reason, do = f"cannot be pickled ({_first_line(error)})", "Make it in the train cell"
-    for words, why, what in _KINDS:
-        # Both the class's own name and its bases': `DaskClient(Client)` is a client.
-        names = [base.__name__.lower().lstrip("_") for base in kind.__mro__[:-1]]
-        if any(one == word or one.endswith(word) for one in names for word in words):
-            reason, do = why, what
-            break
+    reason, do = _known(kind) or (f"cannot be pickled ({_first_line(error)})", "Make it in the train cell")
     if isinstance(part, io.IOBase):
         shown = f"an open file ({getattr(part, 'name', shown)!r})"
     return path, f"is {shown}, which {reason}. {do}" if path == name else f"{path} is {shown}, which {reason}. {do}"
+
+
+def _known(kind: type) -> tuple[str, str] | None:
+    """Why objects of this kind cannot travel, and what to do, for the kinds that are met often."""
+    # Its own name and those of its bases: `DaskClient(Client)` is a client.
+    names = [base.__name__.lower().lstrip("_") for base in kind.__mro__[:-1]]
+    for words, why, what in _KINDS:
+        if any(name == word or name.endswith(word) for name in names for word in words):
+            return why, what
+    return None
 
 
 def _first_line(error: BaseException) -> str:
