@@ -9,7 +9,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.testing.globalipapp import start_ipython
 
 from workbench.errors import BadCell, BadMetric, BadName, BadOption, BadSpace
-from workbench.lab.magic import _name_of, _run, awaited
+from workbench.experiment.notebook import name_of
+from workbench.lab.magic import _run, awaited
 from workbench.lab.show import face
 
 CELL = """%%train {line}
@@ -158,9 +159,9 @@ def test_who_looks_is_what_the_frontend_says():
 
 
 def test_without_a_name_it_is_called_as_the_notebook():
-    assert _name_of("/home/me/My digits (2).ipynb") == "My digits -2"
+    assert name_of("/home/me/My digits (2).ipynb") == "My digits -2"
     with pytest.raises(BadName, match="has no name"):
-        _name_of(None)
+        name_of(None)
 
 
 def test_a_try_trains_two_steps_here_and_keeps_nothing(shell, nowhere, capsys):

@@ -139,10 +139,11 @@ class Experiment:
         return self
 
     def _drafted(self) -> Draft:
-        from workbench.launch import Origin, draft
+        from workbench.experiment.notebook import origin, shell_here
+        from workbench.launch import draft
 
         namespace = {**self._function.__globals__, self._function.__name__: self._function}
-        return draft(self._cell, namespace, self._name, self._settings, self.store, Origin())
+        return draft(self._cell, namespace, self._name, self._settings, self.store, origin(shell_here()))
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -345,10 +346,18 @@ class Experiment:
 
 def open(ref: str, *, store: str | Store | None = None) -> Experiment:  # noqa: A001 - it is wb.open()
     """The experiment called ``digits`` (its newest version), ``digits@2``, or by its id."""
+    from workbench.launch import experiments
     from workbench.store.catalog import resolve
 
-    found = store if isinstance(store, Store) else Store.find(store)
-    return Experiment.of(found, resolve(found.check(), ref).experiment)
+    found = (store if isinstance(store, Store) else Store.find(store)).check()
+    try:
+        return Experiment.of(found, resolve(found, ref).experiment)
+    except NotFound:
+        # Started a moment ago: its spec is there, and the catalog does not list it yet.
+        new = [entry for entry in experiments(found) if ref in (entry["name"], entry["label"])]
+        if not new:
+            raise
+        return Experiment.of(found, max(new, key=lambda entry: entry["version"])["id"])
 
 
 def last() -> Experiment:

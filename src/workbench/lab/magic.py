@@ -8,17 +8,16 @@ import contextvars
 import os
 import re
 from collections.abc import Coroutine, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.utils.text import DollarFormatter
 
-from workbench.errors import BadInput, BadName, BadOption, WorkbenchError
+from workbench.errors import BadInput, BadOption, WorkbenchError
 from workbench.experiment.experiment import goes_on
+from workbench.experiment.notebook import name_of, origin
 from workbench.lab import grammar
 from workbench.lab.show import Shown, face, follow, say, show_result
-from workbench.records import checked_name
 
 if TYPE_CHECKING:
     from workbench.experiment import Experiment
@@ -112,7 +111,7 @@ awaited.has_side_effects = True  # type: ignore[attr-defined]
 
 def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Options] | None:
     """The experiment of this cell, written or found; None where nothing is to be trained."""
-    from workbench.launch import Origin, draft, settled
+    from workbench.launch import draft, settled
     from workbench.snapshot.cell import read_cell
     from workbench.store import Store
 
@@ -134,19 +133,12 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
 
         say(str(planned(read.space, settings)))
         return None
-    notebook = notebook_path(shell)
-    name = options.name or _name_of(notebook)
-    origin = Origin(
-        typed=f"%%train {line}".rstrip(),
-        expanded=f"%%train {expanded}".rstrip(),
-        notebook=notebook,
-        cells=shell.history_manager.input_hist_raw,
-        cell_id=_cell_id(shell),
-    )
+    where = origin(shell, f"%%train {line}".rstrip(), f"%%train {expanded}".rstrip())
+    name = options.name or name_of(where.notebook)
     if options.cluster is not None:
         # An engine that is started now attaches there.
         os.environ["WORKBENCH_CLUSTER"] = options.cluster
-    made = draft(read, namespace, name, settings, Store.find(options.store), origin)
+    made = draft(read, namespace, name, settings, Store.find(options.store), where)
     if options.attempt:
         from workbench.lab.attempt import attempt
 
@@ -251,37 +243,6 @@ def _run(coroutine: Coroutine[Any, Any, None]) -> None:
         finally:
             concurrent.futures.wait([future])
             loop.close()
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The notebook around it
-
-
-def notebook_path(shell: Any) -> str | None:
-    """The notebook's file, where the frontend tells: VS Code and papermill by a name, Jupyter by the environment."""
-    for name in ("__vsc_ipynb_file__", "PAPERMILL_INPUT_PATH", "__session__"):
-        value = shell.user_ns.get(name)
-        if isinstance(value, str) and value:
-            return value
-    return os.environ.get("JPY_SESSION_NAME")
-
-
-def _name_of(notebook: str | None) -> str:
-    """A name for an experiment that was given none: its notebook's."""
-    stem = re.sub(r"[^\w .+-]|_(?=\.)", "-", Path(notebook or "").stem).strip(" -._+")
-    try:
-        return checked_name(stem[:100])
-    except BadName:
-        raise BadName(
-            "This experiment has no name, and nothing here tells the notebook's. Write one behind %%train, "
-            "as in %%train digits --goal max val_acc."
-        ) from None
-
-
-def _cell_id(shell: Any) -> str | None:
-    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
-    found: str | None = (parent.get("metadata") or {}).get("cellId")
-    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,199 @@
+"""The function form and the handles, by a real engine; and what ``import workbench`` costs and offers."""
+
+import doctest
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from lab.recorded import Recording
+from running import engine, engine_pid, until
+
+import workbench as wb
+from workbench.errors import BadCell, BadMetric, BadOption, NotFound, TrialFailed
+from workbench.experiment import experiment as module
+from workbench.store import Store
+
+OFFSET = 0.25
+
+
+LR, KIND = wb.loguniform(1e-3, 1), wb.choice("a", "b")
+
+
+def train(trial, lr=LR, kind=KIND):
+    weight = 0.0
+    for _epoch in trial.steps():
+        weight += lr * (1 - weight)
+        trial.report(val_acc=weight + OFFSET, loss=1 - weight)
+
+
+def slow(trial, lr=LR):
+    for _epoch in trial.steps():
+        time.sleep(0.2)
+        trial.report(val_acc=lr)
+
+
+def broken(trial, lr=LR):
+    for _epoch in trial.steps():
+        trial.report(val_acc=lr / 0)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("functions") / ".workbench")
+    with engine(store, workers=1):
+        until(lambda: engine_pid(store))
+        yield store
+
+
+def made(store, name="quick", function=train, **fields):
+    given = {"goal": wb.maximize("val_acc"), "scheduler": wb.Hyperband(max_steps=9), "store": store, **fields}
+    return wb.Experiment(name, function, **given)
+
+
+def test_a_search_over_a_function(store, capsys):
+    exp = made(store)
+    assert repr(exp) == "<quick: not started>"
+    assert exp.plan().trials == 17
+    exp.start().wait(60)
+    assert exp.state == "completed"
+    assert len(exp.trials) == 17
+    assert list(exp.trials.columns) == ["state", "step", "val_acc", "lr", "kind", "reason"]
+    assert exp.trials["val_acc"].is_monotonic_decreasing
+    best = exp.best
+    assert best.value == exp.trials["val_acc"].iloc[0]
+    assert best.label == exp.trials.index[0]
+    assert (best.status, best.step) == ("completed", 9)
+    assert exp[best.label].configuration == exp[best.number].configuration == best.configuration
+    assert best.curve().index.tolist() == list(range(1, 10))
+    assert list(best.curves().columns) == ["val_acc", "loss"]
+    assert exp.curves("loss").shape == (9, 17)
+    assert best.load().weight == pytest.approx(best.value - OFFSET)
+    assert wb.last() is exp
+    assert wb.open("quick", store=store).id == exp.id
+    assert repr(exp).startswith("<quick@1 completed: 17 trials in ")
+    assert "<b" in exp._repr_html_()
+    assert "<b" in best._repr_html_()
+
+
+def test_the_same_content_is_not_trained_again(store):
+    first = made(store, "twice", trials=2).start().wait(60)
+    assert made(store, "twice", trials=2).start().id == first.id
+    again = made(store, "twice", trials=2).start(again=True).wait(60)
+    assert again.label == "twice@2"
+    assert again.changed == ["the same as @1, trained again"]
+    other = made(store, "twice", trials=2, seed=4).start().wait(60)
+    assert other.changed == ["changed since @2: seed 0 → 4"]
+
+
+def test_stop_pause_and_resume(store):
+    exp = made(store, "slow", slow).start()
+    exp.pause()
+    until_state(exp, "paused")
+    exp.resume()
+    until_state(exp, "running")
+    exp.stop("t0000")
+    until(lambda: exp["t0000"].status == "stopped")
+    assert exp["t0000"].reason
+    exp.stop()
+    exp.wait(30)
+    assert exp.state == "stopped"
+    exp.stop()
+
+
+def test_a_failed_experiment_raises_with_the_trials_own_words(store):
+    exp = made(store, "broken", broken).start()
+    with pytest.raises(TrialFailed, match="ZeroDivisionError"):
+        exp.wait(60)
+    assert exp.state == "failed"
+    assert "lr / 0" in exp.records[0].error
+
+
+def test_watch_says_lines_where_there_is_no_notebook(store, capsys):
+    made(store, "watched", trials=2).start().watch()
+    assert capsys.readouterr().out.splitlines()[-1].startswith("watched@1 completed: 2 trials in ")
+
+
+def test_a_wait_that_is_interrupted_says_that_it_goes_on(tmp_path, monkeypatch):
+    recording = Recording(tmp_path / "store", trials=2)
+    exp = module.Experiment.of(recording.store, recording.spec.id)
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="digits@1 goes on"):
+        exp.wait()
+    with pytest.raises(TimeoutError, match=r"has not ended within 0 s; it goes on"):
+        exp.wait(timeout=0)
+    exp._board.close()
+    recording.series.close()
+
+
+def test_simulating_needs_no_engine(tmp_path):
+    exp = made(Store(tmp_path / "store"))
+    simulation = exp.simulate(lambda configuration, step: 1 - configuration["lr"] / step, slots=2)
+    assert simulation is not None
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "part"),
+    [
+        ({"goal": "val_acc"}, BadOption, "wanted wb.maximize"),
+        ({"scheduler": "hyperband"}, BadOption, "wanted for example wb.Hyperband"),
+        ({"goal": wb.maximize("acc")}, BadMetric, "acc"),
+        ({"function": lambda trial: None}, BadCell, "lambda"),
+        ({"trials": 0}, BadOption, "--trials 0"),
+    ],
+)
+def test_bad_input_is_refused(tmp_path, fields, kind, part):
+    with pytest.raises(kind, match=part):
+        made(Store(tmp_path / "store"), **fields)
+
+
+def test_what_is_not_there_is_said(tmp_path):
+    recording = Recording(tmp_path / "store", trials=2)
+    exp = module.Experiment.of(recording.store, recording.spec.id)
+    with pytest.raises(NotFound, match="no best trial yet"):
+        _ = exp.best
+    with pytest.raises(NotFound, match="no trial t0009; it has 2"):
+        _ = exp["t0009"]
+    recording.turn()
+    with pytest.raises(NotFound, match="has not reported f1; reported are val_acc, loss"):
+        exp[0].curve("f1")
+    with pytest.raises(NotFound, match="has no experiment 'digit'"):
+        wb.open("digit", store=recording.store)
+    assert wb.open("digits", store=recording.store).id == exp.id
+    exp._board.close()
+    recording.series.close()
+
+
+def test_the_example_in_the_docstring_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tests = doctest.DocTestFinder().find(module.Experiment, "Experiment", globs={})
+    (tmp_path / "example.py").write_text("".join(example.source for example in tests[0].examples))
+    done = subprocess.run([sys.executable, "example.py"], capture_output=True, text=True, check=True)
+    assert done.stdout == tests[0].examples[-1].want
+
+
+def test_importing_is_cheap_and_offers_these_names():
+    code = (
+        "import sys, json, workbench as wb; wb.choice, wb.Hyperband;"
+        "print(json.dumps([sorted(sys.modules), sorted(wb.__all__), [n for n in wb.__all__ if not hasattr(wb, n)]]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules, names, missing = json.loads(done.stdout)
+    assert not {"torch", "dask", "distributed", "pandas", "plotly", "matplotlib", "IPython", "anywidget"} & {*modules}
+    assert not missing
+    assert names == [
+        *("ASHA", "All", "Experiment", "Hyperband", "Median", "Trial", "choice", "last", "loguniform", "maximize"),
+        *("minimize", "open", "quniform", "randint", "trial", "uniform"),
+    ]
+    with pytest.raises(AttributeError, match="it has ASHA"):
+        _ = wb.nothing
+
+
+def until_state(exp, state):
+    until(lambda: exp.state == state)
