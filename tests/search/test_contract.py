@@ -210,7 +210,9 @@ def test_values_that_are_no_numbers_rank_last(name):
     world = World(search(name), 4, 1, value=value).run()
     assert world.search.best[0] % 2 == 0
     assert world.instructions[-1].state == "completed"
-    assert World(search(name), 4, 1, value=lambda trial, step: math.nan).run().search.best is None
+    hopeless = World(search(name), 4, 1, value=lambda trial, step: math.nan).run()
+    assert hopeless.search.best is None
+    assert not any(isinstance(i, Run) and i.start > 0 for i in hopeless.instructions)
 
 
 @every

@@ -169,6 +169,35 @@ def test_asha_promotes_the_best_of_eta_at_once():
     )
 
 
+@pytest.fixture
+def crowded():
+    """ASHA with six values in its lowest rung, told while there was no slot: two may go on."""
+    asha = search(Scheduler("asha", 1, 9, 3), trials=9)
+    asha.handle(CapacityChanged(6), CapacityChanged(0))
+    asha.handle(*(Reached(number, 1, value) for number, value in enumerate([0.5, 0.1, 0.2, 0.6, 0.7, 0.8])))
+    return asha
+
+
+def test_asha_forgets_who_fell_behind_the_cut_before_there_was_a_slot(crowded):
+    assert orders(crowded.handle(CapacityChanged(4))) == [
+        ("Run", 5, 1, 3),
+        ("Run", 4, 1, 3),
+        ("Run", 6, 0, 1),
+        ("Run", 7, 0, 1),
+    ]
+
+
+def test_asha_never_promotes_who_was_stopped_while_waiting_and_nobody_in_its_place(crowded):
+    assert crowded.handle(StopAsked(5, "not this one")) == [Settle(5, "stopped", "not this one")]
+    assert orders(crowded.handle(CapacityChanged(2))) == [("Run", 4, 1, 3), ("Run", 6, 0, 1)]
+
+
+def test_asha_takes_back_who_fell_behind_when_the_cut_comes_to_it_again(crowded):
+    crowded.handle(CapacityChanged(5))
+    assert orders(crowded.handle(Reached(6, 1, 0.0), Reached(7, 1, 0.05)))[-1] == ("Settle", 7, "paused")
+    assert orders(crowded.handle(Reached(8, 1, 0.04)))[-1] == ("Run", 3, 1, 3)
+
+
 def test_asha_with_few_trials_still_trains_one_to_the_end():
     asha = search(Scheduler("asha", 1, 27, 3), trials=2)
     asha.handle(CapacityChanged(2))
@@ -203,6 +232,41 @@ def test_median_forgives_a_trial_whose_best_is_good():
     median = search(Scheduler("median", 1, 4), trials=5)
     median.handle(CapacityChanged(4), *(Reached(number, 1, 0.5) for number in range(3)), Reached(3, 1, 0.9))
     assert median.handle(*(Reached(number, 2, 0.5) for number in range(3)), Reached(3, 2, 0.1)) == []
+
+
+def test_median_holds_a_trial_against_the_others_averages():
+    median = search(Scheduler("median", 1, 4), trials=5)
+    median.handle(CapacityChanged(4), *(Reached(number, 1, 0.1) for number in range(3)))
+    median.handle(*(Reached(number, 2, 0.9) for number in range(3)))
+    assert median.handle(Reached(3, 1, 0.6), Reached(3, 2, 0.6)) == []
+    told = median.handle(CapacityChanged(5), Reached(4, 1, 0.2), Reached(4, 2, 0.4))
+    assert orders(told)[1:] == [("Stop", 4, "stopped")]
+    assert "worse than 0.5, the median of 4 others' averages" in told[-1].reason
+
+
+def test_median_stops_nobody_before_three_others_came():
+    median = search(Scheduler("median", 1, 4), trials=5)
+    median.handle(CapacityChanged(4), Reached(0, 1, 0.9), Reached(1, 1, 0.9))
+    assert median.handle(Reached(2, 1, 0.1)) == []
+
+
+def test_a_value_told_again_changes_nothing(stopping):
+    stopping.handle(CapacityChanged(1), Reached(0, 3, 0.9))
+    assert stopping.handle(Reached(0, 3, 0.1), Reached(0, 1, 0.1), Reached(0, 2, 0.1), Reached(0, 10, 0.1)) == []
+    assert (stopping.trials[0].step, stopping.trials[0].value) == (3, 0.9)
+
+
+def test_only_a_leg_that_was_told_to_leave_has_left(stopping):
+    stopping.handle(CapacityChanged(1))
+    assert (
+        stopping.handle(Left(0), Left(3), Lost(3, "gone"), Failed(3, "no"), Ended(3, 9, 0.1), Reached(3, 1, 0.1)) == []
+    )
+    assert stopping.running == (0,)
+
+
+def test_interrupted_legs_go_on_in_the_order_they_were_lost(hyperband):
+    hyperband.handle(CapacityChanged(2), CapacityChanged(0), Lost(1, "gone"), Lost(0, "gone"))
+    assert orders(hyperband.handle(CapacityChanged(3))) == [("Run", 1, 0, 1), ("Run", 0, 0, 1), ("Run", 2, 0, 1)]
 
 
 def test_pausing_lets_running_legs_leave_and_resuming_lets_them_go_on(hyperband):

@@ -200,11 +200,9 @@ class Search:
         trial = self._running.get(fact.trial)
         if trial is None:
             return
-        told = trial.leaving == "stopped"
         self._release(trial)
         self._settle(trial, "failed", fact.reason, out)
-        if not told:
-            self._judge(self._rule.withdraw(trial.number), out)
+        self._judge(self._rule.withdraw(trial.number), out)
         self._fill(out)
 
     def _lost(self, fact: Lost, out: list[Instruction]) -> None:
