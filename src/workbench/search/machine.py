@@ -184,16 +184,14 @@ class Search:
             self._complete(trial, fact.step, fact.value, out)
 
     def _complete(self, trial: _Trial, step: int, value: float, out: list[Instruction]) -> None:
-        told = trial.leaving == "stopped"
         last = trial.levels[-1]
         # A trial whose code came to its own end is as complete as one that took all steps.
         key = self._note(trial, step, value, last)
         self._release(trial)
         done = f"all {last} steps" if step >= last else f"its code came to its own end after {step} of {last} steps"
         self._settle(trial, "completed", f"{done}: {self._words.value(key)}", out)
-        if not told:
-            rule = self._rule
-            self._judge(rule.tell(trial.number, last, key) if step >= last else rule.end(trial.number, key), out)
+        rule = self._rule
+        self._judge(rule.tell(trial.number, last, key) if step >= last else rule.end(trial.number, key), out)
         self._fill(out)
 
     def _failed(self, fact: Failed, out: list[Instruction]) -> None:

@@ -55,7 +55,10 @@ class Words:
 
 
 class Rule(Protocol):
-    """A scheduler: it fills places and compares. Trials are numbered from 0, and their brackets are fixed ahead."""
+    """A scheduler: it fills places and compares. Trials are numbered from 0, and their brackets are fixed ahead.
+
+    What is told of a trial that was withdrawn, or that a verdict has stopped, changes nothing.
+    """
 
     #: How many trials there are at most.
     trials: int
