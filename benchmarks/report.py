@@ -39,8 +39,12 @@ def rate(with_points):
             trial.log(x_seen=turns)
     return turns / (time.perf_counter() - begun)
 
-per_turn = min(_timed() for _timed in [lambda: (lambda b: (work(), time.perf_counter() - b)[1])(time.perf_counter())] * 50)
-per_point = max(1, round(0.01 / per_turn))
+def timed():
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+per_point = max(1, round(0.01 / min(timed() for _ in range(50))))
 pairs = [(rate(False), rate(True)) for _ in range(3)]
 ratio = statistics.median(without / with_ for without, with_ in pairs)
 spent.sort(); bare.sort()

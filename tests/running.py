@@ -85,8 +85,10 @@ def engine_process(store: Store, *, workers: int = 2, idle: float = 600.0, **env
     """Start an engine and give its process at once."""
     with open(store.engine_log, "ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "workbench.engine", "--store", str(store.root), "--workers", str(workers)]
-            + ["--idle", str(idle)],
+            [
+                *(sys.executable, "-m", "workbench.engine", "--store", str(store.root)),
+                *("--workers", str(workers), "--idle", str(idle)),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -412,8 +412,8 @@ def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name) or ".." in name or name != name.strip():
         shown = name if len(name) <= 40 else name[:37] + "..."
         raise BadName(
-            f"{shown!r} is no name for an experiment: wanted 1 to 100 letters, digits, spaces or . _ + -, starting with "
-            "a letter or digit and without '..'. Choose a name such as digits or resnet-18."
+            f"{shown!r} is no name for an experiment: wanted 1 to 100 letters, digits, spaces or . _ + -, starting "
+            "with a letter or digit and without '..'. Choose a name such as digits or resnet-18."
         )
     return name
 

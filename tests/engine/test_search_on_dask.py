@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 import running
-from running import PLAIN, engine, ended, lines, outcome, spec_of, start, state, until
+from running import PLAIN, ended, engine, lines, outcome, spec_of, start, state, until
 
 from workbench.records import Scheduler, Spec
 from workbench.search import plan
@@ -84,9 +84,7 @@ def promoted(store: Store, spec: Spec) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["runner", "worker", "engine"])
-def test_a_kill_costs_nothing_but_time(
-    store: Store, tmp_path: Path, undisturbed: dict[str, Any], victim: str
-) -> None:
+def test_a_kill_costs_nothing_but_time(store: Store, tmp_path: Path, undisturbed: dict[str, Any], victim: str) -> None:
     spec = spec_of(SLOW, tmp_path, space=SPACE, seed=7)
     start(store, spec)
     with engine(store) as process:
@@ -218,7 +216,8 @@ def test_an_address_that_nobody_answers_is_refused_with_what_to_do(store: Store,
     with engine(store, WORKBENCH_CLUSTER="tcp://127.0.0.1:9"):
         assert ended(store, spec) == "failed"
     reason = lines(store, spec, "StopAsked")[0]["reason"]
-    assert "tcp://127.0.0.1:9" in reason and "dask scheduler" in reason
+    assert "tcp://127.0.0.1:9" in reason
+    assert "dask scheduler" in reason
 
 
 def test_versions_that_differ_are_refused_before_anything_trains(store: Store, tmp_path: Path) -> None:
@@ -251,4 +250,5 @@ for epoch in trial.steps():
     with Series.read(store.experiment(spec.id).series) as series:
         trials = series.trials()
     broken = [trial for trial in trials if trial["configuration"]["x"] > 0.5]
-    assert broken and all(trial["state"] == "failed" and "SIGSEGV" in trial["reason"] for trial in broken)
+    assert broken
+    assert all(trial["state"] == "failed" and "SIGSEGV" in trial["reason"] for trial in broken)
