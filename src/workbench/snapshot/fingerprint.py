@@ -13,7 +13,7 @@ import os
 import pickle
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from cloudpickle import cloudpickle as internals
@@ -33,6 +33,8 @@ _NOISE = frozenset(
 )
 #: Recursion of the walk, which is in Python, where pickle's is in C.
 _DEPTH = 20_000
+#: Levels of an object that are looked into to find its place among the elements of a set.
+_LOOK = 4
 
 
 class Fingerprint:
@@ -55,20 +57,21 @@ class Fingerprint:
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _DEPTH))
         try:
-            return _Walk(self, {}).digest(value)
+            return _Walk(self).digest(value)
         finally:
             sys.setrecursionlimit(limit)
 
 
 class _Walk:
-    def __init__(self, owner: Fingerprint, above: dict[int, int]) -> None:
+    """One way through a value. ``depth``: how many levels are looked into; all of them where it is None."""
+
+    def __init__(self, owner: Fingerprint, depth: int | None = None) -> None:
         self.owner = owner
+        self.depth = depth
         self.sink = hashlib.sha256()
-        self.memo = above
-        #: Objects made on the way: as long as they live, no other object has their id.
+        self.memo: dict[int, int] = {}
+        #: Objects met on the way: as long as they live, no other object has their id.
         self.alive: list[Any] = []
-        #: ids of the objects that the one at hand is a part of.
-        self.path: list[int] = []
 
     def digest(self, value: Any) -> str:
         self.feed(value)
@@ -94,12 +97,17 @@ class _Walk:
             # Whether equal tuples are one object is the compiler's choice.
             self.memo[id(value)] = len(self.memo)
             self.alive.append(value)
-        self.path.append(id(value))
+        if self.depth == 0:
+            self.say(kind.__name__)
+            return
+        if self.depth is not None:
+            self.depth -= 1
         if kind in _CONTAINERS:
             self.container(kind, value)
         else:
             self.object(kind, value)
-        self.path.pop()
+        if self.depth is not None:
+            self.depth += 1
 
     def container(self, kind: type, value: Any) -> None:
         self.say(kind.__name__, len(value))
@@ -111,11 +119,25 @@ class _Walk:
                 self.feed(key)
                 self.feed(one)
         elif kind in (set, frozenset):
-            above = {one: place for place, one in enumerate(self.path)}
-            self.say(*sorted(_Walk(self.owner, dict(above)).digest(one) for one in value))
+            self.unordered(value)
         else:
             for one in value:
                 self.feed(one)
+
+    def unordered(self, elements: Collection[Any]) -> None:
+        """Elements of a set, whose own order depends on addresses and hash seeds.
+
+        A look at each gives their order: whole digests of nodes in a graph, each with its neighbours, would not end.
+        """
+        plain = sorted(marshal.dumps(one, 2) for one in elements if _is_plain(one))
+        for data in plain:
+            self.sink.update(data)
+        others = [one for one in elements if not _is_plain(one)]
+        if self.depth is not None:
+            self.say(*sorted(type(one).__name__ for one in others))
+            return
+        for one in sorted(others, key=lambda one: _Walk(self.owner, depth=_LOOK).digest(one)):
+            self.feed(one)
 
     def object(self, kind: type, value: Any) -> None:
         if isinstance(value, type):
@@ -274,6 +296,12 @@ class _Walk:
             view = memoryview((ctypes.c_ubyte * host.nbytes()).from_address(host.data_ptr())).cast("B")
             self.memory(view, host.data_ptr() if host is value else None)
         return True
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is made of numbers, texts, tuples and frozen sets only: marshal writes equal ones equally."""
+    kind = type(value)
+    return kind in _ATOMS or (kind in (tuple, frozenset) and all(map(_is_plain, value)))
 
 
 @functools.cache
