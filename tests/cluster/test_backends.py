@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import PLAIN, lines, outcome, spec_of, start, until
+from running import PLAIN, ended, engine, lines, outcome, spec_of, start, until
 
 from workbench.cluster.dask import DaskBackend
 from workbench.cluster.worker import proof
@@ -45,11 +45,12 @@ def local(store: Store, lease: EngineLease) -> Callable[[Any], Any]:
 
 
 @contextlib.contextmanager
-def dask_cluster(folder: Path) -> Iterator[str]:
-    """A scheduler and two workers of their own, as somebody else's cluster is."""
+def dask_cluster(folder: Path, port: str = "0") -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A scheduler and two workers of their own, as somebody else's cluster is: its address and processes."""
+    (folder / "scheduler.json").unlink(missing_ok=True)
     found = folder / "scheduler.json"
     log = open(folder / "dask.log", "ab")
-    scheduler = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(found)]
+    scheduler = ["--host", "127.0.0.1", "--port", port, "--no-dashboard", "--scheduler-file", str(found)]
     worker = ["--nthreads", "1", "--nworkers", "2", "--no-dashboard", "--scheduler-file", str(found)]
     processes = [
         subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{part}", *options], stdout=log, stderr=log)
@@ -57,7 +58,7 @@ def dask_cluster(folder: Path) -> Iterator[str]:
     ]
     try:
         until(lambda: found.exists() and found.read_text().strip(), what="a Dask scheduler")
-        yield json.loads(found.read_text())["address"]
+        yield json.loads(found.read_text())["address"], processes
     finally:
         for process in reversed(processes):
             process.terminate()
@@ -69,7 +70,7 @@ def dask_cluster(folder: Path) -> Iterator[str]:
 @pytest.fixture(params=["inline", "local", "attached"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     if request.param == "attached":
-        with dask_cluster(tmp_path) as address:
+        with dask_cluster(tmp_path) as (address, _):
 
             def attached(store: Store, lease: EngineLease) -> Callable[[Any], Any]:
                 return partial(DaskBackend, str(store.root), proof(lease.info), address=address)
@@ -106,3 +107,21 @@ def test_a_failing_trial_stops_nobody_else_on_any_backend(tmp_path: Path, make: 
         for trial in series.trials():
             assert trial["state"] == ("failed" if trial["configuration"]["x"] > 0.5 else "completed")
             assert trial["step"] == (0 if trial["state"] == "failed" else 2)
+
+
+def test_a_scheduler_that_is_killed_and_comes_back_is_found_again(tmp_path: Path) -> None:
+    slow = PLAIN.replace("trial.report", "__import__('time').sleep(0.1)\n    trial.report")
+    store = Store(tmp_path / "store")
+    spec = spec_of(slow, tmp_path, space=SPACE, seed=11)
+    start(store, spec)
+    with dask_cluster(tmp_path) as (address, processes), engine(store, WORKBENCH_CLUSTER=address):
+        until(lambda: any(line["start"] > 0 for line in lines(store, spec, "LegStarted")), what="a promotion")
+        for process in processes:
+            process.kill()
+            process.wait()
+        with dask_cluster(tmp_path, port=address.rpartition(":")[2]):
+            assert ended(store, spec) == "completed"
+    reference = Store(tmp_path / "reference")
+    same = spec_of(PLAIN, tmp_path, space=SPACE, seed=11)
+    run(reference, same, inline)
+    assert outcome(store, spec) == outcome(reference, same)

@@ -82,7 +82,7 @@ class DaskBackend:
         #: Legs ordered in this turn of the event loop, by slot.
         self._ordered: dict[Slot, list[tuple[Message, int]]] = {}
         self._futures: dict[Any, set[str]] = {}
-        self._closing = False
+        self._closing = self._reattaching = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self.slots: list[Slot] = []
 
@@ -219,6 +219,8 @@ class DaskBackend:
         except (asyncio.CancelledError, concurrent.futures.CancelledError):
             if self._closing:
                 return
+            if self._client.status != "running":
+                self._lose_scheduler()
             for key in keys:
                 flight = self._flights.get(key)
                 # Cancelled by us: its end comes as an event, when the process is gone.
@@ -298,6 +300,32 @@ class DaskBackend:
                     self._end(key, _lost(f"its worker {worker} is gone", cause="worker"))
         if gone:
             self._sink({"op": "slots"})
+
+    def _lose_scheduler(self) -> None:
+        """Dask's scheduler is gone: so is all that ran there. Look for it again until it answers."""
+        if self._reattaching or self._closing:
+            return
+        self._reattaching = True
+        self.slots = []
+        for key in list(self._flights):
+            self._end(key, _lost("Dask's scheduler is gone"))
+        self._sink({"op": "slots"})
+        self._later(self._reattach())
+
+    async def _reattach(self) -> None:
+        old = self._client
+        with contextlib.suppress(Exception):  # it has nothing to close in order any more
+            await asyncio.wait_for(old.close(), 5)
+        while True:
+            try:
+                await self._attach()
+                break
+            except ClusterError as error:
+                log.warning("%s", error)
+                await asyncio.sleep(REATTACH_S)
+        self._reattaching = False
+        for training in self._warmed:
+            self._later(self._client.run(warm, training=training, on_error="ignore"))
 
     def _later(self, coroutine: Any) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

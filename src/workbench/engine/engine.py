@@ -95,6 +95,8 @@ class Engine:
     def _is_idle(self) -> bool:
         if self.loops:
             self._last_busy = time.monotonic()
+        elif self.trouble is not None:
+            return True  # the next engine may find a better cluster
         return time.monotonic() - self._last_busy >= self._idle_s
 
     def _leave(self) -> bool:

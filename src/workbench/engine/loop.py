@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from workbench.cluster.backend import Message, Slot
@@ -506,7 +507,8 @@ class ExperimentLoop:
         """Called about once a second: the time limit, and legs that say nothing."""
         now = time.monotonic()
         limit = self.spec.limit_s
-        if limit is not None and self._first_leg_at and now - self._first_leg_at > limit and not self._stopping:
+        if limit is not None and self.started and not self._stopping and _since(self.started) > limit:
+            self._stopping = True
             self.tell(StopAsked(None, f"its time limit of {limit:g} s is over"))
         if self.spec.hang_s is not None:
             for leg in list(self.legs.values()):
@@ -606,6 +608,11 @@ class ExperimentLoop:
             return None
         rate = self._steps_done / max(time.monotonic() - self._first_leg_at, 1e-3)
         return max(0.0, steps - self._steps_done) / rate
+
+
+def _since(at: str) -> float:
+    """Seconds of wall time since ``at``; an experiment's time limit holds over engines that come and go."""
+    return (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
 
 
 def _started(leg: Leg) -> dict[str, Any]:
