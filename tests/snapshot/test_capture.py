@@ -19,7 +19,7 @@ import pytest
 from snapshot.notebooks import Notebook, loaded, main
 
 from workbench.errors import BadCapture, NotFound, VersionsDiffer
-from workbench.snapshot import capture as captures
+from workbench.snapshot import loading
 from workbench.snapshot.capture import blobs_of, capture, contents, load
 
 torch = pytest.importorskip("torch")
@@ -440,7 +440,7 @@ def test_pandas_travels_with_its_columns_aside(store):
     runner = loaded(store, captured)
     pd.testing.assert_frame_equal(runner["table"], table)
     runner["table"].loc[0, "x"] = 7.0
-    assert len(captures._manifest(store, captured.digest)["regions"]) >= 2
+    assert len(loading._manifest(store, captured.digest)["regions"]) >= 2
 
 
 def test_a_model_of_hundreds_of_arrays_holds_no_file_open(store):
@@ -580,7 +580,7 @@ def test_contents_and_blobs_are_known_without_loading(store):
 
 def test_another_pythons_capture_is_refused(store, monkeypatch):
     captured = Notebook(n=3).capture(store, "n")
-    monkeypatch.setattr(captures, "_python", lambda: "3.99")
+    monkeypatch.setattr(loading, "python_of_captures", lambda: "3.99")
     with pytest.raises(VersionsDiffer, match=r"3\.99"):
         loaded(store, captured)
 

@@ -1,7 +1,7 @@
 """What is frozen when a person presses Shift-Enter: the cell, its names, modules, notebook, environment and data.
 
 Law: it reads the kernel and the disk, and writes blobs and one folder under ``snapshots/``; it never starts anything,
-and imports no torch of its own. ``cell``, ``function``, ``capture.load`` and ``spawned`` are used inside runners too.
+and imports no torch of its own. ``cell``, ``function``, ``loading`` and ``spawned`` are used inside runners too.
 """
 
 from __future__ import annotations

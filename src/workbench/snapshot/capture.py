@@ -5,50 +5,34 @@ what a trial writes into it afterwards is that trial's own.
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import ctypes
 import hashlib
 import io
 import json
 import linecache
-import mmap
 import os
-import pickle
 import sys
 import time
 import types
-import weakref
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from workbench.errors import BadCapture, VersionsDiffer
-from workbench.records import SCHEMA, Json, check_schema
+from workbench.errors import BadCapture
+from workbench.records import SCHEMA, Json
 from workbench.snapshot.fingerprint import Fingerprint, version_of
 from workbench.snapshot.hyperparameters import NAMES, is_distribution_function
+from workbench.snapshot.loading import Blobs, blobs_of, contents, load, python_of_captures
 from workbench.snapshot.modules import project_digests
 from workbench.snapshot.names import attribute_names, global_names
 from workbench.snapshot.pickling import Pickler
 from workbench.snapshot.reach import functions_in, reached
-from workbench.snapshot.rebuilding import loading_into
 from workbench.snapshot.trouble import explain
+
+__all__ = ["Capture", "blobs_of", "capture", "contents", "load"]
 
 #: From this many bytes on, several large buffers are hashed and written side by side.
 _SIDE_BY_SIDE = 1 << 25
-
-
-class Blobs(Protocol):
-    """What a capture needs of a store."""
-
-    def put_blob(self, data: bytes | bytearray | memoryview) -> str:
-        """Keep bytes by content; their sha256."""
-
-    def get_blob(self, sha: str) -> bytes:
-        """The bytes."""
-
-    def blob_path(self, sha: str) -> Path:
-        """Their file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +61,15 @@ def capture(
     *,
     assigned: Collection[str] = (),
     attributes: Collection[str] = (),
+    imports: Collection[str] = (),
     values: Mapping[str, Any] | None = None,
 ) -> Capture:
     """Freeze ``names`` of ``namespace`` with all that they reach, and keep them in ``store``.
 
     names: as :attr:`Cell.needs` has them (with their lines, for messages); those that are not in the namespace are
     left to Python. assigned: names that the cell gives itself: functions see the cell's. attributes: names after a dot
-    in the cell, by which submodules are found. values: values that count as the namespace's. Raises BadCapture.
+    in the cell, by which submodules are found. imports: modules that the cell imports itself: they count in the
+    fingerprint. values: values that count as the namespace's. Raises BadCapture.
     """
     begun = time.perf_counter()
     lines: Mapping[str, int] = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
@@ -93,16 +79,17 @@ def capture(
     wanted = [name for name in lines if name in space and name not in left_out]
     namespace = _home(namespace, [space[name] for name in wanted])
     if not wanted:
-        return Capture(None, {}, {}, hashlib.sha256(b"nothing").hexdigest())
+        modules = _versions(imports)
+        return Capture(None, {}, modules, _digest([[], sorted(modules.items())]))
     writer = _Writer(wanted, space, namespace, left_out, lines)
     stream, pickler, users = writer.write()
     regions, buffers, known = _put_buffers(store, pickler.buffers)
     fingerprint = Fingerprint(namespace, known)
     digests = {name: fingerprint.of(space[name]) for name in users}
-    modules = _versions(fingerprint.modules)
+    modules = _versions({*fingerprint.modules, *imports})
     manifest = {
         "schema": SCHEMA,
-        "python": _python(),
+        "python": python_of_captures(),
         "stream": store.put_blob(stream),
         "regions": regions,
         "buffers": buffers,
@@ -125,63 +112,12 @@ def capture(
     )
 
 
-def load(store: Blobs, digest: str, namespace: dict[str, Any]) -> dict[str, Any]:
-    """Put the captured names into ``namespace``, in which captured functions and classes then live; also returned.
-
-    Large arrays are mapped from the store: they are read when they are used, and what is written into them stays in
-    this process. Raises VersionsDiffer where another Python wrote it, NewerSchema where a later Workbench did.
-    """
-    manifest = _manifest(store, digest)
-    if manifest["python"] != _python():
-        raise VersionsDiffer(
-            f"These names were captured by Python {manifest['python']}, and this is Python {_python()}: compiled "
-            "functions do not go from one to the other. Use the notebook's Python, or run its cells again in this one."
-        )
-    for filename, text in manifest["sources"].items():
-        if filename not in linecache.cache:
-            linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    regions = [_mapped(store.blob_path(sha)) for sha in manifest["regions"]]
-    stream = io.BytesIO(store.get_blob(manifest["stream"]))
-    found: dict[str, Any] = {}
-    with loading_into(namespace):
-        for name in manifest["submodules"]:
-            with contextlib.suppress(ImportError):  # the code that uses it says so
-                __import__(name)
-        unpickler = _Unpickler(stream, namespace, [regions[index] for index in manifest["buffers"]])
-        for _ in manifest["names"]:
-            name, value = unpickler.load()
-            namespace[name] = found[name] = value
-    return found
-
-
-def contents(store: Blobs, digest: str) -> dict[str, dict[str, str]]:
-    """Names and modules of a capture with their digests and versions, without loading it."""
-    manifest = _manifest(store, digest)
-    return {"names": manifest["names"], "modules": manifest["modules"]}
-
-
-def blobs_of(store: Blobs, digest: str) -> list[str]:
-    """Every blob that the capture ``digest`` needs, itself first: what cleaning up must spare."""
-    manifest = _manifest(store, digest)
-    return [digest, manifest["stream"], *manifest["regions"]]
-
-
 def _home(namespace: Mapping[str, Any], values: list[Any]) -> Mapping[str, Any]:
     """The namespace itself, not a copy of it: functions are told from others by the identity of their globals."""
     homes = [value.__globals__ for value in values if isinstance(value, types.FunctionType)]
     if namespace is vars(sys.modules["__main__"]) or any(home is namespace for home in homes):
         return namespace
     return next((home for home in homes if home.get("__name__") == "__main__"), namespace)
-
-
-def _manifest(store: Blobs, digest: str) -> dict[str, Json]:
-    manifest: dict[str, Json] = json.loads(store.get_blob(digest))
-    check_schema(manifest, "this capture")
-    return manifest
-
-
-def _python() -> str:
-    return "{}.{}".format(*sys.version_info)
 
 
 def _digest(value: Json) -> str:
@@ -321,7 +257,7 @@ class _Buffer(ctypes.Structure):
 
 def _versions(modules: Collection[str]) -> dict[str, str]:
     """Each module's root with its version; project modules with the digest of their files."""
-    ours = project_digests()
+    ours = project_digests(modules)
     found = {}
     for name in sorted(modules):
         root = name.partition(".")[0]
@@ -363,53 +299,3 @@ def _sources(files: Collection[str]) -> dict[str, str]:
         if entry is not None and len(entry) == 4 and not os.path.exists(filename):
             found[filename] = "".join(entry[2])
     return found
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Loading
-
-
-class _Unpickler(pickle.Unpickler):
-    """Finds what was ``__main__``'s in the namespace being loaded into."""
-
-    def __init__(self, file: io.BytesIO, namespace: Mapping[str, Any], buffers: list[Any]) -> None:
-        super().__init__(file, buffers=buffers)
-        self.namespace = namespace
-
-    def find_class(self, module: str, name: str, /) -> Any:
-        if module == "__main__":
-            first, *rest = name.split(".")
-            value = self.namespace[first] if first in self.namespace else getattr(sys.modules["__main__"], first)
-            for part in rest:
-                value = getattr(value, part)
-            return value
-        return super().find_class(module, name)
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = (
-    *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int),
-    *(ctypes.c_int, ctypes.c_int, ctypes.c_long),
-)
-_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-
-
-def _mapped(path: Path) -> memoryview:
-    """The bytes of a file, mapped privately: written pages are this process's own.
-
-    By the C library, since :mod:`mmap` keeps a file descriptor open for every mapping, and a model has hundreds.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.fstat(descriptor).st_size
-        protection = mmap.PROT_READ | mmap.PROT_WRITE
-        address = _libc.mmap(None, size, protection, mmap.MAP_PRIVATE, descriptor, 0)
-    finally:
-        os.close(descriptor)
-    if address in (None, ctypes.c_void_p(-1).value):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(path))
-    memory = (ctypes.c_ubyte * size).from_address(address)
-    weakref.finalize(memory, _libc.munmap, address, size).atexit = False
-    return memoryview(memory).cast("B")

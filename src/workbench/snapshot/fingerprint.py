@@ -18,6 +18,7 @@ from typing import Any
 
 from cloudpickle import cloudpickle as internals
 
+from workbench.snapshot.environment import version_of_distribution
 from workbench.snapshot.names import global_names
 from workbench.snapshot.pickling import HUGE, plain_reduction
 
@@ -311,4 +312,4 @@ def version_of(module: str) -> str:
     if root in sys.stdlib_module_names:
         return "{}.{}".format(*sys.version_info)
     version = vars(sys.modules.get(root, types)).get("__version__")
-    return version if isinstance(version, str) else ""
+    return version if isinstance(version, str) else version_of_distribution(root)

@@ -23,7 +23,7 @@ _SECRET_NAME = re.compile(
 _IN_TEXT = re.compile(
     r"""(?ix)
     (?P<name>[\w-]*(?:key|token|secret|passw(?:or)?d|passphrase|credential|pwd)[\w-]*)  # API_KEY, --token, password
-    (?P<between>\s*[=:]\s*|\s+(?=[^\s=:]{8}))
+    (?P<between>['"]?\]?\s*[=:]\s*|\s+(?=[^\s=:]{8}))
     (?P<value>"[^"]*"|'[^']*'|[^\s,;)]+)
     """
 )

@@ -64,7 +64,7 @@ def rebuild(namespace: dict[str, Any], file: Path) -> None:
         namespace.setdefault(name, value)
     namespace[PICK] = picker(told["values"])
     if told["capture"] is not None:
-        from workbench.snapshot.capture import load
+        from workbench.snapshot.loading import load
         from workbench.store import Store
 
         load(Store(told["store"], readonly=True), told["capture"], namespace)
