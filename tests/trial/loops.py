@@ -478,6 +478,68 @@ for epoch in trial.steps():"""
         assert found.owner is chain and found in chain
         found, length = found.next, length + 1
     trial.report(score=loss, n=length, total=chain.total)""",
+    "a compiled model": MODEL
+    + """
+fast = torch.compile(model, backend="eager")
+for epoch in trial.steps():
+    for x, y in batches():
+        opt.zero_grad(); loss = F.cross_entropy(fast(x), y); loss.backward(); opt.step()
+    trial.report(score=loss)""",
+    "a loader that knows where it is": MODEL
+    + """
+class Stateful:
+    def __init__(self): self.epoch, self.turn, self.running = 0, 0, None
+    def _generate(self):
+        order = torch.randperm(len(X), generator=torch.Generator().manual_seed(self.epoch))
+        for at in range(self.turn * 32, 96, 32):
+            self.turn += 1
+            yield X[order[at:at + 32]], Y[order[at:at + 32]]
+        self.epoch, self.turn = self.epoch + 1, 0
+    def __iter__(self):
+        if self.running is None: self.running = self._generate()
+        return self
+    def __next__(self):
+        try:
+            return next(self.running)
+        except StopIteration:
+            self.running = None
+            raise
+    def state_dict(self): return {"epoch": self.epoch, "turn": self.turn}
+    def load_state_dict(self, state): self.epoch, self.turn, self.running = state["epoch"], state["turn"], None
+loader = Stateful()
+for epoch in trial.steps():
+    for (x, y), _ in zip(loader, range(2)):
+        opt.zero_grad(); loss = F.cross_entropy(model(x), y); loss.backward(); opt.step()
+    trial.report(score=loss, epoch=loader.epoch, turn=loader.turn, first=x.sum())""",
+    "objects that no name reaches": MODEL
+    + """
+class Counter:
+    def __init__(self): self.n = 0
+counter = trial.track(Counter())
+def make(counter):
+    table = {"hidden": counter}
+    def step():
+        table["hidden"].n += 1
+        return table["hidden"].n
+    return iter(step, None)
+steps = make(counter)
+del counter
+for epoch in trial.steps():"""
+    + EPOCH
+    + """
+    trial.report(score=loss, n=next(steps))""",
+    "large temporaries, and large ones that only some turns make": MODEL
+    + """
+kept = None
+for epoch in trial.steps():
+    big = torch.randn(400_000)
+    if epoch == 1:
+        kept = big * 2
+    pair = {"a": big + 1, "b": [epoch]}"""
+    + EPOCH
+    + """
+    trial.report(score=loss, big=big.sum(), kept=0 if kept is None else kept.sum())
+def result(): return model.state_dict(), kept, big""",
     "tensors that are not strided": MODEL
     + """
 sparse = torch.eye(3).to_sparse()

@@ -410,6 +410,10 @@ def test_what_cannot_be_saved_is_named_once(server, experiment, tmp_path):
     cell = experiment(
         f"""
         import threading
+        class Shy:
+            def __getattribute__(self, name):
+                raise RuntimeError("leave me alone")
+        shy = [Shy()]
         numbers = (n for n in range(100))
         log = open({str(tmp_path / "notes")!r}, "w")
         lock = threading.Lock()
@@ -434,6 +438,57 @@ def test_what_cannot_be_saved_is_named_once(server, experiment, tmp_path):
     assert told[-1]["error"] is None
     runner.kill()
     assert runner.output().count("not in the checkpoints: kept") == 2  # once in each leg
+
+
+def test_large_values_that_every_turn_assigns_are_left_out(server, experiment):
+    cell = experiment(
+        """
+        import torch
+        kept = None
+        def loader():
+            for _ in range(2):
+                yield torch.randn(500_000), 1
+        for epoch in trial.steps():
+            for x, y in loader():
+                out = x * 2
+            if epoch == 0:
+                kept = out + 1
+            trial.report(score=out.mean(), kept=kept.sum())
+        """,
+        steps=3,
+    )
+    told = server.runner().leg(cell.order(2))
+    (saved,) = said(told, "saved")
+    assert [one["name"] for one in saved["found"]["left_out"]] == ["x"]  # an inner loop may be empty: `out` is kept
+    assert "every turn assigns anew" in saved["found"]["left_out"][0]["reason"]
+    assert 4_000_000 < saved["bytes"] < 4_100_000
+    told = server.runner().leg(cell.order(3, start=2))
+    assert told[-1]["error"] is None
+    assert told[-1]["metrics"]["kept"] == said(told, "points")[0]["rows"][1][3]
+
+
+def test_a_full_disk_costs_checkpoints_but_not_training(experiment, monkeypatch):
+    from workbench.errors import StoreFull
+    from workbench.trial.vault import StoreVault
+
+    def full(*_):
+        raise StoreFull("no space left in the store. Free some.")
+
+    cell = experiment(COUNT, steps=4)
+    link = Here()
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreVault, "keep", full)
+        left = Legs(link).run(cell.order(3, levels=(1,)))
+    assert kinds(link.told) == ["begun", "level", "unsaved", "level"]
+    assert (left["outcome"], left["error"]["cause"], left["step"]) == ("failed", "store", 3)
+    assert Legs(link).run(cell.order(3))["outcome"] == "reached"
+
+
+def test_an_attempt_that_is_no_longer_the_newest_ends(experiment):
+    cell = experiment(COUNT, steps=4)
+    older, newer = cell.order(2), cell.order(2)
+    assert Legs(Here()).run(newer)["outcome"] == "reached"
+    assert Legs(Here()).run(older)["error"]["cause"] == "stale_attempt"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

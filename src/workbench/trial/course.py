@@ -9,11 +9,11 @@ import math
 import time
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from workbench.errors import BadInput, BadMetric, CannotResume
+from workbench.errors import BadInput, BadMetric, CannotResume, StaleAttempt, StoreError
 from workbench.records import Configuration, Goal, trial_label
 from workbench.trial import metrics
 from workbench.trial.files import fingerprint, free_name, keep
@@ -77,7 +77,7 @@ class Place:
     main: dict[str, Any]
     top: types.CodeType
     hidden: frozenset[str] = frozenset()
-    environment: Mapping[str, Any] = field(default_factory=dict)
+    environment: Callable[[], Mapping[str, Any]] = dict
 
 
 class LegCourse:
@@ -139,7 +139,7 @@ class LegCourse:
         if self._state is None:
             self._begin(frame)
         else:
-            self._end_turn()
+            self._end_turn(frame)
         self._in_turn = True
         return self.step
 
@@ -164,7 +164,7 @@ class LegCourse:
         if self.step >= self.order.until or self._stop() is not None:
             self._leave("stopped" if self._stop() is not None else "reached")
 
-    def _end_turn(self) -> None:
+    def _end_turn(self, frame: types.FrameType) -> None:
         self._in_turn = False
         self.step = step = self.step + 1
         self._logged.clear()
@@ -174,9 +174,9 @@ class LegCourse:
         self.over = step >= self.order.max_steps
         leaves = step >= self.order.until
         if self.over or (stop is not None and stop.keep) or (stop is None and (leaves or step in self.order.levels)):
-            self._save(ended=self.over)
+            self._save(ended=self.over, needed=self.over or leaves or stop is not None, frame=frame)
         elif stop is None and self._is_due():
-            self._save(passing=True)
+            self._save(passing=True, frame=frame)
         if self.over:
             raise StopIteration
         if stop is not None:
@@ -211,7 +211,7 @@ class LegCourse:
                 self.step += 1
             self.over = True
             if self.step != self._saved_step:
-                self._save(ended=True)
+                self._save(ended=True, needed=True)
         return "completed"
 
     # -- telling -----------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class LegCourse:
                 "op": "begun",
                 "step": self.step,
                 "found": found,
-                "environment": dict(self._place.environment),
+                "environment": dict(self._place.environment()),
                 "setup_s": round(time.monotonic() - self._began, 6),
             }
         )
@@ -343,12 +343,28 @@ class LegCourse:
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
-    def _save(self, *, ended: bool = False, passing: bool = False) -> None:
+    def _save(
+        self,
+        *,
+        ended: bool = False,
+        passing: bool = False,
+        needed: bool = False,
+        frame: types.FrameType | None = None,
+    ) -> None:
+        """Take the checkpoint of this step. One that is not needed to leave now may fail: training goes on without."""
         state = self._state
         assert state is not None
         begun = time.perf_counter()
         header = Header(self.step, ended, self.history, {**self._before.data, **self._data})
-        size = self._vault.keep(self.step, lambda folder: state.save(folder, header))
+        try:
+            size = self._vault.keep(self.step, lambda folder: state.save(folder, header, None if ended else frame))
+        except StoreError as error:
+            if needed or isinstance(error, StaleAttempt):
+                raise
+            self._saved_at = time.monotonic()
+            print(f"[workbench] no checkpoint at step {self.step}: {error}")  # noqa: T201 - its log
+            self._link.send({"op": "unsaved", "step": self.step, "error": str(error)})
+            return
         self._saved_step = self.step
         if self._passing is not None and self._passing != self.step:
             self._vault.remove(self._passing)

@@ -28,6 +28,8 @@ from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Token, loaded,
 Inline = Callable[[Any, kinds.See, "str | int"], Token]
 How = Kind | Inline
 
+#: Machinery of torch below what people hold: compilers and what they made. It is made again by itself.
+MACHINERY = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch.export", "triton")
 #: Objects of these packages show things; they are no state of the training, and the set-up code makes them again.
 SHOWN_ONLY = ("tqdm", "rich", "matplotlib", "plotly", "logging", "IPython", "ipywidgets", "seaborn")
 
@@ -83,11 +85,26 @@ class Names(Kind):
     order = 3
 
     def __init__(
-        self, label: str, values: Callable[[], Mapping[str, Any]], put: Callable[[dict[str, Any], list[str]], None]
-    ):
+        self,
+        label: str,
+        values: Callable[[], Mapping[str, Any]],
+        put: Callable[[dict[str, Any], list[str]], None],
+        frame: types.FrameType | None = None,
+    ) -> None:
         self.label = label
-        self.values = values
+        #: The function's frame; None for the cell's own namespace.
+        self.frame = frame
+        self._values = values
         self.set = put
+        #: Names that the checkpoint under way does without.
+        self.skipped: set[str] = set()
+
+    def values(self) -> Mapping[str, Any]:
+        """What its names stand for now."""
+        values = self._values()
+        if not self.skipped:
+            return values
+        return {name: value for name, value in values.items() if name not in self.skipped}
 
 
 @dataclass(slots=True)
@@ -165,6 +182,8 @@ class Classifier:
             return CLASS if obj.__module__ == "__main__" else kinds.inline_global
         if cls is types.FunctionType:
             own = obj.__globals__ is self.main or obj.__closure__ or "<locals>" in obj.__qualname__
+            if own and str(obj.__module__).startswith(MACHINERY):
+                return SILENT
             return FUNCTION if own else kinds.inline_global
         how = self._by_class[cls] = self._classify(obj, cls)
         return how if how is not TENSOR or torch_kinds.is_strided(obj) else OPAQUE
@@ -217,6 +236,8 @@ class Classifier:
         return None
 
     def _of_python(self, obj: Any, cls: type) -> How | None:
+        if cls.__module__.startswith(MACHINERY):
+            return SILENT
         if getattr(cls, "workbench_fixed", False) or kinds.is_from(obj, SHOWN_ONLY) or isinstance(obj, _LOCK_TYPES):
             return SILENT
         if isinstance(obj, _VALUE_TYPES) or cls.__module__ in _VALUE_MODULES:
@@ -352,7 +373,13 @@ class Survey:
             if how is OPAQUE or isinstance(how, kinds.ByState):
                 last.append((number, obj, how))
                 continue
-            self._compare(number, signature(how.look(obj, see)))
+            try:
+                found = signature(how.look(obj, see))
+            except Exception as error:
+                # Somebody's class that does not let itself be looked into: the trial is not to fail for it.
+                self._give_up(number, obj, error)
+            else:
+                self._compare(number, found)
         for number, obj, how in last:
             self._compare_pickle(number, obj, how)
 
@@ -363,7 +390,10 @@ class Survey:
             return child
         number = self.numbers.get(id(child))
         if number is None:
-            how = self.classifier.how(child)
+            try:
+                how = self.classifier.how(child)
+            except Exception:  # somebody's class that answers no question
+                how = SILENT
             if not isinstance(how, Kind):
                 return how(child, self.see, key)
             number = self._meet(child, key, how)
@@ -398,6 +428,12 @@ class Survey:
         self.entries[number].signature = found
         if self.base is not None and number < self.size and self.base.entries[number].signature != found:
             self.changed.append(number)
+
+    def _give_up(self, number: int, obj: Any, error: Exception) -> None:
+        reason = f"a {type(obj).__name__} could not be looked into ({type(error).__name__}: {error})"
+        self.unsaved.append((number, reason))
+        if number >= self.size:
+            self.left[id(obj)] = reason
 
     def _compare_pickle(self, number: int, obj: Any, how: Kind) -> None:
         from workbench.trial.graph import digest_of
@@ -475,7 +511,7 @@ class Survey:
             for holder in self._holders[number]:
                 if isinstance(holder, tuple) and holder[0] == place and holder[1] not in changed:
                     changed.append(holder[1])
-        return changed, [name for name in before if name not in now]
+        return changed, [name for name in before if name not in now and name not in root.skipped]
 
     def state_dict_owner(self, number: int) -> int | None:
         """The base object above ``number`` that gives and takes its own state, past modules and optimizers."""

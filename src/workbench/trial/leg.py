@@ -9,12 +9,13 @@ import platform
 import sys
 import time
 import types
+from pathlib import Path
 from typing import Any
 
 from workbench.errors import NotFound, VersionsDiffer
 from workbench.records import PROTOCOL, Spec
 from workbench.search.seeds import trial_seed
-from workbench.snapshot import cell
+from workbench.snapshot import cell, spawned
 from workbench.store import Store
 from workbench.trial import make_current, seeds, tracebacks
 from workbench.trial.course import LegCourse, Order, Place
@@ -39,6 +40,7 @@ class Legs:
         self._baseline = Baseline() if own else None
         self._environ = dict(os.environ)
         self._used = False
+        self._told: Path | None = None
 
     def run(self, order: Message) -> Message:
         """Run one leg; the message that says how it was left."""
@@ -72,7 +74,9 @@ class Legs:
         wanted = Order.of(order)
         seeds.set_all(spec.seed, wanted.trial)
         namespace, function = fill(store, spec, main)
-        place = Place(namespace, run_code.__code__, environment=_environment())
+        if self._own:
+            self._announce(store, spec, main, wanted)
+        place = Place(namespace, run_code.__code__, environment=_environment)
         vault = StoreVault(paths, wanted.attempt, self._settler)
         course = left.course = LegCourse(wanted, spec.goal, self.link, vault, place, paths.files, spec.checkpoint_s)
         seed = trial_seed(spec.seed, wanted.trial, "loader")
@@ -123,6 +127,22 @@ class Legs:
         if not self._used:
             self._used = True
             self._baseline = Baseline()
+
+    def _announce(self, store: Store, spec: Spec, main: types.ModuleType, order: Order) -> None:
+        """Let processes that the training code spawns find the names of this leg."""
+        if self._told is None:
+            # A file without a name: it goes with this process, and only its children know where it is.
+            self._told = Path(f"/proc/{os.getpid()}/fd/{os.memfd_create('workbench')}")
+        program = spec.program
+        spawned.announce(
+            main,
+            self._told,
+            store=store.root,
+            capture=program.capture,
+            source=program.source if program.kind == "cell" else "",
+            filename=program.filename,
+            values=order.configuration,
+        )
 
     def _reset(self) -> str | None:
         if not self._own:
@@ -204,7 +224,8 @@ def _environment() -> dict[str, Any]:
     torch = loaded("torch")
     if torch is not None:
         found["threads"] = torch.get_num_threads()
-        if torch.cuda.is_available():
+        # Only a GPU that the training code uses already: asking for its name would take hold of it.
+        if torch.cuda.is_initialized():
             found["device"] = torch.cuda.get_device_name()
             found["cuda"] = torch.version.cuda
     return found

@@ -44,6 +44,13 @@ def frames_around(
     return found[::-1]
 
 
+def loop_frame(frame: types.FrameType | None, main: dict[str, Any]) -> types.FrameType | None:
+    """The innermost frame of the training code at or above ``frame``: the one in which the loop stands."""
+    while frame is not None and frame.f_locals is not main and not _is_users(frame, main):
+        frame = frame.f_back
+    return frame
+
+
 def _is_users(frame: types.FrameType, main: dict[str, Any]) -> bool:
     if frame.f_globals is main:
         return True
@@ -86,4 +93,4 @@ def _of_frame(frame: types.FrameType, label: str) -> Names:
                 names.pop(name, None)
             ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(1))
 
-    return Names(label, values, put)
+    return Names(label, values, put, frame)

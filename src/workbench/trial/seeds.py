@@ -83,7 +83,7 @@ def state() -> dict[str, Any]:
         found["numpy"] = numpy.random.get_state(legacy=True)
     if torch is not None:
         found["torch"] = torch.get_rng_state().numpy().tobytes()
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():
             found["cuda"] = [one.numpy().tobytes() for one in torch.cuda.get_rng_state_all()]
     return found
 

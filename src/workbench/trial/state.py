@@ -24,11 +24,14 @@ from workbench.trial import graph, seeds, tensors, torch_kinds
 from workbench.trial.discovery import Classifier, Found, Survey, has_state_dict
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import loaded
-from workbench.trial.namespace import roots
+from workbench.trial.liveness import assigned_first
+from workbench.trial.namespace import loop_frame, roots
 
 TENSORS, GRAPH = "tensors.safetensors", "graph.pkl"
 #: Bytes up to which a tensor of a found object is saved whether it changed since the set-up or not.
 SAVED_ANYWAY = 1 << 16
+#: Bytes from which on a value is left out where every turn assigns it before reading it.
+LARGE = 1 << 20
 
 
 @dataclass(slots=True)
@@ -71,8 +74,12 @@ class State:
         """The state is put back, or need not be: let go of what only the set-up needed."""
         self._base.release()
 
-    def save(self, folder: Path, header: Header) -> None:
-        """Write the checkpoint's files into ``folder``. Nothing is fsynced here: training waits for this."""
+    def save(self, folder: Path, header: Header, frame: types.FrameType | None = None) -> None:
+        """Write the checkpoint's files into ``folder``. Nothing is fsynced here: training waits for this.
+
+        frame: where the loop waits for its next turn. Large values that every turn gives anew are left out.
+        """
+        skipped = self._skip(loop_frame(frame, self._main))
         survey = Survey(self._classifier, self._roots, self._base)
         header.shapes = self._shapes
         stream = io.BytesIO()
@@ -80,6 +87,7 @@ class State:
         # Pickled apart: its thousand numbers need not be asked for references one by one.
         fields["random"] = pickle.dumps(seeds.state(), 5)
         pickler = graph.write_graph(stream, survey, fields)
+        survey.unsaved_names += skipped
         self.found = self._found(survey, [name for root in self._roots for name in survey.changed_names(root)[0]])
         (folder / GRAPH).write_bytes(stream.getbuffer())
         if loaded("torch") is not None:
@@ -112,6 +120,22 @@ class State:
             name: value for root in self._roots if root.label != "tracked:" for name, value in root.values().items()
         }
 
+    def _skip(self, frame: types.FrameType | None) -> list[tuple[str, str]]:
+        """Have the roots pass over large values that the next turn assigns before it reads them."""
+        skipped: list[tuple[str, str]] = []
+        for root in self._roots:
+            root.skipped = set()
+            if frame is None or root.frame is not (None if frame.f_locals is self._main else frame):
+                continue
+            sizes = {name: _size(value) for name, value in root.values().items()}
+            large = [name for name, size in sizes.items() if size > LARGE]
+            if large:
+                root.skipped = assigned_first(frame, large)
+                skipped += [
+                    (name, f"{sizes[name] / 1e6:.0f} MB that every turn assigns anew") for name in sorted(root.skipped)
+                ]
+        return skipped
+
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def _objects(self) -> dict[str, Any]:
@@ -143,13 +167,13 @@ class State:
         trees: dict[str, Any] = {}
         unchanged: dict[str, Any] = {}
         for name, value in self._objects().items():
-            state = value.state_dict()
-            self._add_small(state, storages, key_of)
             kept: dict[str, Any] = {}
             try:
+                state = value.state_dict()
+                self._add_small(state, storages, key_of)
                 trees[name] = tensors.tree(state, key_of, kept)
-            except tensors.NotPlain:
-                continue
+            except Exception:
+                kept = {}  # not plain, or not to be had now: it is in the graph all the same
             if kept:
                 unchanged[name] = kept
         tensors.write(path, storages, trees, unchanged)
@@ -226,6 +250,24 @@ class _Storages:
                 )
             self._moved[key] = storage
         return self._moved[key]
+
+
+def _size(value: Any) -> int:
+    """Bytes of a tensor or array, and of those in a list, tuple or dict."""
+    if isinstance(value, list | tuple | dict):
+        parts = value.values() if isinstance(value, dict) else value
+        return sum(_bytes(part) for part in parts) if len(parts) <= 64 else 0
+    return _bytes(value)
+
+
+def _bytes(value: Any) -> int:
+    if type(value).__module__.partition(".")[0] not in ("torch", "numpy"):
+        return 0
+    try:
+        size = getattr(value, "nbytes", 0)
+    except RuntimeError:  # a sparse tensor does not tell
+        return 0
+    return size if isinstance(size, int) else 0
 
 
 def _shapes(objects: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

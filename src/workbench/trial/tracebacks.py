@@ -8,7 +8,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import BadMetric, CannotResume
+from workbench.errors import BadMetric, CannotResume, StaleAttempt, StoreError
 from workbench.trial.trial import LegLeft
 
 _OURS = str(Path(__file__).resolve().parent.parent)
@@ -49,6 +49,10 @@ def cause(error: BaseException, *, missing_goal: bool = False) -> str:
         return "bad_metric"
     if isinstance(error, CannotResume):
         return "cannot_resume"
+    if isinstance(error, StaleAttempt):
+        return "stale_attempt"
+    if isinstance(error, StoreError):
+        return "store"
     if type(error).__name__ == "OutOfMemoryError" and type(error).__module__.startswith("torch"):
         return "cuda_out_of_memory"
     if isinstance(error, RuntimeError) and "CUDA" in str(error) and "out of memory" in str(error):

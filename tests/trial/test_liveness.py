@@ -1,0 +1,59 @@
+"""Which names a loop gives anew before it reads them."""
+
+import sys
+
+import pytest
+
+from workbench.trial.liveness import assigned_first
+
+NAMES = {"x", "y", "z"}
+
+
+def found(source):
+    """The names that are assigned first, asked where the loop waits for its second turn."""
+    answers = []
+
+    class Turns:
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            frame = sys._getframe(1)
+            answers.append(assigned_first(frame, NAMES))
+            if len(answers) == 3:
+                raise StopIteration
+            return len(answers)
+
+    namespace = {"turns": Turns(), "x": 0, "y": 0, "z": 0, "print": lambda *_: None, "cond": False}
+    exec(compile(source, "<test>", "exec"), namespace)
+    return answers[1]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("for t in turns:\n    x = t\n    y = x + 1\n", {"x", "y"}),
+        ("for t in turns:\n    if cond:\n        x = t\n    y = 1\n", {"y"}),
+        ("for t in turns:\n    x = t\n    y = x + 1\nprint(y)\n", {"x"}),
+        ("for t in turns:\n    y = x\n    x = t\n", {"y"}),
+        ("for t in turns:\n    if t == 2:\n        x = 1\n    y = x\n", {"y"}),
+        ("for t in turns:\n    if t == 2:\n        x = 1\n    else:\n        x = 2\n    y = x\n", {"x", "y"}),
+        ("for t in turns:\n    for x in [1, 2]:\n        y = x\n", {"x", "y"}),
+        ("for t in turns:\n    for x in []:\n        y = x\n    z = y\n", {"x", "z"}),
+        ("for t in turns:\n    x += 1\n", set()),
+        ("for t in turns:\n    try:\n        x = int(t)\n    except ValueError:\n        print(x)\n", set()),
+        ("def f():\n    return x\nfor t in turns:\n    x = 1\n    y = f()\n", {"y"}),
+        ("for t in turns:\n    x = 1\n    y = [z for _ in range(2)]\n", {"x", "y"}),
+        ("for t in turns:\n    x = 1\n    del x\n", {"x"}),
+        ("for t in turns:\n    if cond:\n        del x\n    x = 1\n", set()),
+        ("for t in turns:\n    x = 1\n    print(globals())\n", set()),
+        ("def f():\n    for t in turns:\n        x = 1\n        y = x\n    return y\nf()\n", {"x"}),
+        ("def f():\n    x = y = 0\n    for t in turns:\n        y = x\n        x = 1\nf()\n", {"y"}),
+        ("def f():\n    x = 0\n    g = lambda: x\n    for t in turns:\n        x = 1\nf()\n", set()),
+        ("it = iter(turns)\nwhile (t := next(it, None)) is not None:\n    x = 1\n    y = x\n", {"x", "y"}),
+        ("while True:\n    try: t = next(turns)\n    except StopIteration: break\n    x = y = t\nprint(x)\n", {"y"}),
+        ("for t in turns:\n    for x, y in [(1, 2)]:\n        z = x\n        if cond: break\n", {"x", "y", "z"}),
+    ],
+)
+def test_names_assigned_before_they_are_read(source, expected):
+    assert found(source) == expected

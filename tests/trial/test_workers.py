@@ -1,0 +1,36 @@
+"""Loaders' workers, by whichever way they are started, know the classes of the cell and this trial's values."""
+
+import pytest
+from trial.world import points
+
+CELL = """
+import torch
+from torch.utils.data import DataLoader, Dataset
+width = choice(2, 3)
+class Rows(Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, at): return torch.full((width,), float(at))
+def collate(rows):
+    return torch.stack(rows) * width
+loader = DataLoader(Rows(), 4, shuffle=True, num_workers=1, collate_fn=collate, multiprocessing_context={context!r})
+total = 0.0
+for epoch in trial.steps():
+    for batch in loader:
+        assert batch.shape == (4, width)
+        total += batch.sum().item() * (1 + total)
+    trial.report(score=total)
+"""
+
+
+@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
+def test_workers_know_the_cell(server, experiment, context):
+    source = CELL.format(context=context)
+    configuration = {"width": 3}
+    calm = server.runner().leg(experiment(source, steps=2).order(configuration=configuration))
+    assert calm[-1]["error"] is None, calm[-1]["error"]["traceback"]
+    cell, resumed = experiment(source, steps=2), {}
+    for step in range(2):
+        told = server.runner().leg(cell.order(step + 1, start=step, configuration=configuration))
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        resumed |= points(told)
+    assert resumed == points(calm)
