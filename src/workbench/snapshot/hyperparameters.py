@@ -44,7 +44,9 @@ def supplied() -> dict[str, Any]:
 
 def is_distribution_function(value: object) -> bool:
     """Whether ``value`` is our ``uniform``, ``choice``, … (also one of before a reload)."""
-    return isinstance(value, types.FunctionType) and value.__module__ == spaces.__name__ and value.__name__ in NAMES
+    if not isinstance(value, types.FunctionType) or value.__name__ not in NAMES:
+        return False
+    return value.__module__.startswith(spaces.__name__)
 
 
 def assignment(node: ast.stmt) -> tuple[str, ast.Call] | None:

@@ -1,0 +1,280 @@
+"""The distributions. Law: a value is a function of a point of the unit cube, and of nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+from workbench.errors import BadSpace
+from workbench.records import Json
+from workbench.space.conditions import Condition
+from workbench.space.forms import (
+    Distribution,
+    at_point,
+    contained,
+    dimensions_of,
+    form_of,
+    form_to_json,
+    grid_of,
+    picked,
+)
+from workbench.space.labels import is_real
+
+__all__ = [
+    "Choice",
+    "LogUniform",
+    "QUniform",
+    "RandInt",
+    "Uniform",
+    "choice",
+    "form_from_json",
+    "loguniform",
+    "quniform",
+    "randint",
+    "uniform",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Uniform(Distribution):
+    """A real number between ``low`` and ``high``, each as likely as the other."""
+
+    low: float
+    high: float
+    when: Condition | None = None
+    kind = "uniform"
+
+    def at(self, units: Sequence[float]) -> float:
+        return min(self.low + units[0] * (self.high - self.low), self.high)
+
+    def contains(self, value: Any) -> bool:
+        return is_real(value) and self.low <= value <= self.high
+
+    def arguments(self) -> dict[str, Json]:
+        return {"low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LogUniform(Uniform):
+    """A positive real number whose logarithm is uniform."""
+
+    kind = "loguniform"
+
+    def at(self, units: Sequence[float]) -> float:
+        low, high = math.log(self.low), math.log(self.high)
+        return min(max(math.exp(low + units[0] * (high - low)), self.low), self.high)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class QUniform(Distribution):
+    """``low``, ``low + q``, ``low + 2q``, … up to ``high``; integers where all three are."""
+
+    low: float
+    high: float
+    q: float
+    when: Condition | None = None
+    kind = "quniform"
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return math.floor((self.high - self.low) / self.q + 1e-9) + 1
+
+    def value(self, index: int) -> float:
+        """The value number ``index``."""
+        value = self.low + index * self.q
+        # 0.1 + 2 × 0.1 reads 0.3: a person compares this number with what was typed.
+        return value if isinstance(value, int) else float(f"{value:.12g}")
+
+    def at(self, units: Sequence[float]) -> float:
+        return self.value(min(int(units[0] * self.size), self.size - 1))
+
+    def grid(self) -> Iterator[float]:
+        return map(self.value, range(self.size))
+
+    def contains(self, value: Any) -> bool:
+        if not is_real(value):
+            return False
+        index = round((value - self.low) / self.q)
+        return 0 <= index < self.size and math.isclose(value, self.value(index), rel_tol=1e-9, abs_tol=self.q * 1e-9)
+
+    def arguments(self) -> dict[str, Json]:
+        return {"low": self.low, "high": self.high, "q": self.q}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RandInt(Distribution):
+    """An integer, ``low`` ≤ n ≤ ``high``: both bounds are possible."""
+
+    low: int
+    high: int
+    when: Condition | None = None
+    kind = "randint"
+
+    def at(self, units: Sequence[float]) -> int:
+        return min(self.low + int(units[0] * (self.high - self.low + 1)), self.high)
+
+    def grid(self) -> Iterator[int]:
+        return iter(range(self.low, self.high + 1))
+
+    def contains(self, value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
+
+    def arguments(self) -> dict[str, Json]:
+        return {"low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Choice(Distribution):
+    """One of ``options``. ``forms`` are the same as a configuration may hold them: labels, dicts, distributions."""
+
+    options: tuple[Any, ...]
+    forms: tuple[Any, ...]
+    when: Condition | None = None
+    kind = "choice"
+
+    @property
+    def dimensions(self) -> int:
+        return 1 + sum(map(dimensions_of, self.forms))
+
+    def at(self, units: Sequence[float]) -> Any:
+        index = min(int(units[0] * len(self.forms)), len(self.forms) - 1)
+        offset = 1 + sum(map(dimensions_of, self.forms[:index]))
+        return at_point(self.forms[index], units[offset:])
+
+    def grid(self) -> Iterator[Any]:
+        return itertools.chain.from_iterable(map(grid_of, self.forms))
+
+    def contains(self, value: Any) -> bool:
+        return any(contained(form, value) for form in self.forms)
+
+    def pick(self, value: Any) -> Any:
+        """The option itself (a class, a tuple, …) for its label. Raises BadSpace where there is none."""
+        for option, form in zip(self.options, self.forms, strict=True):
+            if contained(form, value):
+                return picked(option, form, value)
+        raise BadSpace(f"{value!r} is no option of {self}. The cell's options have changed since; train it anew.")
+
+    def arguments(self) -> dict[str, Json]:
+        return {"options": [form_to_json(form) for form in self.forms]}
+
+    def __repr__(self) -> str:
+        given = [f"{form!r}" for form in self.forms]
+        return f"choice({', '.join([*given, *([f'when={self.when}'] if self.when is not None else [])])})"
+
+
+def uniform(low: float, high: float, *, when: Condition | None = None) -> Uniform:
+    """A real number between ``low`` and ``high``."""
+    low, high = _bounds("uniform", low, high)
+    return Uniform(low, high, _condition("uniform", when))
+
+
+def loguniform(low: float, high: float, *, when: Condition | None = None) -> LogUniform:
+    """A positive real number whose logarithm is uniform: for learning rates, weight decay and the like."""
+    if is_real(low) and low <= 0:
+        raise BadSpace(
+            f"loguniform({low!r}, {high!r}): wanted bounds above 0, which has no logarithm. "
+            "Use a small positive bound such as 1e-6, or uniform."
+        )
+    low, high = _bounds("loguniform", low, high)
+    return LogUniform(low, high, _condition("loguniform", when))
+
+
+def randint(low: Any, high: Any, *, when: Condition | None = None) -> RandInt:
+    """An integer, ``low`` ≤ n ≤ ``high``: both bounds are possible."""
+    for bound in (low, high):
+        if not is_real(bound) or not isinstance(bound, Integral):
+            raise BadSpace(
+                f"randint({low!r}, {high!r}): wanted two integers. Write integers without a point, "
+                "or use uniform for real numbers."
+            )
+    _bounds("randint", low, high)
+    return RandInt(int(low), int(high), _condition("randint", when))
+
+
+def quniform(low: float, high: float, q: float, *, when: Condition | None = None) -> QUniform:
+    """``low``, ``low + q``, … up to ``high``; integers where all three are."""
+    if not is_real(q) or not math.isfinite(q) or q <= 0:
+        raise BadSpace(f"quniform({low!r}, {high!r}, {q!r}): wanted a step q above 0. Write for example q=0.1.")
+    low, high = _bounds("quniform", low, high)
+    if q > (high - low) * (1 + 1e-9):
+        raise BadSpace(
+            f"quniform({low!r}, {high!r}, {q!r}): the step is larger than the range, so only {low!r} is left. "
+            "Use a smaller q, or assign the constant."
+        )
+    return QUniform(low, high, _number(q), _condition("quniform", when))
+
+
+def choice(*options: Any, when: Condition | None = None) -> Choice:
+    """One of ``options``: numbers, strings, None, tuples, classes, functions, modules, any object.
+
+    An option may itself be a distribution, or a dict of them (then the value is a dict).
+    """
+    if not options:
+        raise BadSpace("choice(): wanted at least one option. Write for example choice(32, 64, 128).")
+    if len(options) == 1 and isinstance(options[0], (list, tuple, set, frozenset)):
+        shown = ", ".join(repr(option) for option in options[0])
+        raise BadSpace(
+            f"choice({options[0]!r}): wanted the options themselves, given one {type(options[0]).__name__}. "
+            f"Write choice({shown or '32, 64'})."
+        )
+    forms = tuple(form_of(option, index) for index, option in enumerate(options))
+    seen: dict[str, int] = {}
+    for index, form in enumerate(forms):
+        key = json.dumps(form_to_json(form), sort_keys=True)
+        if key in seen:
+            raise BadSpace(
+                f"choice(...): options {seen[key] + 1} and {index + 1} have one label, {form!r}, so no record could "
+                "tell them apart. Remove one, or give them different names (a def each, for lambdas)."
+            )
+        seen[key] = index
+    return Choice(options, forms, _condition("choice", when))
+
+
+def form_from_json(data: Mapping[str, Json]) -> Any:
+    kind = data["kind"]
+    if kind == "constant":
+        return data["value"]
+    if kind == "dict":
+        return {key: form_from_json(inner) for key, inner in data["fields"].items()}
+    when = Condition.from_json(data["when"]) if "when" in data else None
+    if kind == "choice":
+        options = tuple(form_from_json(option) for option in data["options"])
+        return Choice(options, options, when)
+    kinds = {"uniform": Uniform, "loguniform": LogUniform, "quniform": QUniform, "randint": RandInt}
+    if kind not in kinds:
+        raise BadSpace(f"{kind!r} is no distribution that this Workbench knows: wanted one of {', '.join(kinds)}.")
+    return kinds[kind](**{key: data[key] for key in ("low", "high", "q") if key in data}, when=when)
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _bounds(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
+    given = f"{kind}({low!r}, {high!r})"
+    for bound in (low, high):
+        if not is_real(bound) or not math.isfinite(bound):
+            raise BadSpace(f"{given}: wanted two finite numbers, low and high. {bound!r} is none; give a number.")
+    if low == high:
+        raise BadSpace(f"{given}: wanted a range, and low equals high. Assign the constant {low!r} instead.")
+    if low > high:
+        raise BadSpace(f"{given}: wanted low below high. Swap them: {kind}({high!r}, {low!r}).")
+    if not math.isfinite(high - low):
+        raise BadSpace(f"{given}: the range is too wide for floating-point numbers. Use loguniform, or nearer bounds.")
+    return _number(low), _number(high)
+
+
+def _condition(kind: str, when: Any) -> Condition | None:
+    if when is None or isinstance(when, Condition):
+        return when
+    raise BadSpace(
+        f"{kind}(..., when={when!r}): wanted a comparison with a hyperparameter of the same cell, such as "
+        'when=opt == "sgd", where opt is assigned a distribution in a line above. In a function\'s signature write '
+        'when=Parameter("opt") == "sgd".'
+    )
