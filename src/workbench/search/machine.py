@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from workbench.records import (
@@ -33,7 +32,6 @@ from workbench.records import (
     Spec,
     Stop,
     StopAsked,
-    TrialState,
     trial_label,
 )
 from workbench.search.asha import Asha
@@ -44,46 +42,10 @@ from workbench.search.plan import Plan, plan
 from workbench.search.rule import Rule, Verdict, Words
 from workbench.search.rungs import levels, median_levels
 from workbench.search.searchers import proposals
+from workbench.search.trials import Trial, TrialView, Views
 from workbench.space import Space
 
 __all__ = ["Search", "TrialView"]
-
-
-@dataclass(frozen=True, slots=True)
-class TrialView:
-    """A trial as the search core knows it. step, value: its last level, and the goal there, as reported."""
-
-    number: int
-    configuration: Configuration
-    bracket: int
-    state: TrialState
-    reason: str
-    step: int
-    value: float | None
-
-
-class _Trial:
-    __slots__ = ("leaving", "levels", "number", "reason", "run", "state", "step", "until", "value", "why")
-
-    def __init__(self, number: int, levels: tuple[int, ...]) -> None:
-        self.number = number
-        self.levels = levels
-        self.state: TrialState = "waiting"
-        self.reason = ""
-        #: The last level told, and the value there.
-        self.step = 0
-        self.value: float | None = None
-        #: The order whose end has not been told, while it holds a slot.
-        self.run: Run | None = None
-        #: Where its interrupted leg was going; 0 when no leg of it was interrupted.
-        self.until = 0
-        #: What it becomes when its leg is gone, once that was told to leave, and why.
-        self.leaving: Literal["stopped", "paused"] | None = None
-        self.why = ""
-
-    @property
-    def has_ended(self) -> bool:
-        return self.state in ("completed", "stopped", "failed")
 
 
 class Search:
@@ -106,11 +68,11 @@ class Search:
         self._rule = _rule(self.plan, self._words)
         self._proposals = proposals(searcher, space, seed)
         self._configurations: dict[int, Configuration] = {}
-        self._trials: dict[int, _Trial] = {}
+        self._trials: dict[int, Trial] = {}
         #: Trials that hold a slot, in the order they took it. Never more are added than there are slots.
-        self._running: dict[int, _Trial] = {}
+        self._running: dict[int, Trial] = {}
         #: Trials whose leg was interrupted; they go on before new places are filled.
-        self._interrupted: deque[_Trial] = deque()
+        self._interrupted: deque[Trial] = deque()
         self._slots = 0
         self._paused = False
         #: How a person stopped all of it.
@@ -183,7 +145,7 @@ class Search:
         if trial is not None:
             self._complete(trial, fact.step, fact.value, out)
 
-    def _complete(self, trial: _Trial, step: int, value: float, out: list[Instruction]) -> None:
+    def _complete(self, trial: Trial, step: int, value: float, out: list[Instruction]) -> None:
         last = trial.levels[-1]
         # A trial whose code came to its own end is as complete as one that took all steps.
         key = self._note(trial, step, value, last)
@@ -267,7 +229,7 @@ class Search:
             else:
                 trial.reason = verdict.reason
 
-    def _dismiss(self, trial: _Trial, reason: str, out: list[Instruction]) -> None:
+    def _dismiss(self, trial: Trial, reason: str, out: list[Instruction]) -> None:
         """Stop a trial, whether or not it holds a slot."""
         if trial.has_ended or trial.leaving == "stopped":
             return
@@ -280,7 +242,7 @@ class Search:
         trial.leaving, trial.why = "stopped", reason
         trial.state, trial.reason = "stopping", reason
 
-    def _fill(self, out: list[Instruction], fresh: _Trial | None = None) -> None:
+    def _fill(self, out: list[Instruction], fresh: Trial | None = None) -> None:
         """Give out free slots; then see whether anything is left.
 
         fresh: a trial that has just come to its rung; it is settled as paused unless it goes on at once.
@@ -334,11 +296,11 @@ class Search:
 
     # -- a trial's bookkeeping
 
-    def _begin(self, number: int) -> _Trial:
-        trial = self._trials[number] = _Trial(number, self._rule.levels(number))
+    def _begin(self, number: int) -> Trial:
+        trial = self._trials[number] = Trial(number, self._rule.levels(number))
         return trial
 
-    def _note(self, trial: _Trial, step: int, value: float, level: int) -> float:
+    def _note(self, trial: Trial, step: int, value: float, level: int) -> float:
         """Keep the value of a level; its key."""
         key = self._words.key(value)
         trial.step, trial.value = step, value
@@ -348,11 +310,11 @@ class Search:
                 self._best = standing
         return key
 
-    def _release(self, trial: _Trial) -> None:
+    def _release(self, trial: Trial) -> None:
         del self._running[trial.number]
         trial.run, trial.leaving = None, None
 
-    def _interrupt(self, trial: _Trial, state: Literal["waiting", "paused"], reason: str) -> None:
+    def _interrupt(self, trial: Trial, state: Literal["waiting", "paused"], reason: str) -> None:
         assert trial.run is not None
         trial.until = trial.run.until
         trial.state, trial.reason = state, reason
@@ -360,7 +322,7 @@ class Search:
         self._interrupted.append(trial)
 
     def _settle(
-        self, trial: _Trial, state: Literal["completed", "stopped", "failed"], reason: str, out: list[Instruction]
+        self, trial: Trial, state: Literal["completed", "stopped", "failed"], reason: str, out: list[Instruction]
     ) -> None:
         trial.state, trial.reason = state, reason
         self._ended[state] += 1
@@ -389,7 +351,12 @@ class Search:
     @property
     def trials(self) -> Mapping[int, TrialView]:
         """Every trial begun so far, by number."""
-        return _Views(self, self._trials)
+        return Views(self._trials, self._view)
+
+    def _view(self, trial: Trial) -> TrialView:
+        number = trial.number
+        configuration, bracket = self.configuration(number), self.bracket(number)
+        return TrialView(number, configuration, bracket, trial.state, trial.reason, trial.step, trial.value)
 
     @property
     def running(self) -> tuple[int, ...]:
@@ -419,30 +386,6 @@ class Search:
     def planned(self) -> tuple[int, int, int]:
         """Trials, legs and steps as predicted; :attr:`plan` says whether exactly."""
         return self.plan.trials, self.plan.legs, self.plan.steps
-
-
-class _Views(Mapping[int, TrialView]):
-    def __init__(self, search: Search, trials: Mapping[int, _Trial]) -> None:
-        self._search = search
-        self._trials = trials
-
-    def __getitem__(self, number: int) -> TrialView:
-        trial, search = self._trials[number], self._search
-        return TrialView(
-            number,
-            search.configuration(number),
-            search.bracket(number),
-            trial.state,
-            trial.reason,
-            trial.step,
-            trial.value,
-        )
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._trials)
-
-    def __len__(self) -> int:
-        return len(self._trials)
 
 
 def _rule(planned: Plan, words: Words) -> Rule:
