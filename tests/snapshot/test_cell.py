@@ -484,9 +484,8 @@ def test_a_name_is_needed_unless_the_cell_gives_it_first(source, needed):
 
 
 def test_ipythons_own_names_are_neither_sent_nor_accepted():
-    def modified(*_: object) -> None: ...
-
-    modified.__module__ = "IPython.core.interactiveshell"
+    modified = types.FunctionType((lambda *_: 0).__code__, {"__name__": "IPython.core.interactiveshell"})
+    modified.__module__ = "_io"
     assert not read("f = open('x')\nexit" + LOOP, open=modified, exit=modified).needs
     assert refused("x = 1\ny = Out[3]" + LOOP, Out={}).line == 2
     assert refused("get_ipython().run_line_magic('time', '')" + LOOP).line == 1

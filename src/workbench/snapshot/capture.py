@@ -20,6 +20,7 @@ from typing import Any
 
 from workbench.errors import BadCapture
 from workbench.records import SCHEMA, Json
+from workbench.snapshot.cell import ipythons
 from workbench.snapshot.fingerprint import Fingerprint, version_of
 from workbench.snapshot.hyperparameters import NAMES, is_distribution_function
 from workbench.snapshot.loading import Blobs, blobs_of, contents, load, python_of_captures
@@ -75,7 +76,7 @@ def capture(
     lines: Mapping[str, int] = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
     space: Mapping[str, Any] = {**namespace, **values} if values else namespace
     left_out = {*assigned} - lines.keys()
-    left_out |= {"trial", *(name for name in NAMES if is_distribution_function(space.get(name)))}
+    left_out |= {"trial", *ipythons(space), *(name for name in NAMES if is_distribution_function(space.get(name)))}
     wanted = [name for name in lines if name in space and name not in left_out]
     namespace = _home(namespace, [space[name] for name in wanted])
     if not wanted:
@@ -280,8 +281,11 @@ def _submodules(
             values = [namespace.get(one) for one in global_names(function.__code__)]
             roots |= {value.__name__ for value in values if isinstance(value, types.ModuleType)}
     found = []
+    tops = {root.partition(".")[0] for root in roots}
     for name, module in list(sys.modules.items()):
         root, _, rest = name.partition(".")
+        if root not in tops:
+            continue
         while rest and isinstance(module, types.ModuleType):
             if root in roots and words.issuperset(rest.split(".")):
                 found.append(name)

@@ -125,12 +125,22 @@ def content_of(tree: ast.AST) -> str:
 
 def _travels(name: str, namespace: Mapping[str, Any]) -> bool:
     """Whether a loaded name is one of the notebook's own, to be sent along."""
-    if name not in namespace:
-        return False
-    value = namespace[name]
-    # IPython puts its own `open`, `exit`, `quit` and `display` into every notebook; a runner has Python's.
-    home = str(getattr(value, "__module__", None) or type(value).__module__)
-    return not (hasattr(builtins, name) and home.partition(".")[0] in ("IPython", "ipykernel"))
+    return name in namespace and name not in ipythons(namespace)
+
+
+def ipythons(namespace: Mapping[str, Any]) -> frozenset[str]:
+    """Names of Python that IPython replaces in every notebook by its own: a runner has Python's."""
+    found = set()
+    for name in ("open", "exit", "quit", "display", "get_ipython"):
+        value = namespace.get(name)
+        homes = (
+            getattr(value, "__module__", ""),
+            getattr(value, "__globals__", {}).get("__name__"),
+            type(value).__module__,
+        )
+        if any(str(home).partition(".")[0] in ("IPython", "ipykernel") for home in homes):
+            found.add(name)
+    return frozenset(found)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

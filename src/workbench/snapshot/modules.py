@@ -161,6 +161,9 @@ def _find(name: str) -> Path | None:
     top, *rest = name.split(".")
     if top in sys.stdlib_module_names or top in _OTHERS:
         return None
+    loaded = getattr(sys.modules.get(top), "__file__", None)
+    if isinstance(loaded, str) and not _is_project(top, loaded):
+        return None
     for entry in sys.path:
         base = Path(entry or os.getcwd())
         if any(one in f"{base}{os.sep}" for one in _INSTALLED) or f"{base}{os.sep}".startswith(_python_folders()):
