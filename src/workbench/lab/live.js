@@ -494,11 +494,11 @@ class View {
     root.append(head, this.facts, this.bar, this.changed, tools, stage, this.scroll, this.foot);
   }
 
-  // -- drawing, once per animation frame, and never more than a quarter of the time ------------------------------------
+  // -- drawing, once per animation frame, and a slow draw a third of the time at most -----------------------------------
 
   schedule() {
     if (this.pending !== null || this.later !== null) return;
-    const wait = Math.max(0, (this.ended ?? 0) + 3 * this.cost - performance.now());
+    const wait = this.cost < 40 ? 0 : Math.max(0, (this.ended ?? 0) + 2 * this.cost - performance.now());
     const frame = () => {
       this.later = null;
       this.pending = requestAnimationFrame(() => {
@@ -763,7 +763,10 @@ class View {
       if (k > 1) set(line.cells[k], shown(field in row ? row[field] : row.configuration?.[field]));
     });
     const answer = this.board.answers.get(row.number);
-    line.button.hidden = ENDED.has(row.state);
+    const over = ENDED.has(row.state);
+    // Whoever pressed it by the keyboard stays in the table.
+    if (over && document.activeElement === line.button) this.scroll.focus({ preventScroll: true });
+    line.button.hidden = over;
     line.button.disabled = row.state === "stopping";
     set(line.button, row.state === "stopping" ? "Stopping" : "Stop");
     line.button.title = answer || "";

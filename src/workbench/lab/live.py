@@ -25,10 +25,11 @@ from workbench.experiment.board import Board, Change, progress, sentence
 
 log = logging.getLogger("workbench.lab")
 
-#: Seconds between looks at the store: while something may happen, at most while it waits, and after the end.
-LOOK_S = 0.1
+#: Seconds between glances at the store's files (microseconds each); between looks while much is written; and between
+#: looks at the least, whatever the files' times say.
+LOOK_S = 0.02
+PACE_S = 0.1
 IDLE_S = 1.0
-ENDED_S = 60.0
 #: Points of a whole snapshot, shared by all curves. A screen shows no more, and 480 KB travel.
 SNAPSHOT_POINTS = 20_000
 #: Points read while the cell still runs; the follower reads the rest.
@@ -172,36 +173,46 @@ class LiveView(anywidget.AnyWidget):
         super().close()
 
     def _follow(self) -> None:
-        pause, synced, told_end = LOOK_S, time.monotonic(), False
+        stamp: tuple[int, ...] | None = None
+        looked = synced = time.monotonic()
+        told_end = False
         while not self._closing.is_set():
-            try:
-                with self._lock:
-                    change = self._board.look()
-                    if change:
-                        self._tell(change)
-                    self._carry_out()
-            except Exception as error:  # a viewer that cannot read must not die silently, nor take the kernel with it
-                log.debug("the live view of %s waits: %r", self._board.spec.label, error)
-                change = Change()
-            clock = time.monotonic()
+            clock, now = time.monotonic(), self._board.stamp()
+            change = Change()
+            if now != stamp or clock - looked > IDLE_S or not self._orders.empty():
+                stamp, looked = now, clock
+                change = self._look()
             if change and clock - synced > SYNC_S:
                 self._sync()
                 synced = clock
             if self._board.is_ended and not told_end and not change:
                 told_end = True
-                self._sync()
-                try:
-                    if self._on_end is not None:
-                        self._on_end(self._board)
-                except Exception:
-                    log.exception("the static figure of %s could not be left", self._board.spec.label)
-                finally:
-                    self.left.set()
+                self._end()
             # A running trial may be quiet for an hour, and its next point is still to be on the screen at once.
-            is_busy = change or self._board.state in ("running", "stopping") or (self._board.is_ended and not told_end)
-            pause = LOOK_S if is_busy else ENDED_S if told_end else min(IDLE_S, pause * 1.2)
-            self._wake.wait(pause)
+            self._wake.wait(IDLE_S if told_end else LOOK_S if not change else PACE_S)
             self._wake.clear()
+
+    def _look(self) -> Change:
+        try:
+            with self._lock:
+                change = self._board.look()
+                if change:
+                    self._tell(change)
+                self._carry_out()
+            return change
+        except Exception as error:  # a viewer that cannot read must not die silently, nor take the kernel with it
+            log.debug("the live view of %s waits: %r", self._board.spec.label, error)
+            return Change()
+
+    def _end(self) -> None:
+        self._sync()
+        try:
+            if self._on_end is not None:
+                self._on_end(self._board)
+        except Exception:
+            log.exception("the static figure of %s could not be left", self._board.spec.label)
+        finally:
+            self.left.set()
 
     def _tell(self, change: Change) -> None:
         self._serial += 1
