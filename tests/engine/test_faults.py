@@ -58,6 +58,16 @@ def test_another_line_or_step_is_another_exception() -> None:
     assert faults.judge(0, "exception", 3, {**TYPE_ERROR, "line": 9}, "TypeError").again
 
 
+@pytest.mark.parametrize(
+    "cause", ["bad_metric", "missing_goal", "cannot_resume", "cuda_out_of_memory", "store", "a word of a later runner"]
+)
+def test_what_is_not_the_clusters_fault_ends_after_some_restarts(cause: str) -> None:
+    faults = Faults(max_restarts=2)
+    verdicts = [faults.judge(0, cause, step, {"type": "Error"}, "no") for step in range(3)]
+    assert [verdict.again for verdict in verdicts] == [True, True, False]
+    assert not Faults(max_restarts=2).judge(0, cause, 1, {"type": "BadMetric"}, "no").again
+
+
 @pytest.mark.parametrize("kind", ["BadMetric", "CannotResume", "SyntaxError"])
 def test_what_training_again_cannot_mend_fails_at_once(kind: str) -> None:
     assert not Faults(max_restarts=5).judge(0, "exception", 0, {"type": kind}, "no").again

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Causes that are the training code's own; only these count towards ``max_restarts``.
-OF_THE_TRIAL: frozenset[str] = frozenset({"exception", "exit", "signal", "hang", "memory", "cuda_memory"})
+#: Causes that are the cluster's. Every other one is the training code's own, and counts towards ``max_restarts``: a
+#: cause that nobody thought of here must not be tried again for ever.
+OF_THE_CLUSTER: frozenset[str] = frozenset({"worker", "cluster", "engine", "stale_attempt"})
 #: Errors that training again cannot mend: what was reported, or the state itself, is wrong.
 NEVER_RETRIED: frozenset[str] = frozenset({"BadMetric", "CannotResume", "SyntaxError", "BadCell", "BadCapture"})
 #: Seconds before the first retry of a trial's own fault; doubled for each further one, up to MOST_BACKOFF_S.
@@ -52,9 +53,9 @@ class Faults:
 
     def judge(self, trial: int, cause: str, step: int, error: dict[str, Any] | None, reason: str) -> Verdict:
         """What becomes of ``trial`` after its leg was lost at ``step`` by ``cause``."""
-        if cause not in OF_THE_TRIAL:
-            if cause == "refused":
-                return Verdict(False, reason)
+        if cause == "refused":
+            return Verdict(False, reason)
+        if cause in OF_THE_CLUSTER:
             return Verdict(True, f"{reason}; the cluster's fault, so it goes on from its newest checkpoint")
         story = self._stories.setdefault(trial, _Story())
         kind = (error or {}).get("type")
