@@ -216,6 +216,95 @@ def test_classes_live_under_their_name_so_that_plain_pickle_finds_them(store):
     assert runner.Plain is not notebook.names["Plain"]
 
 
+KINDS = """
+import abc, collections, contextlib, dataclasses, enum, operator, types, typing
+T = typing.TypeVar("T")
+P = typing.ParamSpec("P")
+Id = typing.NewType("Id", int)
+class Gen(typing.Generic[T]):
+    def __init__(self, x: T): self.x = x
+class Sub(Gen[int]): pass
+class Proto(typing.Protocol):
+    def f(self) -> int: ...
+class TD(typing.TypedDict):
+    a: int
+class Abs(abc.ABC):
+    @abc.abstractmethod
+    def f(self): ...
+class Conc(Abs):
+    def f(self): return 1
+class Fl(enum.Flag):
+    A = 1
+    B = 2
+class IE(enum.IntEnum):
+    X = 3
+    def twice(self): return self * 2
+class Err(ValueError):
+    def __init__(self, a, b=2): super().__init__(a); self.b = b
+@dataclasses.dataclass(frozen=True, kw_only=True, order=True)
+class DC:
+    a: int = 3
+    b: typing.ClassVar[int] = 4
+    c: list = dataclasses.field(default_factory=list, compare=False)
+class Slots:
+    __slots__ = ("a", "b", "__dict__")
+    def __init__(self): self.a = 1
+class Meta(type):
+    def __new__(m, n, b, d, **k): return super().__new__(m, n, b, d)
+    def __init__(c, n, b, d, **k): super().__init__(n, b, d)
+class WithMeta(metaclass=Meta, flag=1): pass
+class Desc:
+    def __set_name__(self, o, n): self.n = n
+    def __get__(self, i, o): return self.n
+class HasDesc:
+    d = Desc()
+class InitSub:
+    def __init_subclass__(cls, **k): cls.seen = True
+class IsSub(InitSub): pass
+class Single:
+    made = None
+    def __new__(cls):
+        if cls.made is None: cls.made = super().__new__(cls)
+        return cls.made
+class Cyc: pass
+cyc = Cyc(); cyc.me = cyc; cyc.kind = Cyc
+class L(list):
+    def __init__(self, *a): super().__init__(*a); self.k = 1
+class Dd(dict):
+    def __missing__(self, k): return 5
+NT = collections.namedtuple("NT", "a b")
+dd = collections.defaultdict(lambda: 3); dd["x"]
+@contextlib.contextmanager
+def cm():
+    yield 5
+async def co(): return 1
+def gen(): yield 1
+single = Single()
+values = [
+    Gen(3), Sub(4), Conc(), Fl.A | Fl.B, IE.X, DC(a=1), Slots(), WithMeta(), HasDesc(), IsSub(), single, cyc, L([1]),
+    Dd(), NT(1, 2), dd, types.SimpleNamespace(a=1), Err("x"), range(3), slice(1, 2), 1j, bytearray(b"x"), iter([1, 2]),
+    types.MappingProxyType({"a": 1}), operator.attrgetter("x"), {1: 2}.keys(), property(lambda s: 3), Ellipsis,
+    NotImplemented, list[int], typing.Optional[int], int | None, Id(3), Proto, TD, T, P, Id,
+]
+"""
+
+
+def test_classes_and_objects_of_every_kind_come_back(store):
+    notebook = Notebook().run(KINDS)
+    captured = notebook.capture(store, "values", "cm", "co", "gen", "Single", "Fl", "DC")
+    runner = loaded(store, captured)
+    gen, sub, conc, flag, number, data, *_ = found = runner["values"][:33]
+    assert (gen.x, sub.x, conc.f(), number.twice(), data) == (3, 4, 1, 6, runner["DC"](a=1))
+    assert flag is runner["Fl"](3)
+    assert found[10] is runner["Single"]()
+    assert found[11].me is found[11]
+    assert (found[12].k, found[13]["none"], found[15]["new"]) == (1, 5, 3)
+    assert [type(one).__name__ for one in found] == [type(one).__name__ for one in notebook.names["values"][:33]]
+    with runner["cm"]() as five:
+        assert five == 5
+    assert captured.fingerprint == Notebook().run(KINDS).capture(store, *captured.names).fingerprint
+
+
 def test_functions_that_are_only_reached_are_found_by_plain_pickle_too(store):
     notebook = Notebook().run("def collate(x):\n    return x\nclass L:\n    pass\nl = L(); l.collate = collate")
     captured = notebook.capture(store, "l")
@@ -480,6 +569,32 @@ def test_memory_is_mapped_and_not_read(store):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     loaded(store, captured)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+
+
+def test_storages_on_other_devices_go_through_the_cpu_and_back(store):
+    from workbench.snapshot import rebuilding
+    from workbench.snapshot.pickling import Pickler
+
+    class Elsewhere:
+        device = torch.device("cuda:1")
+
+        def data_ptr(self):
+            return 1234
+
+        def nbytes(self):
+            return 200_000
+
+        def cpu(self):
+            return torch.arange(50_000.0).untyped_storage()
+
+    pickler = Pickler(io.BytesIO(), {})
+    make, (buffer, device) = pickler._storage(Elsewhere())
+    assert (make, device) == (rebuilding.make_storage, "cuda:1")
+    assert pickler.notes == {"cuda:1": 200_000}
+    assert bytes(buffer)[:8] == np.arange(2.0, dtype="f4").tobytes()
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match=r"no cuda device.*tensor.cpu\(\)"):
+            make(bytearray(4), device)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

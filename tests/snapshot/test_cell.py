@@ -557,6 +557,13 @@ def test_text_that_only_looks_odd_is_read(source):
     read(source + LOOP, loader=[], g=None)
 
 
+def test_odd_line_ends_do_not_shift_the_lines():
+    assert refused("x = 'a\x0cb'\r\ny = 'c\u2028d'\r\nlr = uniform(1, 1)\r\n" + LOOP).line == 3
+    error = refused("x = 'a\x0cb'\nfor i in enumerate(trial.steps()):\n    pass")
+    assert error.line == 2
+    assert "`for i in enumerate(trial.steps()):`" in str(error)
+
+
 def test_an_empty_cell_is_refused():
     assert "trial.steps()" in str(refused(""))
 

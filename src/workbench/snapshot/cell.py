@@ -168,7 +168,7 @@ def _parsed(source: str, first_line: int) -> ast.Module:
 def _syntax(error: SyntaxError, source: str, first_line: int) -> BadCell:
     number = error.lineno or 1
     line = number + first_line - 1
-    lines = source.splitlines()
+    lines = re.split(r"\r\n|\r|\n", source)
     text = lines[number - 1].strip() if 0 < number <= len(lines) else ""
     if _MAGIC.match(text):
         if text.startswith("%%"):

@@ -14,6 +14,7 @@ import mmap
 import pickle
 import sys
 import types
+import typing
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -244,6 +245,8 @@ def plain_reduction(value: Any) -> Any:
         return rebuilding.make_weak, (kind, list(value.items()))
     if kind in _SENTINELS:
         return _SENTINELS[kind]
+    if kind in _TYPES and internals._lookup_module_and_qualname(value, name=value.__name__) is None:
+        return _TYPES[kind](value)
     return NotImplemented
 
 
@@ -251,6 +254,16 @@ def plain_reduction(value: Any) -> Any:
 _SENTINELS: dict[type, str] = {
     type(dataclasses.MISSING): "MISSING",
     type(dataclasses.KW_ONLY): "KW_ONLY",
+}
+#: Types of the typing module that pickle looks up by name, which the notebook's own are not found by.
+_TYPES: dict[type, Callable[[Any], Any]] = {
+    typing.TypeVar: lambda one: (
+        internals._make_typevar,
+        (one.__name__, one.__bound__, one.__constraints__, one.__covariant__, one.__contravariant__, None),
+    ),
+    typing.ParamSpec: lambda one: (typing.ParamSpec, (one.__name__,)),
+    typing.TypeVarTuple: lambda one: (typing.TypeVarTuple, (one.__name__,)),
+    typing.NewType: lambda one: (typing.NewType, (one.__name__, one.__supertype__)),
 }
 _REDUCERS: dict[type, Callable[[Pickler, Any], Any]] = {
     _Globals: lambda _, value: value.reduced,
@@ -264,6 +277,7 @@ _REDUCERS: dict[type, Callable[[Pickler, Any], Any]] = {
             weakref.WeakKeyDictionary,
             weakref.WeakValueDictionary,
             *_SENTINELS,
+            *_TYPES,
         )
     },
 }

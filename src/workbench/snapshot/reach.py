@@ -70,5 +70,5 @@ def functions_in(value: Any, namespace: Mapping[str, Any], seen: set[int]) -> It
             waiting += one.values() if len(one) <= 1000 else []
         elif type(one).__module__ == "__main__":
             waiting.append(type(one))
-        else:
-            waiting.append(getattr(one, "__wrapped__", None) if callable(one) and hasattr(one, "cache_info") else None)
+        elif isinstance(one, functools._lru_cache_wrapper):
+            waiting.append(one.__wrapped__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 
 
@@ -13,7 +14,8 @@ class Text:
     def __init__(self, tree: ast.Module, source: str, first_line: int = 1) -> None:
         self.tree = tree
         self.source = source
-        self.lines = source.splitlines()
+        # As Python's tokenizer counts them; `splitlines` also breaks at form feeds and the like.
+        self.lines = re.split(r"\r\n|\r|\n", source)
         self.first_line = first_line
 
     @functools.cached_property
