@@ -103,4 +103,5 @@ def test_it_says_so_when_the_server_is_gone(lab, opened, add):
     lab.end()
     expect(panel.get_by_role("status")).to_contain_text("does not answer", timeout=10_000)
     expect(panel.get_by_role("listitem")).to_have_count(1)
+    page.close()
     page.troubles.clear()  # JupyterLab's own requests failed too
