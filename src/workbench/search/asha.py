@@ -48,6 +48,8 @@ class _Bracket:
             _Rung(step, f"bracket {ladder.number}, rung {at} at step {step}: {words.metric} ")
             for at, step in enumerate(ladder.levels)
         ]
+        until = ladder.levels[-1 if stopping else 0]
+        self._first_leg = (0, until, f"bracket {ladder.number}, rung 0: the first leg, to step {until}")
         self._next = ladder.first
         self._end = ladder.first + ladder.sizes[0]
         #: Rung that each trial under way trains towards.
@@ -60,11 +62,6 @@ class _Bracket:
 
     # -- asking
 
-    @property
-    def busy(self) -> int:
-        """Trials under way."""
-        return len(self.towards)
-
     def ask(self) -> Place | None:
         place = None if self._stopping else self._promotion()
         while place is None and self._next < self._end:
@@ -72,8 +69,7 @@ class _Bracket:
             self._next += 1
             if trial not in self._gone:
                 self.towards[trial] = 0
-                until = self.ladder.levels[-1 if self._stopping else 0]
-                return Place(trial, 0, until, f"bracket {self.ladder.number}, rung 0: the first leg, to step {until}")
+                return Place(trial, *self._first_leg)
         return place
 
     def _promotion(self) -> Place | None:
@@ -213,10 +209,11 @@ class Asha:
         self.trials = sum(ladder.sizes[0] for ladder in ladders)
         self._brackets = [_Bracket(ladder, at, eta, words, mode == "stop") for at, ladder in enumerate(ladders)]
         self._firsts = [ladder.first for ladder in ladders]
+        self._several = len(ladders) > 1
         self._at = [{step: rung for rung, step in enumerate(ladder.levels)} for ladder in ladders]
 
     def _of(self, trial: int) -> _Bracket:
-        return self._brackets[bisect_right(self._firsts, trial) - 1]
+        return self._brackets[bisect_right(self._firsts, trial) - 1] if self._several else self._brackets[0]
 
     def levels(self, trial: int) -> tuple[int, ...]:
         return self._of(trial).ladder.levels
@@ -233,10 +230,11 @@ class Asha:
         # First each within its share, what is left over being the most aggressive one's; then whoever has work, so
         # that no slot stands empty.
         for bracket in self._brackets:
-            if bracket.busy < part + (more if bracket.position == 0 else 0):
+            if len(bracket.towards) < part + more:
                 place = bracket.ask()
                 if place is not None:
                     return place
+            more = 0
         for bracket in self._brackets:
             place = bracket.ask()
             if place is not None:

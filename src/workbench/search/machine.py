@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from workbench.records import (
+    ENDED,
     CapacityChanged,
     Configuration,
     Ended,
@@ -196,7 +197,7 @@ class Search:
                     self._dismiss(trial, fact.reason, out)
         elif self._stopped is None and 0 <= fact.trial < self._rule.trials:
             trial = self._trials.get(fact.trial) or self._begin(fact.trial)
-            if trial.has_ended or trial.leaving == "stopped":
+            if trial.state in ENDED or trial.leaving == "stopped":
                 return
             self._was_stopped = True
             self._dismiss(trial, fact.reason, out)
@@ -222,7 +223,7 @@ class Search:
             return
         for verdict in verdicts:
             trial = self._trials[verdict.trial]
-            if trial.has_ended:
+            if trial.state in ENDED:
                 continue
             if verdict.stop:
                 self._dismiss(trial, verdict.reason, out)
@@ -231,7 +232,7 @@ class Search:
 
     def _dismiss(self, trial: Trial, reason: str, out: list[Instruction]) -> None:
         """Stop a trial, whether or not it holds a slot."""
-        if trial.has_ended or trial.leaving == "stopped":
+        if trial.state in ENDED or trial.leaving == "stopped":
             return
         if trial.run is None:
             self._settle(trial, "stopped", reason, out)
@@ -274,7 +275,7 @@ class Search:
         return Run(*place)
 
     def _interrupted_left(self) -> bool:
-        while self._interrupted and self._interrupted[0].has_ended:
+        while self._interrupted and self._interrupted[0].state in ENDED:
             self._interrupted.popleft()
         return bool(self._interrupted)
 

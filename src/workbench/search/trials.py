@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from workbench.records import ENDED, Configuration, Run, TrialState
+from workbench.records import Configuration, Run, TrialState
 
 __all__ = ["Trial", "TrialView", "Views"]
 
@@ -44,10 +44,6 @@ class Trial:
         #: What it becomes when its leg is gone, once that was told to leave, and why.
         self.leaving: Literal["stopped", "paused"] | None = None
         self.why = ""
-
-    @property
-    def has_ended(self) -> bool:
-        return self.state in ENDED
 
 
 class Views(Mapping[int, TrialView]):
