@@ -9,71 +9,16 @@ put back into the very object that the set-up code made, found by its path, so t
 from __future__ import annotations
 
 import collections
-import enum
-import io
-import pathlib
-import queue
-import random
-import re
-import threading
+import gc
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.trial import kinds, torch_kinds
-from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Token, loaded, signature
-
-Inline = Callable[[Any, kinds.See, "str | int"], Token]
-How = Kind | Inline
-
-#: Machinery of torch below what people hold: compilers and what they made. It is made again by itself.
-MACHINERY = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch.export", "triton")
-#: Objects of these packages show things; they are no state of the training, and the set-up code makes them again.
-SHOWN_ONLY = ("tqdm", "rich", "matplotlib", "plotly", "logging", "IPython", "ipywidgets", "seaborn")
-
-_LOCK_TYPES = (
-    type(threading.Lock()),
-    type(threading.RLock()),
-    threading.Event,
-    threading.Condition,
-    threading.Semaphore,
-)
-_VALUE_TYPES = (pathlib.PurePath, re.Pattern, enum.Enum)
-_VALUE_MODULES = frozenset({"datetime", "decimal", "fractions", "uuid", "zoneinfo"})
-
-GENERATOR = Fixed()
-FILE = Fixed()
-SILENT = Fixed()
-#: Why an object of a kind cannot be saved, as the trial's page says it. SILENT ones are not worth a word.
-REASONS: dict[Kind, str] = {
-    GENERATOR: "an iterator or generator cannot be saved: after a resume it starts anew",
-    FILE: "an open file or connection cannot be saved: the set-up code opens it again",
-}
-
-
-class Opaque(Kind):
-    """An object of another language's making that pickles: compared by its pickle, replaced where it changed."""
-
-
-OPAQUE = Opaque()
-BYTE_ARRAY, FUNCTION, CELL, CLASS = kinds.ByteArray(), kinds.Function(), kinds.Cell(), kinds.Class()
-TENSOR = torch_kinds.Tensor()
-ARRAY, NUMPY_GENERATOR = kinds.Array(), kinds.NumpyGenerator()
-PYTHON_RANDOM = kinds.Generator(lambda g: g.getstate(), lambda g, s: g.setstate(s))
-NUMPY_RANDOM = kinds.Generator(lambda g: g.get_state(legacy=False), lambda g, s: g.set_state(s))
-BIT_GENERATOR = kinds.Generator(lambda g: g.state, lambda g, s: setattr(g, "state", s))
-
-
-def set_torch_state(generator: Any, state: bytes) -> None:
-    """Put a torch generator where it was."""
-    torch = loaded("torch")
-    generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
-
-
-TORCH_GENERATOR = kinds.Generator(lambda g: g.get_state().numpy().tobytes(), set_torch_state)
-
+from workbench.trial import kinds
+from workbench.trial.classifier import OPAQUE, REASONS, SILENT, Classifier, has_state_dict
+from workbench.trial.kinds import SCALARS, Fixed, Kind, Token, loaded, signature
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Roots: where the walk begins
@@ -155,163 +100,6 @@ def _reference(obj: Any) -> Callable[[], Any]:
         return _Strong(obj)
 
 
-class Classifier:
-    """Says how an object is looked into; remembers it by class. ``main`` is the namespace of the training code."""
-
-    def __init__(self, main: Mapping[str, Any]) -> None:
-        self.main = main
-        self.storages = torch_kinds.Storage()
-        self._by_class: dict[type, How | None] = {
-            **kinds.INLINE,
-            types.CellType: CELL,
-            bytearray: BYTE_ARRAY,
-            types.GeneratorType: GENERATOR,
-            types.CoroutineType: GENERATOR,
-            types.AsyncGeneratorType: GENERATOR,
-            random.Random: PYTHON_RANDOM,
-            types.FunctionType: None,
-        }
-
-    def how(self, obj: Any) -> How:
-        """The kind of ``obj``, or the function that gives its token where it has no identity worth keeping."""
-        cls = type(obj)
-        how = self._by_class.get(cls)
-        if how is not None:
-            return how if how is not TENSOR or torch_kinds.is_strided(obj) else OPAQUE
-        if isinstance(obj, type):
-            return CLASS if obj.__module__ == "__main__" else kinds.inline_global
-        if cls is types.FunctionType:
-            own = obj.__globals__ is self.main or obj.__closure__ or "<locals>" in obj.__qualname__
-            if own and str(obj.__module__).startswith(MACHINERY):
-                return SILENT
-            return FUNCTION if own else kinds.inline_global
-        how = self._by_class[cls] = self._classify(obj, cls)
-        return how if how is not TENSOR or torch_kinds.is_strided(obj) else OPAQUE
-
-    def _classify(self, obj: Any, cls: type) -> How:
-        for classify in (self._of_library, self._of_python):
-            how = classify(obj, cls)
-            if how is not None:
-                return how
-        if _is_plain(obj, cls):
-            return Instance(cls)
-        if has_state_dict(obj):
-            return kinds.BY_STATE_DICT
-        if "__getstate__" in _defined(cls) and "__setstate__" in _defined(cls):
-            try:
-                obj.__getstate__()
-            except Exception:
-                return OPAQUE
-            return kinds.BY_GETSTATE
-        return OPAQUE
-
-    def _of_library(self, obj: Any, cls: type) -> How | None:
-        torch, numpy = loaded("torch"), loaded("numpy")
-        if torch is not None:
-            if torch_kinds.is_tensor_class(cls):
-                return TENSOR
-            if isinstance(obj, torch.UntypedStorage):
-                return self.storages
-            if isinstance(obj, torch.nn.Module) and not isinstance(obj, torch.jit.ScriptModule):
-                return torch_kinds.Module(cls)
-            if isinstance(obj, torch.optim.Optimizer):
-                return Instance(cls)
-            if isinstance(obj, torch.Generator):
-                return TORCH_GENERATOR
-            if isinstance(obj, torch.dtype | torch.device | torch.layout | torch.memory_format):
-                return kinds.inline_value
-        if numpy is not None:
-            if cls is numpy.ndarray:
-                return ARRAY
-            if isinstance(obj, numpy.generic | numpy.dtype):
-                return kinds.inline_value
-            if isinstance(obj, numpy.ufunc):
-                return kinds.inline_global
-            if isinstance(obj, numpy.random.Generator):
-                return NUMPY_GENERATOR
-            if isinstance(obj, numpy.random.BitGenerator):
-                return BIT_GENERATOR
-            if isinstance(obj, numpy.random.RandomState):
-                return NUMPY_RANDOM
-        return None
-
-    def _of_python(self, obj: Any, cls: type) -> How | None:
-        if cls.__module__.startswith(MACHINERY):
-            return SILENT
-        if getattr(cls, "workbench_fixed", False) or kinds.is_from(obj, SHOWN_ONLY) or isinstance(obj, _LOCK_TYPES):
-            return SILENT
-        if isinstance(obj, _VALUE_TYPES) or cls.__module__ in _VALUE_MODULES:
-            return kinds.inline_value
-        if isinstance(obj, io.IOBase) or cls.__module__ in ("_socket", "socket", "sqlite3", "select"):
-            return FILE
-        if isinstance(obj, queue.Queue | threading.Thread | threading.local):
-            return SILENT
-        if isinstance(obj, tuple):
-            return kinds.inline_tuple
-        if cls.__name__ == "partial" and cls.__module__ == "functools":
-            return kinds.inline_partial
-        if cls.__module__ == "functools" or cls in (types.MethodWrapperType, types.WrapperDescriptorType):
-            return kinds.inline_global
-        if isinstance(obj, weakref.ReferenceType):
-            return kinds.inline_weakref
-        if isinstance(obj, Iterator) and not _reduces(obj):
-            return GENERATOR
-        if _torch_iterator(obj):
-            return GENERATOR
-        return None
-
-
-def has_state_dict(obj: Any) -> bool:
-    """True for an object (no class) that can give its state and take it back."""
-    return (
-        not isinstance(obj, type)
-        and callable(getattr(obj, "state_dict", None))
-        and callable(getattr(obj, "load_state_dict", None))
-    )
-
-
-def _torch_iterator(obj: Any) -> bool:
-    return any(cls.__name__ == "_BaseDataLoaderIter" for cls in type(obj).__mro__)
-
-
-def _reduces(obj: Any) -> bool:
-    try:
-        obj.__reduce_ex__(4)
-    except Exception:
-        return False
-    return True
-
-
-def _defined(cls: type) -> set[str]:
-    return {name for base in cls.__mro__ if base is not object for name in vars(base)}
-
-
-_PLAIN_REDUCE = {
-    base.__reduce__
-    for base in (object, collections.OrderedDict, collections.defaultdict, collections.Counter, set, collections.deque)
-}
-
-
-def _is_plain(obj: Any, cls: type) -> bool:
-    """True where attributes, slots and items are all there is: no state in C, no class that hides or computes it."""
-    reduce_ex: Any = cls.__reduce_ex__
-    computes = reduce_ex is not object.__reduce_ex__ or cls.__reduce__ not in _PLAIN_REDUCE
-    if (
-        computes
-        or "__getstate__" in _defined(cls)
-        or hasattr(cls, "__getnewargs__")
-        or hasattr(cls, "__getnewargs_ex__")
-    ):
-        return False
-    if isinstance(obj, dict | list | set | collections.deque):
-        return True
-    try:
-        obj.__reduce_ex__(4)
-    except Exception:
-        return False
-    return True
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Surveys
 
@@ -346,7 +134,14 @@ class Survey:
         self._next = 0
         self.roots = roots
         self._root_tokens: dict[str, dict[str, bytes]] = {}
-        self._walk()
+        # A walk makes many small objects and no garbage: collections in between would find nothing, again and again.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            self._walk()
+        finally:
+            if collects:
+                gc.enable()
         if base is None:
             self.size = self._next
 

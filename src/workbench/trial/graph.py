@@ -20,7 +20,8 @@ import cloudpickle
 
 from workbench.errors import CannotResume
 from workbench.trial import kinds, torch_kinds
-from workbench.trial.discovery import OPAQUE, Classifier, Names, Survey
+from workbench.trial.classifier import OPAQUE, Classifier
+from workbench.trial.discovery import Names, Survey
 from workbench.trial.kinds import Instance, Kind, LeftOut, digest, loaded
 
 PICKLE_PROTOCOL = 5

@@ -7,7 +7,6 @@ difference means that the runner is not used again.
 from __future__ import annotations
 
 import contextlib
-import gc
 import locale
 import os
 import signal
@@ -63,7 +62,6 @@ class Baseline:
         self._forget_modules()
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
-        gc.collect()
         for check in (self._check_libraries, _check_threads, _check_children):
             why = check()
             if why is not None:

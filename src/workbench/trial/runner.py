@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import io
 import os
 import select
@@ -136,6 +137,8 @@ class Runner:
             self._busy.clear()
             self._running = None
             self.send(left)
+            # The last trial's memory goes while the worker looks for the next one.
+            gc.collect()
         return 0
 
     def _next(self) -> _Leg | None:

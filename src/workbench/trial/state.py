@@ -21,7 +21,8 @@ from typing import Any
 from workbench.errors import CannotResume
 from workbench.records import SCHEMA, check_schema
 from workbench.trial import graph, seeds, tensors, torch_kinds
-from workbench.trial.discovery import Classifier, Found, Survey, has_state_dict
+from workbench.trial.classifier import Classifier, has_state_dict
+from workbench.trial.discovery import Found, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import loaded
 from workbench.trial.liveness import assigned_first
