@@ -1,6 +1,5 @@
 """Messages survive any cut of the stream; descriptors arrive with the message they were sent beside."""
 
-import asyncio
 import math
 import os
 import socket
@@ -8,7 +7,7 @@ import threading
 
 import pytest
 
-from workbench.trial.wire import AsyncConnection, BrokenWire, Connection, Frames, encode
+from workbench.trial.wire import BrokenWire, Connection, Frames, encode
 
 
 @pytest.fixture
@@ -94,27 +93,3 @@ def test_two_threads_that_send_do_not_mix_their_messages(pair):
     for thread in threads:
         thread.join()
     assert sorted(texts) == ["a" * 1000] * 200 + ["b" * 1000] * 200
-
-
-def test_the_asynchronous_form_speaks_to_the_other(pair):
-    async def talk():
-        ours, theirs = AsyncConnection(pair[0]), Connection(pair[1])
-        read, write = os.pipe()
-        await ours.send({"op": "fork"}, [write])
-        os.close(write)
-        message = theirs.receive()
-        (received,) = theirs.fds(message)
-        os.write(received, b"x")
-        os.close(received)
-        assert os.read(read, 1) == b"x"
-        os.close(read)
-        big = {"text": "y" * 3_000_000}
-        sender = asyncio.create_task(ours.send(big))
-        assert await asyncio.to_thread(theirs.receive) == big
-        await sender
-        theirs.send({"n": 1})
-        theirs.close()
-        assert await ours.receive() == {"n": 1}
-        assert await ours.receive() is None
-
-    asyncio.run(talk())

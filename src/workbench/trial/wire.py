@@ -7,7 +7,6 @@ File descriptors travel beside a frame that says how many under ``fds``. Both en
 from __future__ import annotations
 
 import array
-import asyncio
 import json
 import select
 import socket
@@ -140,56 +139,3 @@ class Connection:
             self._frames.feed(data)
         else:
             self._ended = True
-
-
-class AsyncConnection:
-    """One end of a stream socket, for an event loop. It sends descriptors and receives none."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(False)
-        self.socket = sock
-        self._frames = Frames()
-        self._turn = asyncio.Lock()
-
-    async def send(self, message: Message, fds: Sequence[int] = ()) -> None:
-        """Send one message, with descriptors beside it. Raises OSError where the other end is gone."""
-        if fds:
-            message = {**message, "fds": len(fds)}
-        frame = encode(message)
-        async with self._turn:
-            if fds:
-                rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
-                while True:
-                    try:
-                        frame = frame[self.socket.sendmsg([frame], rights) :]
-                        break
-                    except BlockingIOError:
-                        await self._writable()
-            if frame:
-                await asyncio.get_running_loop().sock_sendall(self.socket, frame)
-
-    async def receive(self) -> Message | None:
-        """The next message, waiting for it; None when the other end is closed."""
-        loop = asyncio.get_running_loop()
-        while (message := self._frames.next()) is None:
-            try:
-                data = await loop.sock_recv(self.socket, _PIECE)
-            except ConnectionResetError:
-                data = b""
-            if not data:
-                return None
-            self._frames.feed(data)
-        return message
-
-    def close(self) -> None:
-        """Close this end."""
-        self.socket.close()
-
-    async def _writable(self) -> None:
-        loop = asyncio.get_running_loop()
-        free = asyncio.Event()
-        loop.add_writer(self.socket, free.set)
-        try:
-            await free.wait()
-        finally:
-            loop.remove_writer(self.socket)
