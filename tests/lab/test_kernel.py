@@ -1,6 +1,8 @@
 """``%%train`` in a real kernel with a real engine: what a frontend sees, by the messages that go over the wire."""
 
 import os
+import subprocess
+import sys
 import time
 
 import nbformat
@@ -262,6 +264,24 @@ def test_executed_without_a_person_bad_code_fails_the_notebook(place, environmen
     cell = CELL.format(line="bad", sleep=0.0).replace("w = 0.0", "w = missing_module.x\nimport missing_module")
     with pytest.raises(CellExecutionError, match="missing_module"):
         execute(place, environment, "%load_ext workbench\noffset = 0.0", cell)
+
+
+def test_parameters_of_papermill_reach_the_line(place, environment):
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = nbformat.v4.new_notebook(metadata={"kernelspec": kernel})
+    first = nbformat.v4.new_code_cell("name, last, offset = 'none', 3, 0.0", metadata={"tags": ["parameters"]})
+    train = CELL.format(line="$name", sleep=0.0).replace("1-9", "1-{last}")
+    notebook.cells = [first, *map(nbformat.v4.new_code_cell, ("%load_ext workbench", train))]
+    nbformat.write(notebook, place / "in.ipynb")
+    command = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb", "-p", "name", "pm", "-p", "last", "9"]
+    subprocess.run(command, cwd=place, env=environment, check=True, capture_output=True)
+    (entry,) = find(place, "pm")
+    spec = Store(place / ".workbench").read_spec(entry["id"])
+    assert spec.scheduler.last == 9
+    assert spec.typed.startswith("%%train $name")
+    assert spec.expanded.startswith("%%train pm --goal max val_acc --steps 1-9")
+    written = nbformat.read(place / "out.ipynb", 4)
+    assert "image/png" in written.cells[-1].outputs[-1].data
 
 
 def test_everything_has_ended(place):

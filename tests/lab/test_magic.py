@@ -12,6 +12,7 @@ from workbench.errors import BadCell, BadMetric, BadName, BadOption, BadSpace
 from workbench.experiment.notebook import name_of
 from workbench.lab.magic import _run, awaited
 from workbench.lab.show import face
+from workbench.store import Store
 
 CELL = """%%train {line}
 lr = loguniform(1e-4, 1.0)
@@ -180,3 +181,12 @@ def test_a_try_that_fails_shows_the_lines_of_the_cell(shell, nowhere, capsys):
     assert isinstance(result.error_in_exec, ZeroDivisionError)
     shown = capsys.readouterr()
     assert "----> 5     trial.report(val_acc=1 / (epoch - 1))" in shown.out + shown.err
+
+
+def test_the_command_line_runs_in_a_cell(shell, nowhere, capsys):
+    Store(nowhere / ".workbench").create()
+    assert run(shell, "%workbench ls").success
+    assert not run(shell, "%workbench show nothing").success
+    shown = capsys.readouterr()
+    assert "nothing" in shown.out + shown.err
+    assert "Traceback" not in shown.out + shown.err

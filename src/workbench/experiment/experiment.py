@@ -394,9 +394,10 @@ def _changed(store: Store, spec: Spec) -> list[str]:
 
 def goes_on(experiment: Experiment) -> KeyboardInterrupt:
     """What an interrupted wait raises: it says that the experiment goes on."""
-    return KeyboardInterrupt(
-        f"Waiting was interrupted; {experiment.label} goes on. wb.open({experiment.label!r}).stop() ends it."
-    )
+    words = f"Waiting was interrupted; {experiment.label} goes on. wb.open({experiment.label!r}).stop() ends it."
+    error = KeyboardInterrupt(words)
+    error._render_traceback_ = lambda: [words]  # type: ignore[attr-defined]  # IPython's own way: no traceback
+    return error
 
 
 def _number(trial: int | str | Trial) -> int:

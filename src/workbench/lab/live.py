@@ -25,6 +25,9 @@ from workbench.experiment.board import Board, Change, progress, sentence
 
 log = logging.getLogger("workbench.lab")
 
+#: The page's side. Its scripts are put together to one module: a widget is one, and nothing is built.
+PAGE = files("workbench.lab").joinpath("page")
+MODULE = ("board.js", "plotly.js", "words.js", "curves.js", "view.js")
 #: Seconds between glances at the store's files (microseconds each); between looks while much is written; and between
 #: looks at the least, whatever the files' times say.
 LOOK_S = 0.02
@@ -45,8 +48,8 @@ SHOWN = ("number", "configuration", "state", "reason", "step", "value", "error")
 class LiveView(anywidget.AnyWidget):
     """One experiment, live. It asks through ``asked(kind, trial)``, which raises WorkbenchError where it is refused."""
 
-    _esm = files("workbench.lab").joinpath("live.js").read_text("utf-8")
-    _css = files("workbench.lab").joinpath("live.css").read_text("utf-8")
+    _esm = "\n".join(PAGE.joinpath(name).read_text("utf-8") for name in MODULE)
+    _css = PAGE.joinpath("live.css").read_text("utf-8")
     uid = traitlets.Unicode().tag(sync=True)
     snapshot = traitlets.Dict().tag(sync=True)
 

@@ -69,7 +69,7 @@ class WorkbenchMagics(Magics):
         except (asyncio.CancelledError, KeyboardInterrupt):
             if experiment is None:
                 raise
-            raise _calm(goes_on(experiment), line, cell) from None
+            raise goes_on(experiment) from None
 
     train.__doc__ = _HELP
 

@@ -1,0 +1,76 @@
+// Words and colours. Names, reasons and values come from people and training code: they are text, never markup.
+
+const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
+
+function shown(value) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number" || Number.isInteger(value)) return String(value);
+  if (!Number.isFinite(value)) return String(value);
+  const size = Math.abs(value);
+  return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+}
+
+const label = (trial) => `t${String(trial).padStart(4, "0")}`;
+
+function duration(seconds) {
+  if (seconds < 59.5) return `${seconds < 9.95 ? Math.max(seconds, 0).toFixed(1) : Math.round(seconds)} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return minutes % 60 ? `${hours} h ${minutes % 60} min` : `${hours} h`;
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+function mixed(t) {
+  const at = Math.min(Math.max(t, 0), 1) * (VIRIDIS.length - 1), i = Math.min(Math.floor(at), VIRIDIS.length - 2);
+  const part = (hex, k) => parseInt(hex.slice(1 + 2 * k, 3 + 2 * k), 16);
+  const mix = (k) => Math.round(part(VIRIDIS[i], k) * (1 - at + i) + part(VIRIDIS[i + 1], k) * (at - i));
+  return `rgb(${mix(0)},${mix(1)},${mix(2)})`;
+}
+
+// The end of viridis that stands out against the page is the better one, so that the eye finds it.
+const colour = (rank, dark) => mixed(dark ? 0.22 + 0.74 * rank : 0.86 - 0.82 * rank);
+
+// A value's place between worse (0) and better (1); outliers at the bad end do not squeeze the rest together.
+function scale(board) {
+  const of = (rows) => rows.map((row) => row.value).filter(Number.isFinite).sort(compare);
+  const rows = [...board.trials.values()], coloured = of(rows.filter((row) => row.state !== "stopped" && row.state !== "failed"));
+  const values = coloured.length > 1 ? coloured : of(rows); // the others are grey
+  if (!values.length) return { rank: () => 0.5 };
+  const max = board.header.goal?.mode !== "min";
+  const at = (q) => values[Math.round(q * (values.length - 1))];
+  const [worst, best] = max ? [at(values.length > 8 ? 0.15 : 0), at(1)] : [at(values.length > 8 ? 0.85 : 1), at(0)];
+  const rank = (value) => {
+    if (!Number.isFinite(value)) return 0;
+    return worst === best ? 1 : Math.min(Math.max((value - worst) / (best - worst), 0), 1);
+  };
+  return { worst, best, rank };
+}
+
+function element(tag, className, text) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+const SHAPES = {
+  waiting: "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11Zm0 2.5v3.2l2 1.6",
+  running: "M5.5 3.5v9l7-4.5z",
+  paused: "M5.5 3.5v9M10.5 3.5v9",
+  stopping: "M4.5 4.5h7v7h-7z",
+  completed: "M3 8.5l3.2 3.2L13 5",
+  stopped: "M4.5 4.5h7v7h-7z",
+  failed: "M4 4l8 8M12 4l-8 8",
+};
+
+function icon(state) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", "0 0 16 16");
+  svg.setAttribute("aria-hidden", "true");
+  svg.setAttribute("class", `wb-icon wb-${state}`);
+  const path = document.createElementNS(svg.namespaceURI, "path");
+  path.setAttribute("d", SHAPES[state] ?? SHAPES.waiting);
+  svg.append(path);
+  return svg;
+}
