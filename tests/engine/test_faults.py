@@ -17,6 +17,12 @@ def test_the_clusters_faults_never_use_up_a_trials_restarts(cause: str) -> None:
     assert faults.restarts(3) == 0
 
 
+def test_a_store_that_cannot_be_written_is_waited_for_and_never_counted() -> None:
+    faults = Faults(max_restarts=0)
+    verdicts = [faults.judge(3, "store", 5, {"type": "StoreFull"}, "no space left") for _ in range(9)]
+    assert all(verdict.again and verdict.wait_s > 0 for verdict in verdicts)
+
+
 def test_a_trials_own_faults_are_counted_and_waited_for_longer_each_time() -> None:
     faults = Faults(max_restarts=2)
     first = faults.judge(0, "signal", 4, None, "died by SIGSEGV")

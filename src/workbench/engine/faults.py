@@ -7,12 +7,14 @@ from typing import Any
 
 #: Causes that are the cluster's. Every other one is the training code's own, and counts towards ``max_restarts``: a
 #: cause that nobody thought of here must not be tried again for ever.
-OF_THE_CLUSTER: frozenset[str] = frozenset({"worker", "cluster", "engine", "stale_attempt"})
+OF_THE_CLUSTER: frozenset[str] = frozenset({"worker", "cluster", "engine", "stale_attempt", "store"})
 #: Errors that training again cannot mend: what was reported, or the state itself, is wrong.
 NEVER_RETRIED: frozenset[str] = frozenset({"BadMetric", "CannotResume", "SyntaxError", "BadCell", "BadCapture"})
 #: Seconds before the first retry of a trial's own fault; doubled for each further one, up to MOST_BACKOFF_S.
 BACKOFF_S = 0.5
 MOST_BACKOFF_S = 60.0
+#: Seconds before a trial is started again that could not write what it needs.
+STORE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,9 @@ class Faults:
         if cause == "refused":
             return Verdict(False, reason)
         if cause in OF_THE_CLUSTER:
-            return Verdict(True, f"{reason}; the cluster's fault, so it goes on from its newest checkpoint")
+            # A full disk is not emptied in a moment; whoever looks sees the trial wait, and why.
+            wait = STORE_S if cause == "store" else 0.0
+            return Verdict(True, f"{reason}; not its fault, so it goes on from its newest checkpoint", wait)
         story = self._stories.setdefault(trial, _Story())
         kind = (error or {}).get("type")
         if kind in NEVER_RETRIED:
