@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from workbench.store.lease import read_engine
 #: Seconds within which an engine, new or old, answers a request.
 ANSWER_S = 60.0
 _LOOK_S = 0.005
+#: Seconds between looks at the engine while somebody waits for it; and at most, where one after the other dies.
+_TEND_S, _TEND_MOST_S = 2.0, 60.0
 
 
 def ensure_engine(store: Store) -> None:
@@ -33,6 +36,32 @@ def ensure_engine(store: Store) -> None:
             start_new_session=True,
             env={name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER_"))},
         )
+
+
+class Tending:
+    """Called again and again by whoever waits for experiments: an engine that was killed is replaced.
+
+    One that left in good order took its name off the door, and is left alone: somebody ended it, or it was idle.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._wait = _TEND_S
+        self._next = time.monotonic() + _TEND_S
+
+    def __call__(self) -> None:
+        """Look, unless it was done a moment ago."""
+        clock = time.monotonic()
+        if clock < self._next:
+            return
+        with contextlib.suppress(OSError, WorkbenchError):  # who may only read the store waits for somebody else
+            info = read_engine(self._store)
+            if info is None or info.alive:
+                self._wait = _TEND_S
+            else:
+                ensure_engine(self._store)
+                self._wait = min(2 * self._wait, _TEND_MOST_S)
+        self._next = clock + self._wait
 
 
 def ask(store: Store, request: dict[str, Any], timeout: float = ANSWER_S) -> dict[str, Any]:

@@ -266,9 +266,12 @@ class Experiment:
 
         Raises TimeoutError after ``timeout`` seconds, TrialFailed where the experiment failed.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        from workbench.engine.ask import Tending
+
+        deadline, tend = None if timeout is None else time.monotonic() + timeout, Tending(self.store)
         try:
             while not self._look().is_ended:
+                tend()
                 if deadline is not None and time.monotonic() > deadline:
                     raise TimeoutError(f"{self.label} has not ended within {timeout:g} s; it goes on.")
                 time.sleep(LOOK_S)

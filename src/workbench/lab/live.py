@@ -60,9 +60,12 @@ class LiveView(anywidget.AnyWidget):
         changed: Iterable[str] = (),
         on_end: Callable[[Board], None] | None = None,
         figure: Callable[[Board], dict[str, Any]] | None = None,
+        tend: Callable[[], None] | None = None,
     ) -> None:
         self._board, self._asked, self._on_end, self._figure = board, asked, on_end, figure
         self._changed = list(changed)
+        #: Called again and again until the experiment has ended: it sees to the engine.
+        self._tend = tend
         self._serial = 0
         self._orders: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._wake = threading.Event()
@@ -191,6 +194,8 @@ class LiveView(anywidget.AnyWidget):
             if self._board.is_ended and not told_end and not change:
                 told_end = True
                 self._end()
+            if self._tend is not None and not told_end:
+                self._tend()
             # A running trial may be quiet for an hour, and its next point is still to be on the screen at once.
             self._wake.wait(IDLE_S if told_end else LOOK_S if not change else PACE_S)
             self._wake.clear()

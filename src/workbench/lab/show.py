@@ -39,12 +39,13 @@ class Shown:
     def __init__(self, experiment: Experiment) -> None:
         from IPython.display import display
 
+        from workbench.engine.ask import Tending
         from workbench.lab.live import LiveView
 
         self.experiment = experiment
         self._display_id = f"workbench-{uuid.uuid4().hex}"
         board = Board(experiment.store, experiment.id)
-        self.view = LiveView(board, self._asked, experiment.changed, self._leave, result)
+        self.view = LiveView(board, self._asked, experiment.changed, self._leave, result, Tending(experiment.store))
         display(self.view, display_id=self._display_id)
 
     def _asked(self, kind: str, trial: int | None) -> None:
@@ -92,11 +93,14 @@ def show_result(experiment: Experiment) -> None:
 
 async def follow(experiment: Experiment, say: Callable[[str], None]) -> None:
     """Say how it goes in plain lines until it has ended, without holding the kernel's loop."""
-    board = Board(experiment.store, experiment.id)
+    from workbench.engine.ask import Tending
+
+    board, tend = Board(experiment.store, experiment.id), Tending(experiment.store)
     lines = Progress(board, say)
     while not board.is_ended:
         lines.look()
         if not board.is_ended:
+            tend()
             await asyncio.sleep(LOOK_S)
     board.close()
 
@@ -107,17 +111,19 @@ def watch(experiment: Experiment) -> None:
 
     from IPython import get_ipython
 
+    from workbench.engine.ask import Tending
     from workbench.experiment.experiment import goes_on
 
     if face(get_ipython()) == "live":
         Shown(experiment)
         return
-    board = Board(experiment.store, experiment.id)
+    board, tend = Board(experiment.store, experiment.id), Tending(experiment.store)
     lines = Progress(board, say)
     try:
         while not board.is_ended:
             lines.look()
             if not board.is_ended:
+                tend()
                 time.sleep(LOOK_S)
     except KeyboardInterrupt:
         raise goes_on(experiment) from None

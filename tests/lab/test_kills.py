@@ -1,0 +1,174 @@
+"""What dies while a notebook's search runs: the kernel, and the engine with all of its session. Nothing is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from jupyter_client.manager import start_new_kernel
+from running import alive, ended, engine_pid, lines, outcome, processes_below, until
+
+from workbench.engine.ask import ask
+from workbench.launch import experiments
+from workbench.records import Spec
+from workbench.store import Store
+from workbench.store.series import Series
+
+SETUP = """%load_ext workbench
+import workbench as wb
+weights = [0.5, 0.25]"""
+#: Turns long enough that a kill finds a leg under way, and carried state that a wrong resume would show.
+CELL = """%%train search --goal max score --steps 1-9 --seed 7{line}
+import random, time
+x = uniform(0.0, 1.0)
+total, history = 0.0, []
+for epoch in trial.steps():
+    time.sleep(0.05)
+    total = 0.9 * total + weights[0] * x + weights[1] * random.random()
+    history.append(total)
+    trial.report(score=total, noise=random.random(), turns=len(history))"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+class Kernel:
+    """A kernel before which a person sits, so that a train cell returns at once."""
+
+    def __init__(self, folder: Path) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("WORKBENCH_", "JPY_"))}
+        self.manager, self.client = start_new_kernel(
+            cwd=str(folder), env={**kept, "WORKBENCH_WORKERS": "2", "WORKBENCH_IDLE": "60"}
+        )
+        self.pid = self.manager.provisioner.pid
+        self.run(SETUP)
+
+    def run(self, code: str) -> str:
+        """Run a cell; the text of its value, or what it printed."""
+        said: list[str] = []
+
+        def hear(message: dict) -> None:
+            content = message["content"]
+            said.append(content.get("text") or content.get("data", {}).get("text/plain", ""))
+
+        reply = self.client.execute_interactive(code, allow_stdin=True, output_hook=hear, timeout=120)["content"]
+        assert reply["status"] == "ok", reply
+        return "".join(said)
+
+    def kill(self) -> None:
+        """As the system kills what takes too much memory."""
+        os.kill(self.pid, signal.SIGKILL)
+        until(lambda: not alive([self.pid]), 10, "the kernel's end")
+        self.end()
+
+    def end(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="module")
+def start_kernel() -> Iterator[Callable[[Path], Kernel]]:
+    """Start kernels; they end with the tests, and so do the engines of the stores in their folders."""
+    kernels, folders = [], set()
+
+    def start(folder: Path) -> Kernel:
+        kernels.append(Kernel(folder))
+        folders.add(folder)
+        return kernels[-1]
+
+    yield start
+    for kernel in kernels:
+        with contextlib.suppress(RuntimeError):
+            kernel.end()
+    for folder in folders:
+        store = Store(folder / ".workbench")
+        if engine_pid(store):
+            ask(store, {"kind": "end"})
+            until(lambda store=store: not engine_pid(store), 30, "the engine's end")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, start_kernel: Callable[[Path], Kernel]) -> dict:
+    """What the cell gives, in a store of its own, when nobody kills anything."""
+    folder = tmp_path_factory.mktemp("calm")
+    start_kernel(folder).run(CELL.format(line=" --wait"))
+    store = Store(folder / ".workbench")
+    spec = the_only(store)
+    assert ended(store, spec) == "completed"
+    return outcome(store, spec)
+
+
+def the_only(store: Store) -> Spec:
+    (entry,) = experiments(store)
+    return store.read_spec(entry["id"])
+
+
+def turns(store: Store, spec: Spec) -> int:
+    """How many turns were trained, those that were trained again counted too."""
+    with Series.read(store.experiment(spec.id).series) as series:
+        return sum(leg["step"] - leg["start"] for leg in series.legs())
+
+
+def until_it_is_under_way(store: Store) -> Spec:
+    """Wait until trials were promoted and legs run."""
+    spec = until(lambda: [store.read_spec(entry["id"]) for entry in experiments(store)], 30, "the spec")[0]
+    until(lambda: any(line["start"] > 0 for line in lines(store, spec, "LegStarted")), 60, "a promotion")
+    return spec
+
+
+def test_a_killed_kernel_costs_nothing(
+    tmp_path: Path, undisturbed: dict, start_kernel: Callable[[Path], Kernel]
+) -> None:
+    store = Store(tmp_path / ".workbench")
+    first = start_kernel(tmp_path)
+    first.run(CELL.format(line=""))
+    spec = until_it_is_under_way(store)
+    engine = engine_pid(store)
+    below = processes_below(engine)
+    first.kill()
+    before = len(lines(store, spec))
+    assert not lines(store, spec, "Finish")
+    until(lambda: len(lines(store, spec)) > before, 10, "anything new after the kernel's death")
+    assert engine_pid(store) == engine
+    assert set(alive(below)) & {pid for pid in below if "forkserver" in command(pid)}
+
+    second = start_kernel(tmp_path)
+    second.run(CELL.format(line=""))
+    assert second.run("wb.last().id") == repr(spec.id)
+    assert "nothing new is trained" in second.run("wb.last().changed")
+    assert second.run("wb.last().wait().state") == "'completed'"
+    assert the_only(store) == spec
+    assert engine_pid(store) == engine
+    assert outcome(store, spec) == undisturbed
+    assert turns(store, spec) == 69  # the plan's: not one was trained twice
+    second.end()
+
+
+def test_a_kernel_that_waits_gets_a_killed_engine_replaced(
+    tmp_path: Path, undisturbed: dict, start_kernel: Callable[[Path], Kernel]
+) -> None:
+    store = Store(tmp_path / ".workbench")
+    kernel = start_kernel(tmp_path)
+    kernel.run(CELL.format(line=""))
+    spec = until_it_is_under_way(store)
+    engine = engine_pid(store)
+    below = processes_below(engine)
+    for pid in [engine, *below]:
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(pid) == engine:
+                os.kill(pid, signal.SIGKILL)
+    until(lambda: not alive([engine, *below]), 10, "the end of the engine and of all that it had started")
+    assert not lines(store, spec, "Finish")
+    assert kernel.run("wb.last().wait().state") == "'completed'"
+    assert engine_pid(store) not in (engine, None)
+    assert outcome(store, spec) == undisturbed
+
+
+def command(pid: int) -> str:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return " ".join(psutil.Process(pid).cmdline())
+    return ""
