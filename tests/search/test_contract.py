@@ -7,7 +7,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_world import GOAL, SCHEDULERS, SYNCHRONOUS, World, noise, search
 
@@ -23,7 +23,7 @@ from workbench.records import (
 )
 from workbench.search import plan
 
-quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=25 if settings().derandomize else 400)
 every = pytest.mark.parametrize("name", SCHEDULERS)
 synchronous = pytest.mark.parametrize("name", SYNCHRONOUS)
 seeds = st.integers(0, 10_000)

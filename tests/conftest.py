@@ -1,0 +1,13 @@
+"""Property tests repeat the same examples, and nobody times them; HYPOTHESIS_PROFILE=explore looks for new ones."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no defect of the code, and a test that fails now and then is.
+_calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("calm", derandomize=True, **_calm)
+settings.register_profile("explore", max_examples=1000, **_calm)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "calm"))
