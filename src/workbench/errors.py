@@ -26,9 +26,33 @@ WorkbenchError
 
 from __future__ import annotations
 
+import linecache
+import os
+import sysconfig
+import traceback
+
+#: Folders whose code a person did not write: Workbench's, Python's, and what is installed.
+_NOT_THEIRS = (
+    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+    *{sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+    "<string>",
+    "<frozen",
+)
+
 
 class WorkbenchError(Exception):
     """The root of all errors that Workbench raises on purpose."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of its own traceback: the person's own lines that led here, and the message."""
+        shown: list[str] = []
+        for frame, line in traceback.walk_tb(self.__traceback__):
+            filename = frame.f_code.co_filename
+            text = "" if filename.startswith(_NOT_THEIRS) else linecache.getline(filename, line, frame.f_globals)
+            if text.strip():
+                shown += [f"File {filename}"] if os.path.exists(filename) else []
+                shown.append(f"----> {line:3} {text.rstrip()}")
+        return [*shown, *([""] if shown else []), f"{type(self).__name__}: {self}"]
 
 
 class BadInput(WorkbenchError, ValueError):
