@@ -11,9 +11,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from workbench.cli.engines import SILENT_S, check_address, who
+from workbench.cli.engines import SILENT_S, who
 from workbench.cli.verbs import FAILED, OK
 from workbench.cli.words import clean, coloured, counted, cut, say, say_json, size
+from workbench.cluster.address import check_address
 from workbench.errors import NewerSchema, NotFound, WorkbenchError
 from workbench.records import ENDED
 from workbench.store import Store, filesystem, journal

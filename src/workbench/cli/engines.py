@@ -12,6 +12,8 @@ from typing import Any
 from workbench.cli.found import lines
 from workbench.cli.verbs import AWAY, FAILED, OK
 from workbench.cli.words import age, clean, say, say_json
+from workbench.cluster.address import check_address
+from workbench.engine.ask import open_log
 from workbench.errors import BadOption, ClusterError, EngineRunning, NoAnswer
 from workbench.records import ENDED
 from workbench.store import Store, requests
@@ -22,8 +24,6 @@ START_S = 20.0
 END_S = 30.0
 #: Seconds without a heartbeat after which a living engine is called silent; it beats once a second.
 SILENT_S = 10.0
-#: Seconds within which something at a cluster's address takes a connection.
-CONNECT_S = 3.0
 _LOOK_S = 0.02
 #: The engine process's own exit code for a second one.
 _HELD = 3
@@ -107,7 +107,7 @@ def _prepare(store: Store, options: Any) -> None:
 
 def _start(store: Store, options: Any) -> int:
     _prepare(store, options)
-    with open(store.engine_log, "ab") as log:
+    with open_log(store) as log:
         where = log.tell()
         process = subprocess.Popen(
             _command(store, options), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=store.root,
@@ -190,23 +190,6 @@ def _has_loop() -> bool:
 def surroundings() -> dict[str, str]:
     """The environment of an engine: this process's, without what belongs to one notebook."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER_"))}
-
-
-def check_address(address: str) -> None:
-    """Raise NoAnswer unless something takes connections at ``address``."""
-    import socket
-
-    rest = address.rpartition("://")[2]
-    host, _, port = rest.partition("/")[0].rpartition(":")
-    if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise BadOption(f"--cluster {address}: wanted a Dask scheduler's address, such as tcp://10.0.0.5:8786.")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
-    except OSError as error:
-        raise NoAnswer(
-            f"nobody answers at {address} ({error.strerror or error}). Wanted the address that `dask scheduler` "
-            "prints. Start it, or leave the address out for a cluster on this machine."
-        ) from error
 
 
 def _tail(path: Path, where: int) -> str:

@@ -38,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     store.create()
     try:
         info = read_engine(store)
-        lease = EngineLease.acquire(store, wait_s=CLOSING_S if info is not None and info.state == "closing" else 0.0)
+        wait_s = CLOSING_S if info is not None and info.state == "closing" else 0.0
+        lease = EngineLease.acquire(store, address=options.cluster, wait_s=wait_s)
     except EngineRunning as error:
         sys.stderr.write(f"{error}\n")
         return 3

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Any, BinaryIO
 
 import workbench.errors as errors
-from workbench.errors import StoreError, WorkbenchError
+from workbench.cluster.address import check_address
+from workbench.errors import BadOption, StoreError, WorkbenchError
 from workbench.store import Store, journal, requests
+from workbench.store.atomic import telling
 from workbench.store.lease import read_engine
 
 #: Seconds within which an engine, new or old, answers a request.
@@ -26,7 +28,7 @@ def ensure_engine(store: Store) -> None:
     info = read_engine(store)
     if info is not None and info.alive and info.state == "running":
         return
-    with open(store.engine_log, "ab") as log:
+    with open_log(store) as log:
         subprocess.Popen(
             [sys.executable, "-m", "workbench.engine", "--store", str(store.root)],
             stdin=subprocess.DEVNULL,
@@ -62,6 +64,30 @@ class Tending:
                 ensure_engine(self._store)
                 self._wait = min(2 * self._wait, _TEND_MOST_S)
         self._next = clock + self._wait
+
+
+def open_log(store: Store) -> BinaryIO:
+    """The file to which the engine of ``store`` prints. Raises StoreFull or StoreReadOnly."""
+    with telling(store.engine_log):
+        return open(store.engine_log, "ab")
+
+
+def check_cluster(store: Store, address: str | None = None) -> None:
+    """Refuse a cluster that nobody answers for, or that the living engine of ``store`` does not use.
+
+    address: as a person wrote it, or None for what the surroundings say. Raises NoAnswer or BadOption.
+    """
+    info = read_engine(store)
+    if info is None or not info.alive or info.state == "closing":
+        named = address or os.environ.get("WORKBENCH_CLUSTER")
+        if named:
+            check_address(named)
+    elif address is not None and address != info.address:
+        raise BadOption(
+            f"--cluster {address}: the engine of {store.root} works on {info.address or 'a cluster of this machine'}. "
+            "Wanted one cluster for one store. End that engine with `workbench engine stop`, leave --cluster out, or "
+            "name another store with --store."
+        )
 
 
 def ask(store: Store, request: dict[str, Any], timeout: float = ANSWER_S) -> dict[str, Any]:

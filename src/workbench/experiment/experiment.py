@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.errors import BadOption, NotFound, StoreError, TrialFailed
 from workbench.experiment.board import Board, duration, number, progress, sentence
 from workbench.experiment.trial import Trial, table
-from workbench.records import Goal, Scheduler, Searcher, Spec, trial_label, trial_number
+from workbench.records import Goal, Scheduler, Searcher, Spec, checked_name, trial_label, trial_number
 from workbench.store import Store
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Experiment:
             slots=slots,
             deterministic=deterministic,
         )
-        self._name = name
+        self._name = checked_name(name)
         self.store = store if isinstance(store, Store) else Store.find(store)
         self._id: str | None = None
         self._seen: Board | None = None
@@ -125,13 +125,14 @@ class Experiment:
 
         ``again`` trains anew. It returns as soon as the engine has taken it.
         """
-        from workbench.engine.ask import ask
+        from workbench.engine.ask import ask, check_cluster
 
         if self._id is None:
             made = self._drafted()
             if made.twin is not None and not again:
                 self._id = made.twin
             else:
+                check_cluster(made.store)
                 self._id = made.launch().id
         remember(self)
         if not self._look().is_ended:
@@ -288,7 +289,7 @@ class Experiment:
         failed = next((Trial(self, row) for row in board.trials.values() if row["state"] == "failed"), None)
         words = f"{self.label} failed: {self.reason or 'no trial completed'}."
         if failed is not None:
-            words += f" {failed.label}: {failed.error or failed.reason}"
+            words += f"\n\n{failed.label}: {failed.error or failed.reason}"
         raise TrialFailed(words)
 
     def watch(self) -> None:

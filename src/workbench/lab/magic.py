@@ -135,9 +135,6 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         return None
     where = origin(shell, f"%%train {line}".rstrip(), f"%%train {expanded}".rstrip())
     name = options.name or name_of(where.notebook)
-    if options.cluster is not None:
-        # An engine that is started now attaches there.
-        os.environ["WORKBENCH_CLUSTER"] = options.cluster
     made = draft(read, namespace, name, settings, Store.find(options.store), where)
     if options.attempt:
         from workbench.lab.attempt import attempt
@@ -157,9 +154,15 @@ _SAME = ("trials", "parallel", "limit_s", "slots", "seed", "deterministic")
 
 
 def _experiment(made: Draft, options: grammar.Options) -> Experiment:
+    from workbench.engine.ask import check_cluster
     from workbench.experiment.experiment import Experiment, remember
 
     is_twin = made.twin is not None and not options.again
+    if not is_twin:
+        check_cluster(made.store, options.cluster)
+        if options.cluster is not None:
+            # An engine that is started now attaches there.
+            os.environ["WORKBENCH_CLUSTER"] = options.cluster
     experiment = Experiment.of(made.store, made.twin if made.twin is not None and is_twin else made.launch().id)
     if is_twin:
         experiment.changed.append("the same content as before: nothing new is trained; --again trains it anew")
@@ -172,7 +175,8 @@ async def _shown(shell: Any, experiment: Experiment, options: grammar.Options) -
     _give(shell, experiment)
     looker = face(shell)
     if experiment.is_ended:
-        say(f"{experiment.label} was trained before with the same content; nothing is trained. --again trains it anew.")
+        how = "failed" if experiment.state == "failed" else "was trained"
+        say(f"{experiment.label} {how} before with the same content; nothing is trained. --again trains it anew.")
         await asyncio.to_thread(show_result, experiment)
         return
     shown = Shown(experiment) if looker == "live" else None

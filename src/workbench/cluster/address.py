@@ -1,0 +1,27 @@
+"""The address of somebody else's Dask cluster. Law: what cannot be reached is refused before anything is started."""
+
+from __future__ import annotations
+
+import socket
+
+from workbench.errors import BadOption, NoAnswer
+
+#: Seconds within which a Dask scheduler takes a connection.
+CONNECT_S = 3.0
+
+
+def check_address(address: str) -> None:
+    """Raise NoAnswer unless something takes connections at ``address``, BadOption where it is no address."""
+    rest = address.rpartition("://")[2]
+    host, _, port = rest.partition("/")[0].rpartition(":")
+    if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise BadOption(
+            f"--cluster {address}: wanted a Dask scheduler's address. Write for example --cluster tcp://10.0.0.5:8786."
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+    except OSError as error:
+        raise NoAnswer(
+            f"nobody answers at {address} ({error.strerror or error}). Wanted the address that `dask scheduler` "
+            "prints. Start it, or leave the address out for a cluster on this machine."
+        ) from error
