@@ -410,9 +410,9 @@ def checked_name(name: str) -> str:
     Raises BadName: names become folder labels, titles and addresses, so nothing in them may act.
     """
     if not _NAME.fullmatch(name) or ".." in name or name != name.strip():
-        shown = name if len(name) <= 40 else name[:37] + "..."
+        shown = f"{name!r}" if len(name) <= 40 else f"{name[:37] + '...'!r} ({len(name)} characters)"
         raise BadName(
-            f"{shown!r} is no name for an experiment: wanted 1 to 100 letters, digits, spaces or . _ + -, starting "
+            f"{shown} is no name for an experiment: wanted 1 to 100 letters, digits, spaces or . _ + -, starting "
             "with a letter or digit and without '..'. Choose a name such as digits or resnet-18."
         )
     return name

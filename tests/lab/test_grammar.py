@@ -46,7 +46,8 @@ def test_leading_comments_are_options_and_the_line_wins():
 @pytest.mark.parametrize(
     ("line", "parts"),
     [
-        ("--steps 0-9", ["--steps 0-9", "1 ≤ first ≤ last", "--steps 1-27"]),
+        ("--steps 0-9", ["--steps 0-9", "1 ≤ first ≤ last", "--steps 1-9."]),
+        ("--steps 0-0", ["--steps 0-0", "--steps 1-27."]),
         ("--steps 9-3", ["--steps 9-3", "1 ≤ first ≤ last"]),
         ("--steps a-b", ["--steps a-b"]),
         ("--steps", ["--steps lacks its value", "FIRST-LAST"]),
@@ -88,7 +89,10 @@ def test_bad_names_are_refused(name):
 def test_a_bad_comment_names_its_line():
     with pytest.raises(BadOption, match=r"#\| steps: FIRST-LAST\?") as caught:
         parse("", "#| goal: max acc\n#| stesp: 1-9\n")
-    assert caught.value.line == 2
+    assert caught.value.line == 3
+    with pytest.raises(BadName) as named:
+        parse("", "#| name: ../etc\n")
+    assert named.value.line == 2
     with pytest.raises(BadOption, match="too much"):
         parse("", "#| seed: 1 2\n")
 

@@ -643,7 +643,7 @@ def test_what_cannot_be_pickled_is_named_with_its_line(store, make, told, where)
         """
     )
     name, path = {"itself": ("thing", "`thing`"), "inside": ("held", "held.parts['a'][0]")}.get(
-        where, ("helper", "`helper` uses `inner` uses `thing`")
+        where, ("helper", "the cell uses `helper`, which uses `inner`, which uses `thing` (line 6: `return thing`)")
     )
     with pytest.raises(BadCapture) as caught, main(notebook.module):
         capture({"print": 1, name: 7}, notebook.names, store)

@@ -244,8 +244,8 @@ class Forkserver:
         if different:
             told = ", ".join(f"{name} {found} instead of {wanted}" for name, (wanted, found) in different.items())
             raise VersionsDiffer(
-                f"the training environment here has {told}. Wanted the versions of the notebook's kernel. "
-                "Install the same versions on every machine."
+                f"{self.training.python} on {socket.gethostname()} has {told}. Wanted the versions of the notebook's "
+                "kernel. Install the same versions on every machine."
             )
 
     async def runner(self, experiment: str) -> Runner:

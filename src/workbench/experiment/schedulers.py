@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+from workbench.errors import BadOption
 from workbench.records import Goal, Scheduler
 
 __all__ = ["ASHA", "All", "Hyperband", "Median", "maximize", "minimize"]
+
+Kind = Literal["hyperband", "asha", "median", "all"]
 
 
 def maximize(metric: str) -> Goal:
@@ -23,7 +26,7 @@ def Hyperband(
     max_steps: int, *, eta: int = 3, min_steps: int = 1, table: Literal["algorithm1", "table1"] = "algorithm1"
 ) -> Scheduler:
     """Synchronous Hyperband: brackets from many short trials to few long ones."""
-    return Scheduler("hyperband", min_steps, max_steps, eta, table=table)
+    return _scheduler("hyperband", max_steps, min_steps, eta, table=table)
 
 
 def ASHA(
@@ -35,14 +38,26 @@ def ASHA(
     brackets: Literal["aggressive", "standard", "conservative"] = "aggressive",
 ) -> Scheduler:
     """Asynchronous successive halving, by promotion or by stopping."""
-    return Scheduler("asha", min_steps, max_steps, eta, mode=mode, brackets=brackets)
+    return _scheduler("asha", max_steps, min_steps, eta, mode=mode, brackets=brackets)
 
 
 def Median(max_steps: int, *, min_steps: int = 1) -> Scheduler:
     """Stop a trial that is worse than the median of the others at the same step."""
-    return Scheduler("median", min_steps, max_steps)
+    return _scheduler("median", max_steps, min_steps)
 
 
 def All(max_steps: int) -> Scheduler:
     """Train every trial to its end."""
-    return Scheduler("all", max_steps, max_steps)
+    return _scheduler("all", max_steps, max_steps)
+
+
+def _scheduler(kind: Kind, max_steps: int, min_steps: int = 1, eta: int = 3, **others: Any) -> Scheduler:
+    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (min_steps, max_steps))
+    if not whole or not 1 <= min_steps <= max_steps:
+        raise BadOption(
+            f"min_steps={min_steps!r}, max_steps={max_steps!r}: wanted two integers, 1 ≤ min_steps ≤ max_steps. "
+            "Write for example max_steps=27."
+        )
+    if isinstance(eta, bool) or not isinstance(eta, int) or eta < 2:
+        raise BadOption(f"eta={eta!r}: wanted an integer of 2 or more. Write for example eta=3.")
+    return Scheduler(kind, min_steps, max_steps, eta, **others)

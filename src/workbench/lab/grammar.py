@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from workbench.errors import BadOption
+from workbench.errors import BadName, BadOption
 from workbench.records import Goal, Scheduler, Searcher, checked_name
 
 _METRIC = re.compile(r"[^\W\d][\w./-]{0,99}")
@@ -95,7 +95,9 @@ def _steps(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(?:(\d{1,12})-)?(\d{1,12})", text)
     first, last = (int(match[1] or 1), int(match[2])) if match else (0, 0)
     if not 1 <= first <= last:
-        raise _wrong("steps", text, "the steps of the first and the last rung, 1 ≤ first ≤ last", "1-27")
+        # The nearest that may be meant: 1-9 for 0-9 and for 9-1.
+        low, high = sorted((max(first, 1), last)) if last else (1, 27)
+        raise _wrong("steps", text, "the steps of the first and the last rung, 1 ≤ first ≤ last", f"{low}-{high}")
     return first, last
 
 
@@ -187,7 +189,7 @@ def parse(line: str, cell: str = "") -> Options:
     for number, text in comments(cell):
         try:
             values.update(_read_comment(text))
-        except BadOption as error:
+        except (BadOption, BadName) as error:
             error.line = number
             raise
     values.update(_read_words(_split(line)))
@@ -195,8 +197,8 @@ def parse(line: str, cell: str = "") -> Options:
 
 
 def comments(cell: str) -> Iterable[tuple[int, str]]:
-    """The leading ``#|`` lines of a cell without their mark, with their 1-based line numbers in the cell's body."""
-    for number, line in enumerate(cell.splitlines(), 1):
+    """The leading ``#|`` lines of a cell's body without their mark, each with its line; the magic's own is line 1."""
+    for number, line in enumerate(cell.splitlines(), 2):
         match = _COMMENT.fullmatch(line)
         if match:
             yield number, match[1]

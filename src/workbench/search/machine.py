@@ -292,8 +292,9 @@ class Search:
         if self._best is not None:
             level, key, number = self._best
             best = f"; best {self._words.value(key)} by {trial_label(number)} at step {-level}"
-        asked = "" if self._stopped is None else f"{self._stopped.reason}: "
-        out.append(Finish(state, f"{asked}{len(self._trials)} trials, {counts or 'none ended'}{best}"))
+        asked = "" if self._stopped is None else f"{self._stopped.reason.removesuffix('.')}; "
+        trials = f"{len(self._trials)} trial{'s' * (len(self._trials) != 1)}"
+        out.append(Finish(state, f"{asked}{trials}, {counts or 'none ended'}{best}"))
 
     # -- a trial's bookkeeping
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import ctypes
+import dis
 import hashlib
 import io
 import json
@@ -195,11 +196,28 @@ class _Writer:
             chain.append(top)
             user = users.get(top, "") if top not in chain[:-1] else ""
         line = self.lines.get(chain[-1]) or None
-        where = f"line {line}: " if line else ""
-        used = " uses ".join(f"`{one}`" for one in reversed(chain))
-        subject = f"`{name}` " if path == name else f"`{name}` cannot be sent to the processes that train: "
-        told = f"{where}the cell uses {used}. " if len(chain) > 1 else where
-        return BadCapture(f"{told}{subject}{what}.", line=line)
+        told = f"line {line}: " if line else ""
+        if len(chain) > 1:
+            used = ", which uses ".join(f"`{one}`" for one in reversed(chain))
+            used = f"the cell uses {used}" if line else used.replace(", which uses ", " uses ", 1)
+            told += f"{used}{self.place(chain[1], name)}. "
+            what = what if line else what.replace("train cell", "training function")
+        told += f"`{name}` " if path == name else f"`{name}` cannot be sent to the processes that train: "
+        return BadCapture(f"{told}{what}.", line=line)
+
+    def place(self, user: str, name: str) -> str:
+        """Where functions of ``user`` load ``name``, in words: their text may be another cell's, or not be known."""
+        for function in functions_in(self.space[user], self.namespace, set()):
+            waiting = [function.__code__]
+            while waiting:
+                code = waiting.pop()
+                waiting += [one for one in code.co_consts if isinstance(one, types.CodeType)]
+                for instruction in dis.get_instructions(code):
+                    positions = instruction.positions
+                    if instruction.argval == name and positions is not None and positions.lineno:
+                        text = linecache.getline(code.co_filename, positions.lineno).strip()
+                        return f" (line {positions.lineno}: `{text}`)" if text else ""
+        return ""
 
 
 def _rank(value: Any) -> int:

@@ -41,11 +41,12 @@ class Cell:
     """A train cell (or training function) that may be searched over.
 
     source: its text, as a runner gets it. space and hyperparameters: what it searches over. needs: names it loads from
-    the notebook, each with its first line. assigned: names it binds at top level however it runs; they are never sent
-    along. bound: names that it may bind. attributes: every name after a dot. imports: modules it imports itself.
-    steps: line of ``trial.steps()``, or None where a framework or a helper has the loop. reports: metrics it reports,
-    or None where its text does not show all of them. content: digest of the text without comments and blank lines.
-    entry: the function's name, for kind ``function``; module: the project module it lives in.
+    the notebook, each with its first line (0: it is the training function itself). assigned: names it binds at top
+    level however it runs; they are never sent along. bound: names that it may bind. attributes: every name after a
+    dot. imports: modules it imports itself. steps: line of ``trial.steps()``, or None where a framework or a helper has
+    the loop. reports: metrics it reports, or None where its text does not show all of them. content: digest of the text
+    without comments and blank lines. entry: the function's name, for kind ``function``; module: the project module it
+    lives in.
     """
 
     kind: Literal["cell", "function"]
@@ -78,9 +79,14 @@ class Cell:
         near = difflib.get_close_matches(metric, sorted(self.reports), n=1, cutoff=0)
         raise BadMetric(
             f"line {self.report}: this {self.kind} reports {', '.join(sorted(self.reports))}, but the goal is {goal}. "
-            f"Report {metric}, or write --goal {goal.mode if isinstance(goal, Goal) else 'max'} {near[0]}.",
+            f"Report {metric}, or write {_written(goal, near[0], self.kind)}.",
             line=self.report,
         )
+
+
+def _written(goal: Goal | str, metric: str, kind: str) -> str:
+    mode = goal.mode if isinstance(goal, Goal) else "max"
+    return f"--goal {mode} {metric}" if kind == "cell" else f"goal=wb.{mode}imize({metric!r})"
 
 
 def read_cell(source: str, namespace: Mapping[str, Any], *, first_line: int = 1) -> Cell:

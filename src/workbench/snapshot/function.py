@@ -39,14 +39,14 @@ def read_function(function: Callable[..., Any]) -> Cell:
         namespace = {**supplied(), **checked.__globals__}
         named = _with_trial(tree, next(iter(inspect.signature(checked).parameters)))
         needs = [name for name in global_names(checked.__code__) if name != "trial"]
-        use = use_of_trial(named, source, needs, namespace, line)
+        use = use_of_trial(named, source, needs, namespace, line, "function")
         content = content_of(tree)
     return Cell(
         kind="function",
         source=source,
         space=space,
         hyperparameters=tuple(found),
-        needs={checked.__name__: checked.__code__.co_firstlineno},
+        needs={checked.__name__: 0},
         assigned=frozenset(),
         bound=frozenset(),
         attributes=frozenset(),

@@ -22,6 +22,14 @@ from workbench.space import Distribution, Parameter, Space
 
 #: The distributions that a train cell may call without importing them.
 NAMES = ("uniform", "loguniform", "randint", "quniform", "choice")
+#: Each of them as it may be written, for messages.
+_EXAMPLES = {
+    "uniform": "uniform(0.0, 1.0)",
+    "loguniform": "loguniform(1e-4, 1.0)",
+    "randint": "randint(1, 8)",
+    "quniform": "quniform(0.0, 1.0, 0.1)",
+    "choice": "choice(32, 64, 128)",
+}
 _UNKNOWN: Any = object()
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -200,8 +208,15 @@ class _Reader:
         try:
             return eval(code, {"__builtins__": builtins, **names})  # noqa: S307  the person's own code, in their own kernel
         except BadSpace as error:
-            raise BadSpace(f"line {line}: `{text}`: {error}", line=line) from None
+            told = "" if str(error).startswith(f"{text}: ") else f"`{text}`: "
+            raise BadSpace(f"line {line}: {told}{error}", line=line) from None
         except Exception as error:
+            function = self.resolve(call.func) if isinstance(call, ast.Call) else None
+            called, _, why = str(error).partition("() ")
+            if is_distribution_function(function) and called in _EXAMPLES:
+                raise BadSpace(
+                    f"line {line}: `{text}`: {why}. Write for example `{_EXAMPLES[called]}`.", line=line
+                ) from None
             raise BadCell(
                 f"line {line}: `{text}` was evaluated in the kernel and raised {type(error).__name__}: {error}. Wanted "
                 "a distribution whose arguments the notebook knows. Mend them, or run the cell that makes them.",

@@ -49,9 +49,11 @@ class Use:
     report: int | None
 
 
-def use_of_trial(tree: ast.Module, source: str, needs: Iterable[str], namespace: Mapping[str, Any], line: int) -> Use:
-    """How the cell uses ``trial``; ``line`` is the number of its first line. Raises BadCell where that is wrong."""
-    cell = Text(tree, source, line)
+def use_of_trial(
+    tree: ast.Module, source: str, needs: Iterable[str], namespace: Mapping[str, Any], line: int, kind: str = "cell"
+) -> Use:
+    """How the cell (or function: ``kind``) uses ``trial``; ``line`` is the number of its first line. Raises BadCell."""
+    cell = Text(tree, source, line, kind)
     _check_name(cell)
     _check_suggestions(cell)
     steps = _calls(cell, "steps")
@@ -224,24 +226,25 @@ def _no_steps(cell: Text, needs: Iterable[str], namespace: Mapping[str, Any]) ->
     if loop is not None:
         given, written, hint = _rewritten(cell, loop)
         return (
-            f"line {cell.line(loop)}: this cell never calls trial.steps(). {why}\n"
+            f"line {cell.line(loop)}: this {cell.kind} never calls trial.steps(). {why}\n"
             f"    given:  {given}\n    write:  {written}\n{hint}"
         ).rstrip()
     for function in _captured_functions(needs, namespace):
         try:
             text = textwrap.dedent(inspect.getsource(function))
-            helper = Text(ast.parse(text), text, 1)
+            helper = Text(ast.parse(text), text, 1, cell.kind)
         except (OSError, TypeError, SyntaxError):
             continue
         loop = _training_loop(helper)
         if loop is not None and _score(loop) > 1:
             given, written, hint = _rewritten(helper, loop)
             return (
-                f"This cell never calls trial.steps(), and {function.__name__}(), which it uses, has a loop. {why}\n"
+                f"This {cell.kind} never calls trial.steps(), and {function.__name__}(), which it uses, has a loop. "
+                f"{why}\n"
                 f"    given, in {function.__name__}():  {given}\n    write there:  {written}\n{hint}"
             ).rstrip()
     return (
-        f"This cell has no loop over trial.steps(). {why} Write one turn of the training as one turn of\n"
+        f"This {cell.kind} has no loop over trial.steps(). {why} Write one turn of the training as one turn of\n"
         "    for epoch in trial.steps():\n        ...\n        trial.report(val_acc=...)\n"
         "or, where a framework has the loop, hand `trial` to its callback, or call trial.report(step=..., ...)."
     )
@@ -303,7 +306,8 @@ def _rewritten(cell: Text, loop: Loop) -> tuple[str, str, str]:
         if all(isinstance(value, int) for value in values):
             turns = len(range(*values)) if len(values) <= 3 else 0
             start = values[0] if len(values) > 1 else 0
-            hint = f"and give the number of turns as --steps 1-{turns}." if turns > 1 else ""
+            option = f"--steps 1-{turns}" if cell.kind == "cell" else f"max_steps={turns}, to the scheduler"
+            hint = f"and give the number of turns as {option}." if turns > 1 else ""
             if start:
                 hint += f" trial.steps() counts from 0: use {name} + {start} where {name} began at {start}."
     return given, f"for {name} in trial.steps():", hint

@@ -9,9 +9,13 @@ from collections.abc import Iterator
 
 
 class Text:
-    """A tree with its source. ``first_line``: number of the source's first line within the cell, for messages."""
+    """A tree with its source.
 
-    def __init__(self, tree: ast.Module, source: str, first_line: int = 1) -> None:
+    first_line: number of the source's first line within the cell; kind: ``cell`` or ``function``. Both for messages.
+    """
+
+    def __init__(self, tree: ast.Module, source: str, first_line: int = 1, kind: str = "cell") -> None:
+        self.kind = kind
         self.tree = tree
         self.source = source
         # As Python's tokenizer counts them; `splitlines` also breaks at form feeds and the like.

@@ -52,9 +52,8 @@ def explain(name: str, value: Any, error: BaseException, pickles: Callable[[Any]
         path += found[0]
         part = found[1]
     kind = type(part)
-    shown = (
-        f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ not in ("builtins", "_io") else kind.__qualname__
-    )
+    plain = kind.__module__ in ("builtins", "_io")
+    shown = f"a {kind.__qualname__}" if plain else f"a {kind.__module__}.{kind.__qualname__}"
     reason, do = _known(kind) or (f"cannot be pickled ({_first_line(error)})", "Make it in the train cell")
     if isinstance(part, io.IOBase):
         shown = f"an open file ({getattr(part, 'name', shown)!r})"

@@ -29,7 +29,7 @@ def store_error(path: Path | str, error: OSError) -> StoreError:
     if error.errno in _FULL:
         told = StoreFull(
             f"no space is left to write {path} ({error.strerror}); what was there before is untouched. "
-            "Free some space (workbench gc --dry-run shows what can go), then go on."
+            "Free some space there, or choose another place with --store or WORKBENCH_HOME."
         )
     elif error.errno in _READ_ONLY:
         told = StoreReadOnly(

@@ -189,7 +189,7 @@ def telling_sqlite(path: Path) -> Iterator[None]:
         if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
             raise StoreFull(
                 f"no space is left to write {path}; what was there before is untouched. "
-                "Free some space (workbench gc --dry-run shows what can go), then go on."
+                "Free some space there, or choose another place with --store or WORKBENCH_HOME."
             ) from error
         # A WAL that can neither be made nor found is told as a database that cannot be opened.
         if code in _CANNOT_SHARE and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):

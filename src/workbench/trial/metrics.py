@@ -26,12 +26,12 @@ def number(value: Any, name: str, trial: int, step: int) -> float:
     else:
         size = _size(value)
         if size is not None and size != 1:
-            given = f"a {type(value).__name__} of {size} elements"
+            given = f"{_article(type(value).__name__)} of {size} elements"
         else:
             try:
                 return float(value.item() if hasattr(value, "item") else value)
             except (TypeError, ValueError):
-                given = f"a {type(value).__name__}"
+                given = _article(type(value).__name__)
     what = f"trial {trial_label(trial)} reported {name}={given} at step {step}"
     do = _advice(name, given)
     raise BadMetric(f"{what}, but a metric is one number. {do}")
@@ -53,6 +53,10 @@ def missing_goal(goal: Goal, trial: int, step: int, reported: dict[str, float]) 
         f"trial {trial_label(trial)} {said} at step {step}, but the goal is {goal}. Report {goal.metric} in every turn "
         "of the loop, or change --goal."
     )
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiouAEIOU' or kind == 'ndarray' else 'a'} {kind}"
 
 
 def _size(value: Any) -> int | None:
