@@ -65,7 +65,7 @@ def test_another_line_or_step_is_another_exception() -> None:
 
 
 @pytest.mark.parametrize(
-    "cause", ["bad_metric", "missing_goal", "cannot_resume", "cuda_out_of_memory", "store", "a word of a later runner"]
+    "cause", ["bad_metric", "missing_goal", "cannot_resume", "cuda_out_of_memory", "a word of a later runner"]
 )
 def test_what_is_not_the_clusters_fault_ends_after_some_restarts(cause: str) -> None:
     faults = Faults(max_restarts=2)

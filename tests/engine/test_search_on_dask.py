@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -252,3 +253,15 @@ for epoch in trial.steps():
     broken = [trial for trial in trials if trial["configuration"]["x"] > 0.5]
     assert broken
     assert all(trial["state"] == "failed" and "SIGSEGV" in trial["reason"] for trial in broken)
+
+
+def test_an_engine_whose_store_is_removed_ends_and_leaves_a_new_store_alone(store: Store, tmp_path: Path) -> None:
+    spec = spec_of(PLAIN, tmp_path, space=SPACE)
+    with engine(store, workers=1) as process:
+        until(lambda: running.engine_pid(store), what="the engine")
+        shutil.rmtree(store.root)
+        with engine(store.create(), workers=1):
+            start(store, spec)
+            assert ended(store, spec) == "completed"
+            assert process.wait(30) == 5
+            assert running.engine_pid(store)

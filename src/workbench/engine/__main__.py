@@ -1,6 +1,7 @@
 """`python -m workbench.engine --store FOLDER`: the engine's process. Law: idle, it ends; a second one is refused.
 
-Exit codes: 0 idle or told to end; 3 another engine holds the store; 4 the cluster cannot be had; 1 anything else.
+Exit codes: 0 idle or told to end; 3 another engine holds the store; 4 the cluster cannot be had; 5 the store is gone;
+1 anything else.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from workbench.store.lease import EngineLease, read_engine
 IDLE_S = 600.0
 #: Seconds to wait for the lock of an engine that is closing.
 CLOSING_S = 20.0
+#: Exit code of an engine whose store was removed.
+ORPHAN = 5
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,10 +46,10 @@ def main(arguments: list[str] | None = None) -> int:
     except EngineRunning as error:
         sys.stderr.write(f"{error}\n")
         return 3
-    try:
-        return asyncio.run(_run(store, lease, options))
-    finally:
+    code = asyncio.run(_run(store, lease, options))
+    if code != ORPHAN:
         lease.release()
+    return code
 
 
 async def _run(store: Store, lease: EngineLease, options: argparse.Namespace) -> int:
@@ -59,6 +62,8 @@ async def _run(store: Store, lease: EngineLease, options: argparse.Namespace) ->
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, engine.end)
     await engine.run()
+    if engine.is_orphan:
+        return ORPHAN
     return 4 if engine.trouble else 0
 
 

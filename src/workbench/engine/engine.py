@@ -50,6 +50,8 @@ class Engine:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._warm: set[str] = set()
         self.trouble: str | None = None
+        #: Its store was removed under it: it must not write into one that was made there since.
+        self.is_orphan = False
 
     # -- living -----------------------------------------------------------------------------------------------------
 
@@ -115,8 +117,9 @@ class Engine:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._open
         await self.backend.close()
-        self.catalog.close()
-        self.journal.close()
+        if not self.is_orphan:
+            self.catalog.close()
+            self.journal.close()
 
     def _recover(self) -> None:
         self.catalog.rebuild_if_needed()
@@ -138,6 +141,8 @@ class Engine:
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def _take_requests(self) -> None:
+        if self._is_removed():
+            return
         refused: list[requests.Refused] = []
         asked = requests.pending(self.store, refused)
         for bad in refused:
@@ -364,6 +369,8 @@ class Engine:
     async def _beating(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            if self._is_removed():
+                return
             self._lease.beat()
             for running in list(self.loops.values()):
                 running.check_time()
@@ -372,6 +379,14 @@ class Engine:
             except OSError as error:
                 log.warning("the catalog waits: %s", error)
             await asyncio.sleep(BEAT_S)
+
+    def _is_removed(self) -> bool:
+        """Whether the store was removed under this engine, which then ends and touches nothing at its path."""
+        if not self.is_orphan and not self._lease.is_ours:
+            log.error("the store at %s is gone or was made anew: this engine ends", self.store.root)
+            self.is_orphan = True
+            self.end()
+        return self.is_orphan
 
     async def _watching(self) -> None:
         """Wake the engine when a request appears; without a file watch the poll finds it half a second later."""

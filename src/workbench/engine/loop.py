@@ -106,7 +106,7 @@ class ExperimentLoop:
         self.reason = "it waits for a slot"
         self.probed = not spec.probe
         self.finished = asyncio.Event()
-        self.best: tuple[int, float] | None = None
+        self._best_point: tuple[int, float] | None = None
         self.started: str | None = None
         self._inbox: deque[Fact] = deque()
         self._lines: deque[dict[str, Any]] = deque()
@@ -526,8 +526,8 @@ class ExperimentLoop:
         if value is not None and math.isfinite(value):
             if trial not in self._best_of or goal.better(value, self._best_of[trial]):
                 self._best_of[trial] = value
-            if self.best is None or goal.better(value, self.best[1]):
-                self.best = (trial, value)
+            if self._best_point is None or goal.better(value, self._best_point[1]):
+                self._best_point = (trial, value)
 
     def _saved(self, trial: int, step: int) -> None:
         self._checkpoints[trial] = max(step, self._checkpoints.get(trial, 0))
@@ -589,6 +589,14 @@ class ExperimentLoop:
         if self.finished.is_set():
             self.series.put_meta("ended", self._now())
         self._around.changed(self)
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """The best trial at the highest level so far, and its value there: what loading it gives.
+
+        Before the first level it is the best that was reported.
+        """
+        return self.search.best or self._best_point
 
     @property
     def planned(self) -> dict[str, int]:

@@ -113,6 +113,16 @@ class EngineLease:
         """True until the lease was released, and in no forked child."""
         return self._descriptor >= 0
 
+    @property
+    def is_ours(self) -> bool:
+        """False where the store was removed, or removed and made again: the locked file is the store's no more."""
+        try:
+            mine = os.fstat(self._descriptor)
+            # The number of a removed file is soon given to a new one; its links are not.
+            return mine.st_nlink > 0 and os.path.samestat(mine, os.stat(self.store.engine_lock))
+        except OSError:
+            return False
+
     def beat(self, *, address: str | None = None) -> None:
         """Say that the engine lives, about once a second; ``address`` is where its cluster answers, once it does."""
         self._write(replace(self._info, heartbeat=_now(), address=address or self._info.address))
