@@ -1,0 +1,92 @@
+"""Whoever waits sees to the engine: a killed one is replaced, one that left in good order is not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from workbench.engine import ask
+from workbench.errors import StoreReadOnly
+from workbench.store import Store
+from workbench.store.lease import EngineLease
+
+
+class Clock:
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store").create()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(ask, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> list[float]:
+    """When engines were started."""
+    times: list[float] = []
+    monkeypatch.setattr(ask, "ensure_engine", lambda store: times.append(clock.now))
+    return times
+
+
+def wait(store: Store, clock: Clock, seconds: float) -> None:
+    tend = ask.Tending(store)
+    until = clock.now + seconds
+    while clock.now < until:
+        clock.now += 0.5
+        tend()
+
+
+def kill(store: Store) -> None:
+    """Leave the store as an engine does that is killed: its name on the door, and nobody behind it."""
+    lease = EngineLease.acquire(store)
+    os.close(lease._descriptor)
+    lease._descriptor = -1
+
+
+def test_a_killed_engine_is_replaced(store: Store, clock: Clock, begun: list[float]) -> None:
+    kill(store)
+    wait(store, clock, 3)
+    assert begun == [102.0]
+
+
+def test_engines_that_die_one_after_the_other_are_replaced_ever_later(
+    store: Store, clock: Clock, begun: list[float]
+) -> None:
+    kill(store)
+    wait(store, clock, 100)
+    assert begun == [102.0, 106.0, 114.0, 130.0, 162.0]
+
+
+def test_a_living_engine_is_left_alone(store: Store, clock: Clock, begun: list[float]) -> None:
+    with EngineLease.acquire(store):
+        wait(store, clock, 10)
+    assert begun == []
+
+
+def test_an_engine_that_left_in_good_order_is_not_replaced(store: Store, clock: Clock, begun: list[float]) -> None:
+    EngineLease.acquire(store).release()
+    wait(store, clock, 10)
+    assert begun == []
+
+
+def test_who_may_not_write_the_store_only_waits(
+    store: Store, clock: Clock, begun: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(store: Store) -> None:
+        raise StoreReadOnly("it may not be written")
+
+    kill(store)
+    monkeypatch.setattr(ask, "ensure_engine", refused)
+    wait(store, clock, 10)
