@@ -57,7 +57,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Refuse what was typed."""
         message = re.sub(r"argument (\S+): ignored explicit argument (.*)", r"\1 takes no value: \2 was given", message)
-        raise BadOption(f"{self.prog}: {message}. {self.prog} --help shows what may stand there.")
+        stop = "" if message.endswith("?") else "."
+        raise BadOption(f"{self.prog}: {message}{stop} {self.prog} --help shows what may stand there.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ def among(choices: Sequence[str]) -> Callable[[str], str]:
         if text in choices:
             return text
         wanted = f"wanted {', '.join(choices[:-1])} or {choices[-1]}"
-        raise argparse.ArgumentTypeError(f"{text!r} was given, {wanted}.{nearest(text, choices)}".rstrip(".?"))
+        raise argparse.ArgumentTypeError(f"{text!r} was given, {wanted}.{nearest(text, choices)}".rstrip("."))
 
     return read
 
@@ -267,11 +268,12 @@ def _run(words: list[str]) -> int:
         elif word == "--store":
             raise BadOption("workbench: --store lacks its folder. Write for example workbench --store .workbench ls.")
         else:
+            own = ("--help", "--version", "--store")
             after = next((w for w in words if w in VERBS), None)
             advice = (
                 f" Options of {after} stand behind it: workbench {after} {word}."
-                if after
-                else nearest(word, ("--help", "--version", "--store"))
+                if after and not difflib.get_close_matches(word, own, cutoff=0.75)
+                else nearest(word, own)
             )
             raise BadOption(f"workbench: {_shown(word)} is no option.{advice} workbench --help shows what there is.")
     if not words:
