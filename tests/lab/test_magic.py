@@ -3,10 +3,8 @@
 import asyncio
 
 import pytest
-from IPython.core.async_helpers import get_asyncio_loop
+import shells
 from IPython.core.completer import provisionalcompleter
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.testing.globalipapp import start_ipython
 
 from workbench.errors import BadCell, BadMetric, BadName, BadOption, BadSpace
 from workbench.experiment.notebook import name_of
@@ -24,12 +22,8 @@ for epoch in trial.steps():
 
 @pytest.fixture(scope="module")
 def shell():
-    InteractiveShell.clear_instance()
-    found = start_ipython() or InteractiveShell.instance()
-    found.run_line_magic("load_ext", "workbench")
-    yield found
-    found.run_line_magic("unload_ext", "workbench")
-    get_asyncio_loop().close()
+    with shells.shell() as found:
+        yield found
 
 
 @pytest.fixture

@@ -259,6 +259,8 @@ def _calm(error: BaseException, line: str, cell: str) -> BaseException:
     number = getattr(error, "line", None)
     lines = [f"%%train {line}".rstrip(), *cell.splitlines()]
     if isinstance(number, int) and 1 <= number <= len(lines):
+        # Control characters that were typed do not act once more.
+        lines = ["".join(one if one.isprintable() or one == "\t" else "�" for one in text) for text in lines]
         shown = range(max(1, number - 1), min(len(lines), number + 1) + 1)
         words = [f"{'---->' if k == number else '     '} {k:3} {lines[k - 1]}" for k in shown] + ["", *words]
     error._render_traceback_ = lambda: words  # type: ignore[attr-defined]

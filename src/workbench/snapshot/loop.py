@@ -292,7 +292,8 @@ def _rewritten(cell: Text, loop: Loop) -> tuple[str, str, str]:
     given = cell.head(loop)
     if isinstance(loop, ast.While):
         name = _loop_name(loop)
-        hint = f"and leave out the line that counts {name}." if name != "step" else ""
+        counts = isinstance(loop.test, ast.Compare) and isinstance(loop.test.left, ast.Name)
+        hint = f"and leave out the line that counts {name}." if counts else ""
         return given, f"for {name} in trial.steps():", hint
     counted = _range(loop.iter)
     text = cell.segment(loop.iter).lower()
