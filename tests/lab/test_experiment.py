@@ -1,5 +1,6 @@
 """The function form and the handles, by a real engine; and what ``import workbench`` costs and offers."""
 
+import asyncio
 import doctest
 import json
 import subprocess
@@ -100,6 +101,23 @@ def test_stop_pause_and_resume(store):
     exp.wait(30)
     assert exp.state == "stopped"
     exp.stop()
+
+
+async def test_awaiting_an_experiment_leaves_the_loop_free(store):
+    exp = made(store, "awaited").start()
+    turns = 0
+
+    async def count():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.01)
+            turns += 1
+
+    counting = asyncio.create_task(count())
+    assert await exp is exp
+    counting.cancel()
+    assert exp.state == "completed"
+    assert turns > 5
 
 
 def test_a_failed_experiment_raises_with_the_trials_own_words(store):

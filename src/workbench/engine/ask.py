@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 import time
 from typing import Any, BinaryIO
 
@@ -29,7 +30,7 @@ def ensure_engine(store: Store) -> None:
     if info is not None and info.alive and info.state == "running":
         return
     with open_log(store) as log:
-        subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "workbench.engine", "--store", str(store.root)],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -38,6 +39,8 @@ def ensure_engine(store: Store) -> None:
             start_new_session=True,
             env={name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER_"))},
         )
+    # It outlives us or we it: where it ends first, somebody must take note, or it stays a zombie.
+    threading.Thread(target=process.wait, name="workbench-engine", daemon=True).start()
 
 
 class Tending:

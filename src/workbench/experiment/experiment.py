@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -278,6 +279,16 @@ class Experiment:
                 time.sleep(LOOK_S)
         except KeyboardInterrupt:
             raise goes_on(self) from None
+        self.check()
+        return self
+
+    def __await__(self) -> Generator[Any, None, Experiment]:
+        """``await exp`` waits like :meth:`wait`, and meanwhile the kernel's loop is free: buttons and views go on."""
+        return self._ended().__await__()
+
+    async def _ended(self) -> Experiment:
+        while not self._look().is_ended:  # noqa: ASYNC110 - its end is on disk, written by another process
+            await asyncio.sleep(LOOK_S)
         self.check()
         return self
 
