@@ -15,7 +15,7 @@ def shell() -> Iterator[InteractiveShell]:
     """A new shell without colours; one at a time."""
     InteractiveShell.clear_instance()
     found = start_ipython() or InteractiveShell.instance()
-    found.run_line_magic("colors", "NoColor")
+    found.colors = "nocolor"
     found.run_line_magic("load_ext", "workbench")
     try:
         yield found
