@@ -190,7 +190,14 @@ def draft(
     """Capture what ``cell`` needs from ``namespace``, and find out whether the same was trained before."""
     checked_name(name)
     store.create()
-    captured = capture(cell.needs, namespace, store, assigned=cell.assigned, attributes=cell.attributes)
+    captured = capture(
+        cell.needs,
+        namespace,
+        store,
+        assigned=cell.assigned,
+        attributes=cell.attributes,
+        imports=cell.imports,
+    )
     content = fingerprint(cell, settings, captured.fingerprint, _project(cell))
     others = [entry for entry in experiments(store) if entry["name"] == name]
     newest = max(others, key=lambda entry: (entry["version"], entry["id"]), default=None)

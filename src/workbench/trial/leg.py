@@ -15,7 +15,7 @@ from typing import Any
 from workbench.errors import NotFound, VersionsDiffer
 from workbench.records import PROTOCOL, Spec
 from workbench.search.seeds import trial_seed
-from workbench.snapshot import cell, spawned
+from workbench.snapshot import cell, loading, spawned
 from workbench.store import Store
 from workbench.trial import make_current, seeds, tracebacks
 from workbench.trial.course import LegCourse, Order, Place
@@ -160,9 +160,7 @@ def fill(store: Store, spec: Spec, main: types.ModuleType) -> tuple[dict[str, An
         return function.__globals__, function
     namespace = main.__dict__
     if program.capture is not None:
-        from workbench.snapshot import capture
-
-        capture.load(store, program.capture, namespace)
+        loading.load(store, program.capture, namespace)
     return namespace, namespace.get(str(program.entry)) if program.kind == "function" else None
 
 
