@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.engine.faults import BACKOFF_S, Faults
+from workbench.engine.faults import BACKOFF_S, MOST_BACKOFF_S, QUICK_LOSSES, Faults
 
 TYPE_ERROR = {"type": "TypeError", "line": 7}
 
@@ -13,7 +13,12 @@ TYPE_ERROR = {"type": "TypeError", "line": 7}
 def test_the_clusters_faults_never_use_up_a_trials_restarts(cause: str) -> None:
     faults = Faults(max_restarts=1)
     verdicts = [faults.judge(3, cause, 5, None, "its worker is gone") for _ in range(50)]
-    assert all(verdict.again and verdict.wait_s == 0 for verdict in verdicts)
+    assert all(verdict.again for verdict in verdicts)
+    assert [verdict.wait_s for verdict in verdicts[:QUICK_LOSSES]] == [0.0] * QUICK_LOSSES
+    assert sorted(verdict.wait_s for verdict in verdicts) == [verdict.wait_s for verdict in verdicts]
+    assert verdicts[-1].wait_s == MOST_BACKOFF_S
+    faults.saved(3, 6)
+    assert faults.judge(3, cause, 7, None, "its worker is gone").wait_s == 0
     assert faults.restarts(3) == 0
 
 

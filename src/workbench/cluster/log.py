@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+from workbench.store.atomic import make_folder
+
 #: Bytes after which a log is rotated; KEPT older ones stay beside it.
 ROTATE_BYTES = 8 * 1024 * 1024
 KEPT = 3
@@ -20,7 +22,7 @@ class LogWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(path.parent)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         #: Offset after the last whole line; what follows it in the file may still be redrawn.
         self._settled = os.lseek(self._file, 0, os.SEEK_END)

@@ -15,6 +15,8 @@ BACKOFF_S = 0.5
 MOST_BACKOFF_S = 60.0
 #: Seconds before a trial is started again that could not write what it needs.
 STORE_S = 5.0
+#: Legs of a trial that the cluster may lose, without a newer checkpoint between them, before the next one waits.
+QUICK_LOSSES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class _Story:
     """What went wrong with one trial since its newest checkpoint."""
 
     restarts: int = 0
+    #: Legs lost by the cluster's fault.
+    losses: int = 0
     last: tuple[Any, ...] | None = None
     checkpoint: int = 0
 
@@ -51,15 +55,19 @@ class Faults:
         """A new checkpoint exists: the trial made progress, so its count begins anew."""
         story = self._stories.setdefault(trial, _Story())
         if step > story.checkpoint:
-            story.restarts, story.checkpoint = 0, step
+            story.restarts, story.losses, story.checkpoint = 0, 0, step
 
     def judge(self, trial: int, cause: str, step: int, error: dict[str, Any] | None, reason: str) -> Verdict:
         """What becomes of ``trial`` after its leg was lost at ``step`` by ``cause``."""
         if cause == "refused":
             return Verdict(False, reason)
         if cause in OF_THE_CLUSTER:
-            # A full disk is not emptied in a moment; whoever looks sees the trial wait, and why.
-            wait = STORE_S if cause == "store" else 0.0
+            story = self._stories.setdefault(trial, _Story())
+            story.losses += 1
+            # At once, as a rule. Whoever is lost again and again would only keep the cluster busy with losing it; and
+            # a full disk is not emptied in a moment.
+            again = story.losses - QUICK_LOSSES
+            wait = STORE_S if cause == "store" else 0.0 if again <= 0 else min(BACKOFF_S * 2**again, MOST_BACKOFF_S)
             return Verdict(True, f"{reason}; not its fault, so it goes on from its newest checkpoint", wait)
         story = self._stories.setdefault(trial, _Story())
         kind = (error or {}).get("type")
