@@ -24,11 +24,17 @@ _LOOK_S = 0.005
 _TEND_S, _TEND_MOST_S = 2.0, 60.0
 
 
-def ensure_engine(store: Store) -> None:
-    """Start an engine for ``store`` unless one lives. It runs in its own session: the kernel may die, it goes on."""
+def ensure_engine(store: Store, cluster: str | None = None) -> None:
+    """Start an engine for ``store`` unless one lives. It runs in its own session: the kernel may die, it goes on.
+
+    cluster: the Dask scheduler's address it attaches to, instead of what the surroundings say.
+    """
     info = read_engine(store)
     if info is not None and info.alive and info.state == "running":
         return
+    surroundings = {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER_"))}
+    if cluster is not None:
+        surroundings["WORKBENCH_CLUSTER"] = cluster
     with open_log(store) as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "workbench.engine", "--store", str(store.root)],
@@ -37,7 +43,7 @@ def ensure_engine(store: Store) -> None:
             stderr=log,
             cwd=store.root,
             start_new_session=True,
-            env={name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER_"))},
+            env=surroundings,
         )
     # It outlives us or we it: where it ends first, somebody must take note, or it stays a zombie.
     threading.Thread(target=process.wait, name="workbench-engine", daemon=True).start()
@@ -64,7 +70,7 @@ class Tending:
             if info is None or info.alive:
                 self._wait = _TEND_S
             else:
-                ensure_engine(self._store)
+                ensure_engine(self._store, info.address)
                 self._wait = min(2 * self._wait, _TEND_MOST_S)
         self._next = clock + self._wait
 
@@ -93,15 +99,20 @@ def check_cluster(store: Store, address: str | None = None) -> None:
         )
 
 
-def ask(store: Store, request: dict[str, Any], timeout: float = ANSWER_S) -> dict[str, Any]:
-    """The engine's answer to ``request``. A refusal is raised as the error it names."""
+def ask(store: Store, request: dict[str, Any], timeout: float = ANSWER_S, cluster: str | None = None) -> dict[str, Any]:
+    """The engine's answer to ``request``. A refusal is raised as the error it names.
+
+    cluster: where an engine that must be started for it attaches.
+    """
     newest = journal.last(store.journal_path)
     number = requests.put(store, request)
-    ensure_engine(store)
-    return answer(store, number, newest["n"] if newest else 0, timeout)
+    ensure_engine(store, cluster)
+    return answer(store, number, newest["n"] if newest else 0, timeout, cluster)
 
 
-def answer(store: Store, number: str, after: int, timeout: float = ANSWER_S) -> dict[str, Any]:
+def answer(
+    store: Store, number: str, after: int, timeout: float = ANSWER_S, cluster: str | None = None
+) -> dict[str, Any]:
     """Wait for the answer to request ``number``, in the store's journal after line ``after``."""
     deadline, checked = time.monotonic() + timeout, time.monotonic()
     while True:
@@ -116,7 +127,7 @@ def answer(store: Store, number: str, after: int, timeout: float = ANSWER_S) -> 
                 f"Look at {store.engine_log}, or run `workbench doctor`."
             )
         if now - checked > 2.0:
-            ensure_engine(store)  # it was leaving, or died before it took the request
+            ensure_engine(store, cluster)  # it was leaving, or died before it took the request
             checked = now
         time.sleep(_LOOK_S)
 

@@ -121,10 +121,11 @@ class Experiment:
             search = Search.of(self.spec)
         return simulate(search, curve, slots, step_time)
 
-    def start(self, *, again: bool = False) -> Experiment:
+    def start(self, *, again: bool = False, cluster: str | None = None) -> Experiment:
         """Train, unless the same content was trained under this name before: then that experiment is taken.
 
-        ``again`` trains anew. It returns as soon as the engine has taken it.
+        ``again`` trains anew. ``cluster`` is a Dask scheduler's address, for the engine that is started now; without
+        one it makes a cluster on this machine. It returns as soon as the engine has taken it.
         """
         from workbench.engine.ask import ask, check_cluster
 
@@ -133,11 +134,11 @@ class Experiment:
             if made.twin is not None and not again:
                 self._id = made.twin
             else:
-                check_cluster(made.store)
+                check_cluster(made.store, cluster)
                 self._id = made.launch().id
         remember(self)
         if not self._look().is_ended:
-            ask(self.store, {"kind": "start", "experiment": self._id})
+            ask(self.store, {"kind": "start", "experiment": self._id}, cluster=cluster)
         return self
 
     def _drafted(self) -> Draft:

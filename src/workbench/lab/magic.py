@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
-import os
 import re
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -160,9 +159,6 @@ def _experiment(made: Draft, options: grammar.Options) -> Experiment:
     is_twin = made.twin is not None and not options.again
     if not is_twin:
         check_cluster(made.store, options.cluster)
-        if options.cluster is not None:
-            # An engine that is started now attaches there.
-            os.environ["WORKBENCH_CLUSTER"] = options.cluster
     experiment = Experiment.of(made.store, made.twin if made.twin is not None and is_twin else made.launch().id)
     if is_twin:
         experiment.changed.append("the same content as before: nothing new is trained; --again trains it anew")
@@ -180,7 +176,7 @@ async def _shown(shell: Any, experiment: Experiment, options: grammar.Options) -
         await asyncio.to_thread(show_result, experiment)
         return
     shown = Shown(experiment) if looker == "live" else None
-    await asyncio.to_thread(experiment.start)
+    await asyncio.to_thread(experiment.start, cluster=options.cluster)
     if looker == "terminal" and not options.wait:
         say(f"{experiment.label} is started. wb.last().watch() follows it.")
     elif shown is None:
