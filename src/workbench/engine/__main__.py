@@ -46,7 +46,11 @@ def main(arguments: list[str] | None = None) -> int:
     except EngineRunning as error:
         sys.stderr.write(f"{error}\n")
         return 3
-    code = asyncio.run(_run(store, lease, options))
+    try:
+        code = asyncio.run(_run(store, lease, options))
+    except KeyboardInterrupt:  # while it still imported: somebody ended it, and it leaves in good order
+        lease.release()
+        raise
     if code != ORPHAN:
         lease.release()
     return code
