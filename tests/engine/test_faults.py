@@ -12,7 +12,7 @@ TYPE_ERROR = {"type": "TypeError", "line": 7}
 @pytest.mark.parametrize("cause", ["worker", "cluster", "engine"])
 def test_the_clusters_faults_never_use_up_a_trials_restarts(cause: str) -> None:
     faults = Faults(max_restarts=1)
-    verdicts = [faults.judge(3, cause, 5, None, "its worker is gone") for _ in range(50)]
+    verdicts = [faults.judge(3, cause, 5, None, "its worker is gone") for _ in range(2000)]
     assert all(verdict.again for verdict in verdicts)
     assert [verdict.wait_s for verdict in verdicts[:QUICK_LOSSES]] == [0.0] * QUICK_LOSSES
     assert sorted(verdict.wait_s for verdict in verdicts) == [verdict.wait_s for verdict in verdicts]

@@ -67,7 +67,13 @@ class Faults:
             # At once, as a rule. Whoever is lost again and again would only keep the cluster busy with losing it; and
             # a full disk is not emptied in a moment.
             again = story.losses - QUICK_LOSSES
-            wait = STORE_S if cause == "store" else 0.0 if again <= 0 else min(BACKOFF_S * 2**again, MOST_BACKOFF_S)
+            wait = (
+                STORE_S
+                if cause == "store"
+                else 0.0
+                if again <= 0
+                else min(BACKOFF_S * 2 ** min(again, 10), MOST_BACKOFF_S)
+            )
             return Verdict(True, f"{reason}; not its fault, so it goes on from its newest checkpoint", wait)
         story = self._stories.setdefault(trial, _Story())
         kind = (error or {}).get("type")
