@@ -33,6 +33,15 @@ RUN = """async i => {
   window.jupyterapp.commands.execute('notebook:run-cell');
 }"""
 OUTPUTS = "i => window.jupyterapp.shell.currentWidget.content.model.cells.get(i).outputs.toJSON()"
+#: Counts how often the outputs of the train cell are replaced.
+COUNTED = """() => {
+  const outputs = window.jupyterapp.shell.currentWidget.content.model.cells.get(1).outputs;
+  window.outputsSet = 0;
+  outputs.changed.connect((_, change) => { window.outputsSet += change.type === 'set'; });
+}"""
+TOLD_AGAIN = """() => document.dispatchEvent(new CustomEvent('workbench:figure', {
+  detail: { view: document.querySelector('.jp-Notebook .jp-OutputArea-output'), bundle: { 'text/plain': 'again' } }
+}))"""
 SOURCE = "([i, text]) => window.jupyterapp.shell.currentWidget.content.model.cells.get(i).sharedModel.setSource(text)"
 
 
@@ -104,6 +113,11 @@ def figure(page, cell=1):
     return next(one for one in page.evaluate(OUTPUTS, cell) if "image/png" in one.get("data", {}))
 
 
+def save(page):
+    page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+
+
 def test_curves_grow_and_a_figure_stays(notebook, lab):
     page = notebook(SETUP, TRAIN.format(sleep=0.15))
     run(page, 0, 1)
@@ -124,8 +138,7 @@ def test_curves_grow_and_a_figure_stays(notebook, lab):
     assert bundle["text/plain"].startswith("toy@1 completed: 17 trials")
     assert "application/vnd.plotly.v1+json" in bundle
     expect(view(page)).to_have_count(0)
-    page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
-    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    save(page)
     assert '"image/png"' in (lab.root / "toy.ipynb").read_text()
 
 
@@ -153,8 +166,7 @@ def test_it_comes_back_after_a_reload_and_after_a_kernel_restart(notebook, lab, 
     notebook(SETUP, TRAIN.format(sleep=0.8))
     run(page, 0, 1)
     expect(fact(page, "best")).to_contain_text("t00", timeout=30_000)
-    page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
-    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    save(page)
     page.goto(lab.address("toy.ipynb"))
     expect(fact(page, "best")).to_contain_text("t00", timeout=30_000)
     page.wait_for_function("() => document.querySelector('.workbench-live .wb-chart')?.data?.length")
@@ -171,6 +183,26 @@ def test_it_comes_back_after_a_reload_and_after_a_kernel_restart(notebook, lab, 
     assert len(list((lab.root / ".workbench" / "experiments").iterdir())) == 1
     view(page).get_by_role("button", name="Stop experiment").click()
     assert figure(page)["data"]["text/plain"].startswith("toy@1 stopped")
+
+
+def test_a_page_that_was_reloaded_leaves_the_figure_in_the_notebook(notebook, lab, page):
+    notebook(SETUP, TRAIN.format(sleep=0.6))
+    run(page, 0, 1)
+    expect(fact(page, "best")).to_contain_text("t00", timeout=30_000)
+    save(page)
+    page.goto(lab.address("toy.ipynb"))
+    expect(view(page).locator(".wb-state")).to_contain_text("running", timeout=30_000)
+    page.evaluate(COUNTED)
+    assert figure(page)["data"]["text/plain"].startswith("toy@1 completed: 17 trials")
+    expect(view(page)).to_have_count(0)
+    expect(page.locator(".jp-OutputArea-output .js-plotly-plot, .jp-OutputArea-output img")).to_have_count(1)
+    save(page)
+    outputs = nbformat.read(lab.root / "toy.ipynb", as_version=4).cells[1].outputs
+    assert [output.output_type for output in outputs] == ["display_data"]
+    assert sorted(outputs[0].data) == ["application/vnd.plotly.v1+json", "image/png", "text/plain"]
+    # A view that says it again is not answered twice.
+    page.evaluate(TOLD_AGAIN)
+    assert page.evaluate("() => window.outputsSet") == 1
 
 
 def test_without_our_route_the_kernel_sends_plotly(notebook, page):

@@ -8,6 +8,7 @@ import {
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
 
+import { keepFigures } from './figure';
 import { ExperimentsModel } from './model';
 import { ExperimentsPanel } from './panel';
 
@@ -46,4 +47,11 @@ const experiments: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default [experiments];
+const figures: JupyterFrontEndPlugin<void> = {
+  id: 'workbench-ext:figures',
+  description: 'The figure that stays when a live view on a reloaded page has ended',
+  autoStart: true,
+  activate: (app: JupyterFrontEnd) => keepFigures(app.shell)
+};
+
+export default [experiments, figures];

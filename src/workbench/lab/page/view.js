@@ -249,9 +249,10 @@ class View {
   }
 
   // The kernel puts a figure in this view's place when the experiment has ended. A page that was reloaded meanwhile does
-  // not know where; whoever owns the document (the JupyterLab extension) may do it on this event.
+  // not know where; whoever owns the document (the JupyterLab extension) may do it on this event. It comes from the page's
+  // document, because a notebook takes cells that are far out of sight from the page.
   leave(bundle) {
-    if (this.root.isConnected) this.root.dispatchEvent(new CustomEvent("workbench:figure", { bubbles: true, detail: { bundle } }));
+    document.dispatchEvent(new CustomEvent("workbench:figure", { detail: { view: this.root, bundle } }));
   }
 
   resized() {
