@@ -39,18 +39,24 @@ def main(arguments: list[str] | None = None) -> int:
     logging.getLogger("distributed").setLevel(logging.ERROR)
     store = Store(options.store)
     store.create()
+    # Ctrl-C waits until somebody would take the lease back: an engine that was ended must not look like one that died.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    lease: EngineLease | None = None
     try:
         info = read_engine(store)
         wait_s = CLOSING_S if info is not None and info.state == "closing" else 0.0
         lease = EngineLease.acquire(store, address=options.cluster, wait_s=wait_s)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        code = asyncio.run(_run(store, lease, options))
     except EngineRunning as error:
         sys.stderr.write(f"{error}\n")
         return 3
-    try:
-        code = asyncio.run(_run(store, lease, options))
-    except KeyboardInterrupt:  # while it still imported: somebody ended it, and it leaves in good order
-        lease.release()
+    except KeyboardInterrupt:
+        if lease is not None:
+            lease.release()
         raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if code != ORPHAN:
         lease.release()
     return code
