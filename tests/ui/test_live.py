@@ -39,9 +39,10 @@ COUNTED = """() => {
   window.outputsSet = 0;
   outputs.changed.connect((_, change) => { window.outputsSet += change.type === 'set'; });
 }"""
-TOLD_AGAIN = """() => document.dispatchEvent(new CustomEvent('workbench:figure', {
-  detail: { view: document.querySelector('.jp-Notebook .jp-OutputArea-output'), bundle: { 'text/plain': 'again' } }
-}))"""
+TOLD_AGAIN = """() => {
+  const view = window.jupyterapp.shell.currentWidget.content.widgets[1].outputArea.widgets[0].node;
+  document.dispatchEvent(new CustomEvent('workbench:figure', { detail: { view, bundle: { 'text/plain': 'again' } } }));
+}"""
 SOURCE = "([i, text]) => window.jupyterapp.shell.currentWidget.content.model.cells.get(i).sharedModel.setSource(text)"
 
 
