@@ -255,7 +255,8 @@ class Engine:
                     free -= 1
         for loop, share in shares.items():
             # A slot whose leg was told to leave is given out at once: the next leg waits for it on the worker.
-            loop.set_capacity(min(share * (loop.depth if loop.probed else 1), loop.most) + loop.leaving)
+            depth = loop.depth if loop.probed else 1
+            loop.set_capacity(share, min(share * depth, loop.most) + loop.leaving)
 
     def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
         """Start ``leg`` in the slot with the least to do, or keep it until there is one."""

@@ -124,7 +124,7 @@ class ExperimentLoop:
         self._tally: Counter[str] = Counter()
         self._probe_failures: list[tuple[Any, ...]] = []
         self._first_leg_at: float | None = None
-        self._capacity = 0
+        self._capacity = self._share = 0
         self._pausing = self._stopping = False
         self._steps_done = 0
         self._pump: asyncio.Task[None] | None = None
@@ -189,11 +189,12 @@ class ExperimentLoop:
         self._inbox.extend(facts)
         self._wake.set()
 
-    def set_capacity(self, slots: int) -> None:
-        """How many legs it may have under way, queued ones counted."""
-        if slots != self._capacity:
-            self._capacity = slots
-            self.tell(CapacityChanged(slots))
+    def set_capacity(self, slots: int, legs: int) -> None:
+        """How many slots are its share, and how many legs it may have under way, queued ones counted."""
+        self._share = slots
+        if legs != self._capacity:
+            self._capacity = legs
+            self.tell(CapacityChanged(legs))
 
     @property
     def most(self) -> int:
@@ -583,7 +584,8 @@ class ExperimentLoop:
         self.series.put_meta("reason", self.reason)
         self.series.put_meta("counts", self.counts)
         self.series.put_meta("best", {"trial": self.best[0], "value": self.best[1]} if self.best else None)
-        self.series.put_meta("slots", {"used": len(self.legs), "given": self._capacity})
+        used = len({id(leg.slot) for leg in self.legs.values() if leg.slot is not None})
+        self.series.put_meta("slots", {"used": used, "given": max(used, self._share)})
         self.series.put_meta("seconds_left", self._seconds_left())
         self.series.put_meta("started", self.started)
         if self.finished.is_set():
