@@ -11,7 +11,7 @@ from workbench.store import requests
 
 @pytest.fixture(autouse=True)
 def _no_engine_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "ensure_engine", lambda store: None)
+    monkeypatch.setattr(asking, "ensure_engine", lambda store, cluster=None: None)
 
 
 def test_stop_pause_and_resume_are_asked(written: Written, type_: Typed, answering: Answering) -> None:
@@ -63,7 +63,7 @@ def test_an_engine_that_never_answers_is_not_available(
     written: Written, type_: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written.experiment(state="running", reason="training")
-    monkeypatch.setattr(asking.ask, "__defaults__", (0.05,))
+    monkeypatch.setattr(asking.ask, "__defaults__", (0.05, None))
     found = type_("stop", "digits")
     assert found.code == 4
     assert "has not answered" in found.err
