@@ -36,7 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def begun(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> list[float]:
     """When engines were started."""
     times: list[float] = []
-    monkeypatch.setattr(ask, "ensure_engine", lambda store: times.append(clock.now))
+    monkeypatch.setattr(ask, "ensure_engine", lambda store, cluster: times.append(clock.now))
     return times
 
 
@@ -84,7 +84,7 @@ def test_an_engine_that_left_in_good_order_is_not_replaced(store: Store, clock: 
 def test_who_may_not_write_the_store_only_waits(
     store: Store, clock: Clock, begun: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(store: Store) -> None:
+    def refused(store: Store, cluster: str | None) -> None:
         raise StoreReadOnly("it may not be written")
 
     kill(store)
