@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.cluster.backend import Backend, Message, Slot
-from workbench.engine.loop import ExperimentLoop, Leg
+from workbench.engine.leg import Leg
+from workbench.engine.loop import ExperimentLoop
 from workbench.errors import ClusterError, NotFound, WorkbenchError
 from workbench.records import ENDED, PauseAsked, ResumeAsked, StopAsked, checked_name
 from workbench.store import Store, requests
@@ -69,6 +70,8 @@ class Engine:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), POLL_S)
                 self._wake.clear()
+                for loop in self.loops.values():
+                    loop.check()
                 for keeper in keepers:
                     if keeper.done() and keeper.exception() is not None:
                         raise keeper.exception() or AssertionError
@@ -325,7 +328,7 @@ class Engine:
 
     def changed(self, loop: ExperimentLoop) -> None:
         """Put the experiment's line into the catalog."""
-        spec = loop.spec
+        spec, best = loop.spec, loop.shown.best
         fields: dict[str, Any] = {
             "name": spec.name,
             "version": spec.version,
@@ -336,9 +339,9 @@ class Engine:
             "reason": loop.reason,
             "goal": str(spec.goal),
             "trials": len(loop.search.trials),
-            "planned": loop.planned,
-            "counts": loop.counts,
-            "best": {"trial": loop.best[0], "value": loop.best[1]} if loop.best else None,
+            "planned": loop.shown.planned,
+            "counts": loop.shown.counts,
+            "best": {"trial": best[0], "value": best[1]} if best else None,
             "content": spec.content,
             "notebook": spec.notebook,
         }

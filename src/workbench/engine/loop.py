@@ -6,17 +6,18 @@ import asyncio
 import math
 import statistics
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from workbench.cluster.backend import Message, Slot
+from workbench.cluster.backend import Message
 from workbench.engine.faults import Faults
+from workbench.engine.leg import Leg, said, started
+from workbench.engine.shown import Shown
 from workbench.errors import StoreError
 from workbench.records import (
-    ENDED,
     PROTOCOL,
     CapacityChanged,
     Ended,
@@ -73,26 +74,6 @@ class Surroundings(Protocol):
         """The experiment's line in the catalog changed."""
 
 
-@dataclass(slots=True, eq=False)
-class Leg:
-    """One leg that was ordered and whose end is not known."""
-
-    trial: int
-    attempt: int
-    start: int
-    until: int
-    reason: str
-    key: str
-    slot: Slot | None = None
-    #: Not before this time (monotonic seconds): the backoff of a retry.
-    not_before: float = 0.0
-    began: float | None = None
-    heard: float = 0.0
-    step: int = 0
-    stop: str | None = None
-    hung: bool = False
-
-
 class ExperimentLoop:
     """Runs one experiment from its spec and journal to its end."""
 
@@ -106,30 +87,22 @@ class ExperimentLoop:
         self.reason = "it waits for a slot"
         self.probed = not spec.probe
         self.finished = asyncio.Event()
-        self._best_point: tuple[int, float] | None = None
         self.started: str | None = None
         self._inbox: deque[Fact] = deque()
         self._lines: deque[dict[str, Any]] = deque()
         self._wake = asyncio.Event()
         self._attempts: dict[int, int] = {}
         self._checkpoints: dict[int, int] = {}
-        self._known: dict[int, int] = {}
-        self._last: dict[int, Metrics] = {}
-        self._best_of: dict[int, float] = {}
         self._faults = Faults(spec.max_restarts)
         self._waits: dict[int, float] = {}
-        self._errors: dict[int, str] = {}
         self._durations: deque[float] = deque(maxlen=15)
-        self._states: dict[int, str] = {}
-        self._tally: Counter[str] = Counter()
         self._probe_failures: list[tuple[Any, ...]] = []
-        self._first_leg_at: float | None = None
-        self._capacity = self._share = 0
+        self._capacity = 0
         self._pausing = self._stopping = False
-        self._steps_done = 0
         self._pump: asyncio.Task[None] | None = None
         self.journal = Journal.open(self.paths.journal)
         self.series = Series.open(self.paths.series)
+        self.shown = Shown(spec, self.search, self.series, now)
 
     # -- beginning and recovering ---------------------------------------------------------------------------------
 
@@ -140,13 +113,17 @@ class ExperimentLoop:
             self.journal.append({"kind": "Began", "experiment": self.spec.id, "label": self.spec.label})
         for line in lines:
             self._recall(line)
-        self._put_planned()
+        self.shown.put_planned()
         for number in self.search.trials:
             self._put_trial(number)
         for number in self.search.leaving:
             self.tell(Left(number))  # it was told to leave, and whatever trained it is gone
-        for order in self.search.outstanding():
-            self._order(order, "the engine started again: ")
+        legs = [self._prepared(order, "the engine started again: ") for order in self.search.outstanding()]
+        for leg in legs:
+            self.journal.append(started(leg))
+        self.journal.commit()
+        for leg in legs:
+            self._around.dispatch(self, leg)
         self._put_state()
         self._pump = asyncio.get_running_loop().create_task(self._run())
         self._wake.set()
@@ -156,7 +133,7 @@ class ExperimentLoop:
         if fact is not None:
             if isinstance(fact, Reached | Ended):
                 self.probed = True
-                self._know(fact.trial, fact.step, fact.value)
+                self.shown.know(fact.trial, fact.step, fact.value)
             self._note_wish(fact)
             for instruction in self.search.handle(fact):
                 if isinstance(instruction, Finish):
@@ -191,7 +168,7 @@ class ExperimentLoop:
 
     def set_capacity(self, slots: int, legs: int) -> None:
         """How many slots are its share, and how many legs it may have under way, queued ones counted."""
-        self._share = slots
+        self.shown.share = slots
         if legs != self._capacity:
             self._capacity = legs
             self.tell(CapacityChanged(legs))
@@ -257,16 +234,15 @@ class ExperimentLoop:
         self.series.add_points((leg.trial, *row) for row in rows)
         for name, step, index, value, _ in rows:
             if name == self.spec.goal.metric and index == 0:
-                self._know(leg.trial, step, value)
+                self.shown.know(leg.trial, step, value)
             leg.step = max(leg.step, step)
         self._put_trial(leg.trial)
         self._probe_answered()
 
     def _level(self, leg: Leg, step: int, metrics: Metrics) -> None:
         leg.step = max(leg.step, step)
-        self._last[leg.trial] = metrics
         value = metrics[self.spec.goal.metric]
-        self._know(leg.trial, step, value)
+        self.shown.know(leg.trial, step, value, metrics)
         self._probe_answered()
         if step < leg.until:
             self.tell(Reached(leg.trial, step, value))
@@ -285,7 +261,7 @@ class ExperimentLoop:
         if step is None:
             step = leg.step
         value = message.get("metrics", {}).get(self.spec.goal.metric)
-        reason = message.get("reason") or _said(message)
+        reason = message.get("reason") or said(message)
         cause = message.get("cause") or (message.get("error") or {}).get("cause") or "exception"
         if outcome == "stopped" and leg.hung:
             outcome, cause, reason = "died", "hang", f"no report for {self.spec.hang_s:g} s"
@@ -308,10 +284,10 @@ class ExperimentLoop:
             leg.trial, leg.attempt, ended=self._now(), left=time.time(), outcome=outcome, reason=reason, step=step
         )
         if outcome in ("reached", "completed"):
-            self._steps_done += max(0, step - leg.start)
+            self.shown.steps_done += max(0, step - leg.start)
             if value is None:
                 value = math.nan
-            self._know(leg.trial, step, value)
+            self.shown.know(leg.trial, step, value)
             self.tell(Ended(leg.trial, step, value) if outcome == "completed" else Reached(leg.trial, step, value))
             self._probe_answered()
         elif outcome == "stopped":
@@ -322,7 +298,7 @@ class ExperimentLoop:
 
     def _went_wrong(self, leg: Leg, cause: str, step: int, error: dict[str, Any] | None, reason: str) -> None:
         if error and error.get("traceback"):
-            self._errors[leg.trial] = error["traceback"]
+            self.shown.errors[leg.trial] = error["traceback"]
         verdict = self._faults.judge(leg.trial, cause, step, error, reason)
         if verdict.again:
             self._waits[leg.trial] = time.monotonic() + verdict.wait_s
@@ -351,15 +327,7 @@ class ExperimentLoop:
             while self._lines:
                 self.journal.append(self._lines.popleft())
             for leg in legs:
-                self.journal.append(
-                    {
-                        "kind": "LegStarted",
-                        "trial": leg.trial,
-                        "attempt": leg.attempt,
-                        "start": leg.start,
-                        "until": leg.until,
-                    }
-                )
+                self.journal.append(started(leg))
             await self._commit()
             self._carry_out(instructions, legs)
         await self._close()
@@ -412,7 +380,7 @@ class ExperimentLoop:
             self._around.rebalance()
         self._put_state()
 
-    def _prepared(self, order: Run) -> Leg:
+    def _prepared(self, order: Run, why: str = "") -> Leg:
         attempt = self._attempts[order.trial] = self._attempts.get(order.trial, 0) + 1
         start = max(order.start, min(self._checkpoints.get(order.trial, 0), order.until))
         leg = Leg(
@@ -420,7 +388,7 @@ class ExperimentLoop:
             attempt=attempt,
             start=start,
             until=order.until,
-            reason=order.reason,
+            reason=why + order.reason,
             key=f"{self.spec.label}-{trial_label(order.trial)}-{attempt}-{self.spec.id}",
             not_before=self._waits.pop(order.trial, 0.0),
             step=start,
@@ -429,12 +397,6 @@ class ExperimentLoop:
         if self.started is None:
             self.started = self._now()
         return leg
-
-    def _order(self, order: Run, prefix: str) -> None:
-        leg = self._prepared(order)
-        leg.reason = prefix + leg.reason
-        self._lines.append(_started(leg))
-        self._around.dispatch(self, leg)
 
     async def _close(self) -> None:
         self._put_state()
@@ -448,6 +410,11 @@ class ExperimentLoop:
         if self._pump is not None:
             await self._pump
 
+    def check(self) -> None:
+        """Raise what ended the loop before its time: an engine must not go on with an experiment that stands still."""
+        if self._pump is not None and self._pump.done() and not self._pump.cancelled():
+            self._pump.result()
+
     def abandon(self) -> None:
         """Let go without an end: the engine leaves, and the next one goes on from the journal."""
         if self._pump is not None:
@@ -460,7 +427,7 @@ class ExperimentLoop:
     def leg_started(self, leg: Leg) -> None:
         """``leg`` was given to a slot."""
         leg.heard = time.monotonic()
-        self._first_leg_at = self._first_leg_at or leg.heard
+        self.shown.first_leg_at = self.shown.first_leg_at or leg.heard
         self.series.put_leg(
             leg.trial,
             leg.attempt,
@@ -495,7 +462,7 @@ class ExperimentLoop:
                 "levels": list(self.search.levels(leg.trial)),
                 "max_steps": self.spec.scheduler.last,
                 "configuration": self.search.configuration(leg.trial),
-                "known_step": self._known.get(leg.trial, 0),
+                "known_step": self.shown.known.get(leg.trial, 0),
                 "resume": leg.start > 0 or leg.attempt > 1,
             },
         }
@@ -519,53 +486,13 @@ class ExperimentLoop:
 
     # -- what viewers see -----------------------------------------------------------------------------------------
 
-    def _know(self, trial: int, step: int, value: float) -> None:
-        if step >= self._known.get(trial, 0):
-            self._known[trial] = step
-            self._last[trial] = {**self._last.get(trial, {}), self.spec.goal.metric: value}
-        goal = self.spec.goal
-        if value is not None and math.isfinite(value):
-            if trial not in self._best_of or goal.better(value, self._best_of[trial]):
-                self._best_of[trial] = value
-            if self._best_point is None or goal.better(value, self._best_point[1]):
-                self._best_point = (trial, value)
-
     def _saved(self, trial: int, step: int) -> None:
         self._checkpoints[trial] = max(step, self._checkpoints.get(trial, 0))
         self._faults.saved(trial, step)
 
     def _put_trial(self, number: int, reason: str | None = None) -> None:
-        view = self.search.trials[number]
-        leg = self.legs.get(number)
-        state = view.state
-        if leg is not None:
-            state = "stopping" if leg.stop is not None else ("running" if leg.began is not None else "waiting")
-        self._tally[state] += 1
-        if number in self._states:
-            self._tally[self._states[number]] -= 1
-        self._states[number] = state
-        fields: dict[str, Any] = {
-            "configuration": view.configuration,
-            "bracket": view.bracket,
-            "state": state,
-            "reason": reason or view.reason,
-            "level": view.step,
-            "step": max(self._known.get(number, 0), leg.step if leg else 0),
-            "value": self._last.get(number, {}).get(self.spec.goal.metric),
-            "best": self._best_of.get(number),
-            "attempt": self._attempts.get(number, 0),
-            "restarts": self._faults.restarts(number),
-        }
-        if number in self._errors:
-            fields["error"] = self._errors[number]
-        if state in ENDED:
-            fields["ended"] = self._now()
-        self.series.put_trial(number, **fields)
-
-    def _put_planned(self) -> None:
-        self.series.put_meta("planned", self.planned)
-        self.series.put_meta("label", self.spec.label)
-        self.series.put_meta("goal", {"metric": self.spec.goal.metric, "mode": self.spec.goal.mode})
+        attempt, restarts = self._attempts.get(number, 0), self._faults.restarts(number)
+        self.shown.put_trial(number, self.legs.get(number), attempt, restarts, reason)
 
     def _put_state(self) -> None:
         if not self.finished.is_set():
@@ -574,65 +501,11 @@ class ExperimentLoop:
             elif self._pausing:
                 self.state, self.reason = "paused", "asked to pause"
             elif self.legs:
-                self.state = "running"
-                self.reason = (
-                    "training"
-                    if self.probed
-                    else "the first trial is the probe; the others start after its first report"
-                )
-        self.series.put_meta("state", self.state)
-        self.series.put_meta("reason", self.reason)
-        self.series.put_meta("counts", self.counts)
-        self.series.put_meta("best", {"trial": self.best[0], "value": self.best[1]} if self.best else None)
-        used = len({id(leg.slot) for leg in self.legs.values() if leg.slot is not None})
-        self.series.put_meta("slots", {"used": used, "given": max(used, self._share)})
-        self.series.put_meta("seconds_left", self._seconds_left())
-        self.series.put_meta("started", self.started)
-        if self.finished.is_set():
-            self.series.put_meta("ended", self._now())
+                self.state, self.reason = "running", "training" if self.probed else PROBING
+        self.shown.put_header(self.state, self.reason, self.started, self.legs.values())
         self._around.changed(self)
-
-    @property
-    def best(self) -> tuple[int, float] | None:
-        """The best trial at the highest level so far, and its value there: what loading it gives.
-
-        Before the first level it is the best that was reported.
-        """
-        return self.search.best or self._best_point
-
-    @property
-    def planned(self) -> dict[str, int]:
-        """Trials, legs and steps as predicted before anything ran."""
-        trials, legs, steps = self.search.planned
-        return {"trials": trials, "legs": legs, "steps": steps}
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many trials are in each state."""
-        return {state: count for state, count in self._tally.items() if count}
-
-    def _seconds_left(self) -> float | None:
-        """From the steps that are planned and the rate so far; None until that says something."""
-        steps = self.search.planned[2]
-        if steps is None or self._first_leg_at is None or self._steps_done < 3 or self.finished.is_set():
-            return None
-        rate = self._steps_done / max(time.monotonic() - self._first_leg_at, 1e-3)
-        return max(0.0, steps - self._steps_done) / rate
 
 
 def _since(at: str) -> float:
     """Seconds of wall time since ``at``; an experiment's time limit holds over engines that come and go."""
     return (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
-
-
-def _started(leg: Leg) -> dict[str, Any]:
-    fields = {"trial": leg.trial, "attempt": leg.attempt, "start": leg.start, "until": leg.until}
-    return {"kind": "LegStarted", **fields}
-
-
-def _said(message: Message) -> str:
-    error = message.get("error")
-    if error:
-        where = f" (line {error['line']})" if error.get("line") else ""
-        return f"{error.get('type')}: {error.get('message')}{where}"
-    return str(message.get("why") or "")

@@ -1,0 +1,129 @@
+"""What viewers see of one experiment. Law: it shows what the loop knows, in the series, and decides nothing."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from workbench.engine.leg import Leg
+from workbench.records import ENDED, Metrics, Spec
+from workbench.search import Search
+from workbench.store.series import Series
+
+
+class Shown:
+    """The rows of an experiment's trials, and its header: state, best so far, slots, time left."""
+
+    def __init__(self, spec: Spec, search: Search, series: Series, now: Callable[[], str]) -> None:
+        self._spec, self._search, self._series, self._now = spec, search, series, now
+        #: The last step of each trial whose goal is known.
+        self.known: dict[int, int] = {}
+        #: Tracebacks of trials that went wrong.
+        self.errors: dict[int, str] = {}
+        #: Steps trained by legs that came to their end, for the time left.
+        self.steps_done = 0
+        #: When the first leg of this engine began (monotonic seconds).
+        self.first_leg_at: float | None = None
+        #: Slots that are this experiment's share.
+        self.share = 0
+        self._last: dict[int, Metrics] = {}
+        self._best_of: dict[int, float] = {}
+        self._best_point: tuple[int, float] | None = None
+        self._states: dict[int, str] = {}
+        self._tally: Counter[str] = Counter()
+
+    def know(self, trial: int, step: int, value: float, metrics: Metrics | None = None) -> None:
+        """Take the goal's value at a step, and all metrics where they came along."""
+        goal = self._spec.goal
+        if metrics is not None:
+            self._last[trial] = metrics
+        if step >= self.known.get(trial, 0):
+            self.known[trial] = step
+            self._last[trial] = {**self._last.get(trial, {}), goal.metric: value}
+        if value is not None and math.isfinite(value):
+            if trial not in self._best_of or goal.better(value, self._best_of[trial]):
+                self._best_of[trial] = value
+            if self._best_point is None or goal.better(value, self._best_point[1]):
+                self._best_point = (trial, value)
+
+    def put_trial(self, number: int, leg: Leg | None, attempt: int, restarts: int, reason: str | None = None) -> None:
+        """Show a trial as it stands, with the leg it has."""
+        view = self._search.trials[number]
+        state: str = view.state
+        if leg is not None:
+            state = "stopping" if leg.stop is not None else ("running" if leg.began is not None else "waiting")
+        self._tally[state] += 1
+        if number in self._states:
+            self._tally[self._states[number]] -= 1
+        self._states[number] = state
+        fields: dict[str, Any] = {
+            "configuration": view.configuration,
+            "bracket": view.bracket,
+            "state": state,
+            "reason": reason or view.reason,
+            "level": view.step,
+            "step": max(self.known.get(number, 0), leg.step if leg else 0),
+            "value": self._last.get(number, {}).get(self._spec.goal.metric),
+            "best": self._best_of.get(number),
+            "attempt": attempt,
+            "restarts": restarts,
+        }
+        if number in self.errors:
+            fields["error"] = self.errors[number]
+        if state in ENDED:
+            fields["ended"] = self._now()
+        self._series.put_trial(number, **fields)
+
+    def put_planned(self) -> None:
+        """Show what was known before anything ran."""
+        goal = self._spec.goal
+        self._series.put_meta("planned", self.planned)
+        self._series.put_meta("label", self._spec.label)
+        self._series.put_meta("goal", {"metric": goal.metric, "mode": goal.mode})
+
+    def put_header(self, state: str, reason: str, started: str | None, legs: Iterable[Leg]) -> None:
+        """Show how the experiment stands."""
+        used = len({id(leg.slot) for leg in legs if leg.slot is not None})
+        best = self.best
+        header = {
+            "state": state,
+            "reason": reason,
+            "counts": self.counts,
+            "best": {"trial": best[0], "value": best[1]} if best else None,
+            "slots": {"used": used, "given": max(used, self.share)},
+            "seconds_left": None if state in ENDED else self._seconds_left(),
+            "started": started,
+        }
+        if state in ENDED:
+            header["ended"] = self._now()
+        for key, value in header.items():
+            self._series.put_meta(key, value)
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """The best trial at the highest level so far, and its value there: what loading it gives.
+
+        Before the first level it is the best that was reported.
+        """
+        return self._search.best or self._best_point
+
+    @property
+    def planned(self) -> dict[str, int]:
+        """Trials, legs and steps as predicted before anything ran."""
+        trials, legs, steps = self._search.planned
+        return {"trials": trials, "legs": legs, "steps": steps}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many trials are in each state."""
+        return {state: count for state, count in self._tally.items() if count}
+
+    def _seconds_left(self) -> float | None:
+        """From the steps that are planned and the rate so far; None until that says something."""
+        if self.first_leg_at is None or self.steps_done < 3:
+            return None
+        rate = self.steps_done / max(time.monotonic() - self.first_leg_at, 1e-3)
+        return max(0.0, self._search.planned[2] - self.steps_done) / rate
