@@ -300,7 +300,7 @@ def test_an_error_shows_the_lines_of_the_cell_and_none_of_ours(server, experimen
         ("[1, 2]", "a list of 2 elements"),
         ("float('nan')", "finite"),
         ("torch.tensor(float('inf'))", "finite"),
-        ("object()", "a object"),
+        ("object()", "an object"),
     ],
 )
 def test_a_metric_that_is_no_number_fails_where_it_was_reported(server, experiment, given, shown):
