@@ -17,7 +17,7 @@ SPEC = Spec(
     id="20260101-000000-aaaaaa",
     name="digits",
     version=1,
-    created=datetime.now(UTC).isoformat(),
+    created="",
     goal=Goal("val_acc"),
     space={},
     scheduler=Scheduler(last=27),
@@ -42,7 +42,8 @@ def add(lab):
     names = iter("bcdefgh")
 
     def add(**fields):
-        spec = dataclasses.replace(SPEC, id=f"20260101-000000-aaaaa{next(names)}", name=fields.get("name", "digits"))
+        id, created = f"20260101-000000-aaaaa{next(names)}", datetime.now(UTC).isoformat()
+        spec = dataclasses.replace(SPEC, id=id, created=created, name=fields.get("name", "digits"))
         store.write_spec(spec)
         entry = {"name": spec.name, "version": 1, "label": spec.label, "created": spec.created, "goal": str(spec.goal)}
         catalog.upsert_experiment(spec.id, {**entry, "state": "completed", "trials": 3, "best": None, **fields})
