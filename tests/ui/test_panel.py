@@ -42,8 +42,8 @@ def add(lab):
     names = iter("bcdefgh")
 
     def add(**fields):
-        id, created = f"20260101-000000-aaaaa{next(names)}", datetime.now(UTC).isoformat()
-        spec = dataclasses.replace(SPEC, id=id, created=created, name=fields.get("name", "digits"))
+        made, created = f"20260101-000000-aaaaa{next(names)}", datetime.now(UTC).isoformat()
+        spec = dataclasses.replace(SPEC, id=made, created=created, name=fields.get("name", "digits"))
         store.write_spec(spec)
         entry = {"name": spec.name, "version": 1, "label": spec.label, "created": spec.created, "goal": str(spec.goal)}
         catalog.upsert_experiment(spec.id, {**entry, "state": "completed", "trials": 3, "best": None, **fields})
