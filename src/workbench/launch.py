@@ -149,7 +149,7 @@ def settled(
     """The settings for ``cell``, with what was not written filled in.
 
     written: how the form at hand writes an option, for messages (``--goal`` or ``goal=``). Raises BadOption where the
-    goal or the number of steps is missing, BadMetric where the goal is never reported.
+    goal or the number of steps is missing or the slots are not one, BadMetric where the goal is never reported.
     """
     flag = written == "--"
     if goal is None:
@@ -175,6 +175,11 @@ def settled(
         trials = 1 if trials is None else trials
         chosen = dataclasses.replace(chosen, kind="all")
     settings = Settings(goal=goal, scheduler=chosen, trials=trials, **others)
+    if settings.slots != 1:
+        raise BadOption(
+            f"{'--slots ' if flag else 'slots='}{settings.slots:g}: this version gives every trial one slot, a core or a "
+            "GPU of its own; shares of a slot and several slots are not built yet. Leave it out."
+        )
     planned(cell.space, settings)
     return settings
 

@@ -183,6 +183,8 @@ def test_a_distribution_in_the_wrong_place(person, body, line, parts):
         ("--steps 9-3", ["--steps 9-3: wanted", "Write for example --steps 3-9."]),
         ("--steps ten", ["--steps ten: wanted", "Write for example --steps 1-27."]),
         ("--steps 1-9 --eta 1", ["--eta 1: wanted a whole number of 2 or more", "--eta 3"]),
+        ("--steps 1-9 --slots 0.25", ["--slots 0.25: this version gives every trial one slot", "Leave it out"]),
+        ("--steps 1-9 --slots 4", ["--slots 4: this version gives every trial one slot"]),
         ("--steps 1-9 --sheduler asha", ["--sheduler is no option", "Did you mean --scheduler hyperband|asha|"]),
         ("--steps 1-9 --scheduler ahsa", ["--scheduler ahsa: wanted hyperband, asha, median or all", "asha."]),
         ("--steps 1-9 --frobnicate", ["--frobnicate is no option", "The options are --goal, --steps"]),

@@ -164,7 +164,7 @@ OPTIONS: tuple[Option, ...] = (
            read=_whole("trials", 1, "100")),
     Option("parallel", "parallel", "N", "slots used at most", read=_whole("parallel", 1, "4")),
     Option("for", "limit_s", "TIME", "stop after this time: 8h, 30m, 1h30m", read=_duration),
-    Option("slots", "slots", "N", "slots of one trial: 0.25, 1, 4", read=_slots),
+    Option("slots", "slots", "N", "slots of one trial; so far always 1", read=_slots),
     Option("seed", "seed", "N", "seed of configurations and training (0)", read=_whole("seed", 0, "0")),
     Option("deterministic", "deterministic", "off|seeded|strict", "seeded (default) seeds everything; strict also "
            "refuses algorithms that differ from run to run", choices=("off", "seeded", "strict"), bare="strict"),
