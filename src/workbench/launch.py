@@ -177,8 +177,8 @@ def settled(
     settings = Settings(goal=goal, scheduler=chosen, trials=trials, **others)
     if settings.slots != 1:
         raise BadOption(
-            f"{'--slots ' if flag else 'slots='}{settings.slots:g}: this version gives every trial one slot, a core or a "
-            "GPU of its own; shares of a slot and several slots are not built yet. Leave it out."
+            f"{'--slots ' if flag else 'slots='}{settings.slots:g}: this version gives every trial one slot, a core "
+            "or a GPU of its own; shares of a slot and several slots are not built yet. Leave it out."
         )
     planned(cell.space, settings)
     return settings
