@@ -31,6 +31,8 @@ ANSWER_S = 5.0
 DEPTH = 4
 #: Seconds between attempts to reach a cluster that went away.
 REATTACH_S = 1.0
+#: Seconds before a leg that has not come to its worker yet is told again to stop.
+UNDER_WAY_S = 0.02
 
 #: What Dask must not do for us: retry, steal, spill, kill workers for memory (training is not in them).
 _SETTINGS: dict[str, Any] = {
@@ -168,6 +170,11 @@ class DaskBackend:
         ordered, self._ordered = self._ordered, {}
         for slot, legs in ordered.items():
             orders = [order for order, _ in legs]
+            if slot not in self.slots:  # its worker went away in this very turn
+                for order in orders:
+                    slot.legs.remove(order["key"])
+                    self._sink({**_lost(f"its worker {slot.worker} is gone", cause="worker"), "key": order["key"]})
+                continue
             key = orders[0]["key"]
             for order in orders:
                 order["task"] = key
@@ -201,13 +208,19 @@ class DaskBackend:
             self.stop(key, reason, keep)
 
     async def _stop(self, key: str, flight: _Flight, reason: str, keep: bool) -> None:
-        try:
-            worker = self._client.rpc(flight.slot.worker)
-            here = await worker.workbench_stop(key=key, reason=reason, keep=keep)
-        except OSError:
-            here = False
-        if flight.is_alone and not (here and keep):
-            await flight.future.cancel(reason="workbench", msg=reason)
+        while True:
+            try:
+                worker = self._client.rpc(flight.slot.worker)
+                here = await worker.workbench_stop(key=key, reason=reason, keep=keep)
+            except OSError:
+                here = False
+            if flight.is_alone and not (here and keep):
+                await flight.future.cancel(reason="workbench", msg=reason)
+                return
+            if here or key not in self._flights:
+                return
+            # One of several in a future that is still on its way: the others must not be cancelled with it.
+            await asyncio.sleep(UNDER_WAY_S)
 
     async def _watch(self, future: Any, keys: list[str]) -> None:
         """The second way in which the ends of legs are heard: their future, where the events were lost."""

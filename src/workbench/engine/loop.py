@@ -21,6 +21,7 @@ from workbench.records import (
     PROTOCOL,
     CapacityChanged,
     Ended,
+    ExperimentState,
     Fact,
     Failed,
     Finish,
@@ -83,7 +84,7 @@ class ExperimentLoop:
         self._store, self._around, self._now = store, around, now
         self.search = Search.of(spec)
         self.legs: dict[int, Leg] = {}
-        self.state: str = "waiting"
+        self.state: ExperimentState = "waiting"
         self.reason = "it waits for a slot"
         self.probed = not spec.probe
         self.finished = asyncio.Event()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import re
 import shlex
@@ -337,8 +336,3 @@ def completions_comment(text: str) -> list[str]:
     if option is None or len(words) > 1 or (words and rest[-1:].isspace()):
         return []
     return [word for word in option.choices if word.startswith(words[0] if words else "")]
-
-
-def written_options(options: Options) -> dict[str, Any]:
-    """The fields that were written, as plain data."""
-    return {name: value for name, value in dataclasses.asdict(options).items() if name in options.written}

@@ -78,8 +78,6 @@ class Search:
         self._paused = False
         #: How a person stopped all of it.
         self._stopped: StopAsked | None = None
-        #: Whether a person stopped any trial.
-        self._was_stopped = False
         self._ended: Counter[str] = Counter()
         #: The best value: (-level, key, trial), lower is better.
         self._best: tuple[int, float, int] | None = None
@@ -199,7 +197,6 @@ class Search:
             trial = self._trials.get(fact.trial) or self._begin(fact.trial)
             if trial.state in ENDED or trial.leaving == "stopped":
                 return
-            self._was_stopped = True
             self._dismiss(trial, fact.reason, out)
             self._judge(self._rule.withdraw(fact.trial), out)
         self._fill(out)

@@ -25,7 +25,6 @@ from workbench.records import (
     Training,
     check_schema,
     trial_label,
-    trial_number,
 )
 from workbench.store import blobs
 from workbench.store.atomic import fsync_folder, make_folder, read_json, telling, write_json
@@ -106,16 +105,6 @@ class ExperimentPaths:
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 10**9:
             raise BadName(f"{number!r} is no trial's number: wanted an integer from 0 on.")
         return TrialPaths(self.trials / trial_label(number))
-
-    def trial_numbers(self) -> list[int]:
-        """Numbers of the trials that have a folder, rising."""
-        found = []
-        for entry in _entries(self.trials):
-            try:
-                found.append(trial_number(entry))
-            except BadName:
-                continue
-        return sorted(found)
 
 
 class Store:
