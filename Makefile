@@ -21,12 +21,14 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo lab test test-main test-ext test-ui browser bench lint format clean
+.PHONY: help demo demo-faults lab soak test test-main test-ext test-jest test-ui browser bench lint format clean
 
 help:
 	@echo 'make demo    run the quickstart notebook: a Hyperband search on real data'
+	@echo 'make demo-faults  the story of faults in a browser: kills, a closed tab, and the same result bit for bit'
 	@echo 'make lab     JupyterLab with Workbench, in notebooks/'
 	@echo 'make test    all tests (a browser is installed where there is none)'
+	@echo 'make soak    a search under fifty faults, held against a calm one (some minutes; SOAK_SEEDS=0,1 for more)'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make bench   the benchmarks, one JSON object each'
 	@echo 'make clean   remove what was built, and the virtual environment'
@@ -49,21 +51,33 @@ comma := ,
 demo: $(VENV)/.quickstart
 	@$(BIN)/python notebooks/demo.py
 
+demo-faults: $(VENV)/.develop browser
+	@$(BIN)/python notebooks/demo_faults.py
+
 lab: $(VENV)/.quickstart
 	@cd notebooks && ../$(BIN)/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) quickstart.ipynb
 
 test: $(VENV)/.develop browser
-	@status=0; for part in test-main test-ext test-ui; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
+	@status=0; for part in test-main test-ext test-jest test-ui; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
 # Three runs: the event loop of pytest-jupyter (tests/ext) breaks Playwright's (tests/ui), and ours.
 test-main: $(VENV)/.develop
-	@$(BIN)/pytest tests
+	@$(BIN)/pytest tests -n 2 --dist loadfile
 
 test-ext: $(VENV)/.develop
 	@$(BIN)/pytest tests/ext
 
+# The panel's models, without a browser. Where there is no Node, the one that Playwright brings does.
+test-jest: $(VENV)/.develop
+	@PATH="$(abspath $(BIN)):$$PATH"; \
+	command -v node >/dev/null || PATH="$$($(BIN)/python -c 'import pathlib, playwright; print(pathlib.Path(playwright.__file__).parent / "driver")'):$$PATH"; \
+	export PATH; cd workbench_ext/frontend && { [ -e node_modules ] || jlpm install --immutable; } && jlpm test
+
 test-ui: $(VENV)/.develop
 	@if compgen -G 'tests/ui/test_*.py' >/dev/null; then $(BIN)/pytest tests/ui; fi
+
+soak: $(VENV)/.develop
+	@$(BIN)/pytest tests/soak -s
 
 # Debian's Chromium where we may install it; otherwise the one that Playwright brings.
 browser: $(VENV)/.develop
@@ -80,7 +94,7 @@ format: $(VENV)/.develop
 	@$(BIN)/ruff format .
 
 bench: $(VENV)/.develop
-	@for name in overhead stop report core start store; do $(BIN)/python -m benchmarks $$name --json || exit 1; done
+	@for name in overhead stop report core start store strict; do $(BIN)/python -m benchmarks $$name --json || exit 1; done
 
 clean:
 	rm -rf $(VENV) $(BUNDLE) workbench_ext/frontend/node_modules workbench_ext/frontend/lib workbench_ext/frontend/.yarn \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import signal
 import statistics
@@ -40,6 +41,9 @@ def engine(workers: int = 2) -> Iterator[Store]:
             )
         try:
             yield store
+        except BaseException:
+            print(store.engine_log.read_text()[-4000:], file=sys.stderr)
+            raise
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
@@ -101,6 +105,12 @@ def legs(store: Store, one: Spec) -> list[dict[str, Any]]:
     """The experiment's legs."""
     with Series.read(store.experiment(one.id).series) as series:
         return series.legs()
+
+
+def told(printed: str) -> dict[str, Any]:
+    """What training code or a script printed behind ``RESULT``, as JSON."""
+    found: dict[str, Any] = json.loads(printed.split("RESULT", 1)[1].splitlines()[0])
+    return found
 
 
 def warm(store: Store, preload: tuple[str, ...] = ()) -> None:

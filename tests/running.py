@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,20 @@ for epoch in trial.steps():
     trial.report(score=total, noise=random.random())
 """
 
+PROGRAM = ("-m", "workbench.engine")
+
+#: Turns long enough that a kill finds a leg under way, and carried state that a wrong resume would show.
+SLOW = """
+x = uniform(0.0, 1.0)
+import random, time
+total, history = 0.0, []
+for epoch in trial.steps():
+    time.sleep(0.05)
+    total = 0.9 * total + x + 0.01 * random.random()
+    history.append(total)
+    trial.report(score=total, noise=random.random(), turns=len(history))
+"""
+
 
 def spec_of(
     source: str,
@@ -40,6 +54,7 @@ def spec_of(
     goal: Goal | None = None,
     name: str = "probe",
     preload: tuple[str, ...] = (),
+    searcher: Searcher | None = None,
     **fields: Any,
 ) -> Spec:
     """A spec for training code given as text."""
@@ -51,7 +66,7 @@ def spec_of(
         goal=goal or Goal("score"),
         space=Space(dict(space or {})).to_json(),
         scheduler=scheduler or Scheduler(kind="hyperband", first=1, last=9, eta=3),
-        searcher=Searcher("random"),
+        searcher=searcher or Searcher("random"),
         program=Program(kind="cell", source=source, filename=f"<{name}@1>"),
         training=Training(python=sys.executable, cwd=str(folder), preload=preload),
         **fields,
@@ -71,22 +86,26 @@ def start(store: Store, spec: Spec) -> str:
 
 
 @contextlib.contextmanager
-def engine(store: Store, *, workers: int = 2, idle: float = 600.0, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+def engine(
+    store: Store, *, workers: int = 2, idle: float = 600.0, program: Sequence[str] = PROGRAM, **env: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A real engine process for ``store``; it and all it started is gone afterwards."""
     store.create()
-    process = engine_process(store, workers=workers, idle=idle, **env)
+    process = engine_process(store, workers=workers, idle=idle, program=program, **env)
     try:
         yield process
     finally:
         end(process)
 
 
-def engine_process(store: Store, *, workers: int = 2, idle: float = 600.0, **env: str) -> subprocess.Popen[bytes]:
-    """Start an engine and give its process at once."""
+def engine_process(
+    store: Store, *, workers: int = 2, idle: float = 600.0, program: Sequence[str] = PROGRAM, **env: str
+) -> subprocess.Popen[bytes]:
+    """Start an engine and give its process at once. program: Python's arguments that make it an engine."""
     with open(store.engine_log, "ab") as log:
         return subprocess.Popen(
             [
-                *(sys.executable, "-m", "workbench.engine", "--store", str(store.root)),
+                *(sys.executable, *program, "--store", str(store.root)),
                 *("--workers", str(workers), "--idle", str(idle)),
             ],
             stdin=subprocess.DEVNULL,
@@ -153,6 +172,12 @@ def outcome(store: Store, spec: Spec) -> dict[str, Any]:
         "trials": {row["number"]: (row["configuration"], row["state"], row["level"], row["value"]) for row in trials},
         "points": points,
     }
+
+
+def meta(store: Store, spec: Spec) -> dict[str, Any]:
+    """How the experiment stands, as viewers see it."""
+    with Series.read(store.experiment(spec.id).series) as series:
+        return series.meta()
 
 
 def engine_pid(store: Store) -> int | None:

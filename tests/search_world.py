@@ -11,6 +11,7 @@ from workbench.records import (
     LEGAL_TRIAL,
     CapacityChanged,
     Ended,
+    Extended,
     Fact,
     Failed,
     Finish,
@@ -88,6 +89,8 @@ class World:
         self.state: dict[int, str] = {}
         #: Legs on the cluster: the order, the last step done, and whether it was told to leave.
         self.legs: dict[int, tuple[Run, int, bool]] = {}
+        #: The last level that each leg was told when it began.
+        self.length: dict[int, int] = {}
         self.promoted_from: dict[int, int] = {}
         self.paused = False
         self.capacity = 0
@@ -136,7 +139,7 @@ class World:
         elif self.breaks(number, level):
             self.end(number)
             self.tell(Ended(number, max(level - 1, 1), self.value(number, level)))
-        elif level == self.search.levels(number)[-1]:
+        elif level == self.length[number]:
             self.end(number)
             kind = self.rng.choice([Ended, Reached])
             self.tell(kind(number, level, self.value(number, level)))
@@ -154,6 +157,8 @@ class World:
 
     def tell(self, fact: Fact) -> None:
         self.facts.append(fact)
+        if isinstance(fact, Extended) and self.search.done:
+            self.capacity, self.paused = 0, False
         if isinstance(fact, CapacityChanged):
             self.capacity = fact.slots
         elif isinstance(fact, (PauseAsked, ResumeAsked)):
@@ -176,6 +181,7 @@ class World:
             assert 0 <= instruction.start < instruction.until
             assert instruction.reason
             self.legs[instruction.trial] = (instruction, instruction.start, False)
+            self.length[instruction.trial] = self.search.levels(instruction.trial)[-1]
             self.move(instruction.trial, "running", came="paused" if instruction.start else "waiting")
         elif isinstance(instruction, Stop):
             run, done, leaving = self.legs[instruction.trial]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +23,14 @@ FLOORS = {
     "snapshot": 1,
     "trial": 2,
     "cluster": 2,
+    "compare": 2,
     "engine": 3,
     "replay": 3,
     "launch": 4,
     "experiment": 4,
     "lab": 4,
     "cli": 4,
+    "share": 4,
     "kernel": 4,
 }
 
@@ -40,6 +43,7 @@ DOORS = {
     ("space", "errors"),
     ("space", "records"),
     ("snapshot", "store"),  # captured values and code are the store's blobs
+    ("engine", "replay"),  # a panel's request becomes a replay's spec in the engine
     ("trial", "cluster"),  # one wire between worker and runner
     ("cluster", "trial"),
 }
@@ -55,6 +59,7 @@ FORBIDDEN = {
     "engine": {"torch", "IPython", "ipykernel"},
     "cluster": {"torch", "IPython", "ipykernel"},
     "trial": {"dask", "distributed", "IPython", "ipykernel"},
+    "compare": {"dask", "distributed", "torch", "IPython", "ipykernel", "jupyter_server"},
     "lab": {"dask", "distributed", "torch"},
     "cli": {"dask", "distributed", "torch"},
     "experiment": {"dask", "distributed", "torch"},
@@ -62,6 +67,7 @@ FORBIDDEN = {
 
 #: JupyterLab's face is a package of its own.
 _FACE = "workbench_ext"
+_SERVER = ROOT / _FACE / "server"
 
 
 def files_of(room: str) -> list[Path]:
@@ -138,7 +144,28 @@ def test_a_room_imports_nothing_that_its_law_forbids(room):
     assert not cracks, "\n".join(cracks)
 
 
-def test_the_jupyterlab_face_imports_store_and_records_only():
-    allowed = {"errors", "records", "store"}
-    cracks = [f"{where}: {other}" for other, where in imported_rooms(_FACE) if other not in allowed]
+def test_the_jupyterlab_face_reads_and_asks_only():
+    """It reads the store, snapshots and comparisons, and asks the engine for everything else (decision 009)."""
+    rooms = {"errors", "records", "store", "snapshot", "compare"}
+    cracks = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in files_of(_FACE)
+        for name, line in imports(path)
+        if name.startswith("workbench.") and name.split(".")[1] not in rooms and name != "workbench.engine.ask"
+    ]
     assert not cracks, "\n".join(cracks)
+
+
+def test_what_serves_jupyterlab_loads_neither_dask_nor_torch():
+    """A notebook server lives for weeks: it carries no cluster, and Jupyter's environment may hold no torch."""
+    modules = ".".join(_SERVER.relative_to(ROOT).parts)
+    code = f"""
+import importlib, pkgutil, sys
+import {modules} as server
+import workbench.engine.ask
+for module in pkgutil.iter_modules(server.__path__):
+    importlib.import_module(f"{modules}.{{module.name}}")
+print(sorted({{"dask", "distributed", "torch", "sklearn"}} & sys.modules.keys()))
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert said.stdout.strip() == "[]"

@@ -163,7 +163,7 @@ def test_an_engine_finds_nothing_to_do(written: Path, expected: dict[str, Any]) 
     store, before = Store(written), content(written)
     with engine(store, workers=1, idle=0.5) as process:
         assert process.wait(60) == 0
-    engines = {"engine.log", "engine.lock", "catalog.json"}
+    engines = {"engine.log", "engine.lock", "catalog.json", "cluster.json"}
     assert {file for file in content(written).items() if file[0] not in engines} == {
         file for file in before.items() if file[0] not in engines
     }

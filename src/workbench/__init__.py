@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 import importlib
+import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.experiment import Experiment, Trial, last, open  # noqa: A004 - it is wb.open()
+    from workbench.experiment.again import repeat, replay
+    from workbench.experiment.compared import compare
     from workbench.experiment.schedulers import ASHA, All, Hyperband, Median, maximize, minimize
+    from workbench.experiment.why import why
     from workbench.space import choice, loguniform, quniform, randint, uniform
 
 #: Where each public name lives.
@@ -22,14 +27,18 @@ _HOMES = {
     "Median": "experiment.schedulers",
     "Trial": "experiment",
     "choice": "space",
+    "compare": "experiment.compared",
     "last": "experiment",
     "loguniform": "space",
     "maximize": "experiment.schedulers",
     "minimize": "experiment.schedulers",
     "open": "experiment",
     "quniform": "space",
+    "repeat": "experiment.again",
+    "replay": "experiment.again",
     "randint": "space",
     "uniform": "space",
+    "why": "experiment.why",
 }
 __all__ = [
     "ASHA",
@@ -39,6 +48,7 @@ __all__ = [
     "Median",
     "Trial",
     "choice",
+    "compare",
     "last",
     "loguniform",
     "maximize",
@@ -46,8 +56,11 @@ __all__ = [
     "open",
     "quniform",
     "randint",
+    "repeat",
+    "replay",
     "trial",
     "uniform",
+    "why",
 ]
 
 
@@ -64,6 +77,21 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(f"workbench.{home}"), name)
     globals()[name] = value
     return value
+
+
+class _Package(types.ModuleType):
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Python makes every room an attribute when it is imported. Where a public function has a room's name, the
+        # attribute stays the function's; `from workbench.compare import …` finds the room all the same.
+        if not (name in _HOMES and isinstance(value, types.ModuleType)):
+            super().__setattr__(name, value)
+
+    def __reduce__(self) -> Any:
+        # As modules are pickled where their class is plain: by name.
+        return importlib.import_module, (self.__name__,)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,8 @@ WorkbenchError
 │   ├── BadOption              an option of the magic, the command line or a constructor
 │   ├── BadMetric              a reported value, or a goal nobody reports
 │   ├── BadName                a name of an experiment, metric, trial or file
-│   └── BadCapture             a name from the notebook that cannot travel
+│   ├── BadCapture             a name from the notebook that cannot travel
+│   └── InUse                  what was to be removed runs, is pinned, or something descends from it
 ├── NotFound (LookupError)     no such experiment, trial, checkpoint or store
 ├── StoreError (OSError)       the disk's side
 │   ├── StoreFull
@@ -21,6 +22,7 @@ WorkbenchError
 │   └── StoreNotShared         a worker cannot see the store
 └── TrialError                 the training code's side
     ├── TrialFailed            it raised, exited or was killed
+    ├── NotebookFailed         a cell of an executed notebook raised
     └── CannotResume           the state cannot be put back exactly
 """
 
@@ -87,8 +89,16 @@ class BadCapture(BadInput):
     """A name that the cell uses from the notebook cannot be sent to another process."""
 
 
+class InUse(BadInput):
+    """What was to be removed is still needed: it runs, is pinned, or something descends from it."""
+
+
 class NotFound(WorkbenchError, LookupError):
     """No such experiment, trial, checkpoint or store."""
+
+
+class Untrusted(WorkbenchError):
+    """Loading it would run code of somebody whom nobody has vouched for."""
 
 
 class StoreError(WorkbenchError, OSError):
@@ -137,6 +147,10 @@ class TrialError(WorkbenchError):
 
 class TrialFailed(TrialError):
     """The training code raised, exited or was killed."""
+
+
+class NotebookFailed(TrialError):
+    """A notebook that was executed came to an error in a cell, or its kernel died."""
 
 
 class CannotResume(TrialError):

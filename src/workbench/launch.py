@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from workbench.errors import BadName, BadOption, StoreError, WorkbenchError
-from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training, checked_name
+from workbench.records import Goal, Json, Keep, Program, Scheduler, Searcher, Spec, Training, checked_name
 from workbench.search import Plan, plan
 from workbench.snapshot import Snapshot, read_snapshot, take
 from workbench.snapshot.capture import Capture, capture
@@ -27,9 +27,12 @@ from workbench.snapshot.modules import project_digests
 from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.catalog import read_catalog
+from workbench.store.remote import VARIABLE, checked
 
 #: What is compared when it is said what changed since the version before, in this order.
 _COMPARED = ("goal", "searcher", "trials", "slots", "seed", "deterministic")
+#: Settings that make no other result.
+_BESIDES = ("notify", "alerts", "parallel", "limit_s", "save_every", "hang_s", "verify", "keep", "storage", "mirror")
 #: Surroundings of the kernel that training code may depend on, and that hold no secrets. Others stay with the kernel.
 _PASSED = re.compile(r"LANG|LANGUAGE|LC_\w+|TZ|HF_(HOME|HUB_CACHE|DATASETS_CACHE|HUB_OFFLINE)|(TORCH|XDG_CACHE)_HOME")
 #: Installed packages that take long to import: the forkserver imports them ahead when the notebook has them.
@@ -49,6 +52,18 @@ class Settings:
     limit_s: float | None = None
     slots: float = 1
     deterministic: Literal["off", "seeded", "strict"] = "seeded"
+    #: Steps (an int) or seconds (a float) between checkpoints that lie between levels; None: as they cost little.
+    save_every: int | float | None = None
+    #: Seconds without a report after which a trial counts as hung; None: learned.
+    hang_s: float | None = None
+    verify: bool = True
+    notify: Json = None
+    alerts: tuple[str, ...] = ()
+    keep: Keep = field(default_factory=Keep)
+    #: The URL to which checkpoints are copied.
+    storage: str | None = None
+    #: Other programs in which each trial is shown as a run, as the spec keeps them.
+    mirror: tuple[Json, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +94,8 @@ class Draft:
     #: The newest experiment of this name.
     previous: str | None
     version: int
+    #: The checkpoint at which its trials begin, for a fork: what the spec keeps of it.
+    parent: Json = None
 
     @property
     def plan(self) -> Plan:
@@ -104,6 +121,7 @@ class Draft:
 
     def spec(self, snapshot: Snapshot | None) -> Spec:
         """The spec as it would be written, with a new id."""
+        every = self.settings.save_every
         return Spec(
             id=new_id(),
             name=self.name,
@@ -128,6 +146,16 @@ class Draft:
             limit_s=self.settings.limit_s,
             slots=self.settings.slots,
             deterministic=self.settings.deterministic,
+            hang_s=self.settings.hang_s,
+            save_s=every if isinstance(every, float) else None,
+            save_steps=every if isinstance(every, int) else None,
+            verify=self.settings.verify,
+            keep=self.settings.keep,
+            parent=self.parent,
+            notify=self.settings.notify,
+            alerts=self.settings.alerts,
+            storage=self.settings.storage,
+            mirror=self.settings.mirror,
             snapshot=None if snapshot is None else snapshot.digest,
             content=self.content,
             typed=self.origin.typed,
@@ -174,6 +202,10 @@ def settled(
         # One configuration has nobody to be compared with: a single trial.
         trials = 1 if trials is None else trials
         chosen = dataclasses.replace(chosen, kind="all")
+    written_storage = others.get("storage") or os.environ.get(VARIABLE)
+    if written_storage:
+        # Refused here, before anything is written.
+        others["storage"] = checked(written_storage, "--storage" if flag else "storage=")
     settings = Settings(goal=goal, scheduler=chosen, trials=trials, **others)
     if settings.slots != 1:
         raise BadOption(
@@ -190,9 +222,18 @@ def planned(space: Space, settings: Settings) -> Plan:
 
 
 def draft(
-    cell: Cell, namespace: Mapping[str, Any], name: str, settings: Settings, store: Store, origin: Origin
+    cell: Cell,
+    namespace: Mapping[str, Any],
+    name: str,
+    settings: Settings,
+    store: Store,
+    origin: Origin,
+    parent: Json = None,
 ) -> Draft:
-    """Capture what ``cell`` needs from ``namespace``, and find out whether the same was trained before."""
+    """Capture what ``cell`` needs from ``namespace``, and find out whether the same was trained before.
+
+    parent: for a fork, what :func:`workbench.replay.fork.parent_of` gave.
+    """
     checked_name(name)
     store.create()
     captured = capture(
@@ -203,7 +244,7 @@ def draft(
         attributes=cell.attributes,
         imports=cell.imports,
     )
-    content = fingerprint(cell, settings, captured.fingerprint, _project(cell))
+    content = fingerprint(cell, settings, captured.fingerprint, _project(cell), parent)
     others = [entry for entry in experiments(store) if entry["name"] == name]
     newest = max(others, key=lambda entry: (entry["version"], entry["id"]), default=None)
     same = [entry for entry in others if entry.get("content") == content]
@@ -219,17 +260,21 @@ def draft(
         twin=twin["id"] if twin else None,
         previous=newest["id"] if newest else None,
         version=newest["version"] + 1 if newest else 1,
+        parent=parent,
     )
 
 
-def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[str, str]) -> str:
+def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[str, str], parent: Json = None) -> str:
     """The digest of all that makes a result: text (without comments), space, settings, captured values, project code.
 
-    How many slots are used, and for how long, is not part of it.
+    How many slots are used, for how long, how often it is saved, what stays and what is checked, is not part of it.
     """
     chosen = dataclasses.asdict(settings)
-    del chosen["parallel"], chosen["limit_s"]
+    for name in _BESIDES:
+        del chosen[name]
     parts = [1, cell.kind, cell.content or cell.source, cell.space.to_json(), chosen, captured, project]
+    if parent:
+        parts.append({key: parent[key] for key in ("experiment", "trial", "step", "digest")})
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -26,6 +26,10 @@ Configuration = dict[str, Any]
 TrialState = Literal["waiting", "running", "paused", "stopping", "completed", "stopped", "failed"]
 ExperimentState = Literal["waiting", "running", "paused", "stopping", "completed", "stopped", "failed"]
 
+#: The only ways out of an ended state, of trials and of experiments: the search was extended.
+BY_EXTENSION: frozenset[tuple[str, str]] = frozenset(
+    {("completed", "running"), ("stopped", "running"), ("stopped", "paused"), ("failed", "running")}
+)
 #: Legal transitions of a trial. *paused*: it holds no slot and waits at a rung (or for a person).
 LEGAL_TRIAL: frozenset[tuple[str, str]] = frozenset(
     {
@@ -43,6 +47,8 @@ LEGAL_TRIAL: frozenset[tuple[str, str]] = frozenset(
         ("stopping", "stopped"),
         ("stopping", "completed"),  # it was done before the order arrived
         ("stopping", "failed"),
+        ("completed", "running"),  # the search was extended
+        ("stopped", "paused"),
     }
 )
 #: Legal transitions of an experiment.
@@ -64,9 +70,12 @@ LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
         ("stopping", "stopped"),
         ("stopping", "completed"),
         ("stopping", "failed"),
+        ("completed", "running"),  # it was extended
+        ("stopped", "running"),
+        ("failed", "running"),
     }
 )
-#: States that a trial or an experiment never leaves.
+#: States that a trial or an experiment leaves only when its search is extended.
 ENDED: frozenset[str] = frozenset({"completed", "stopped", "failed"})
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -147,7 +156,21 @@ class ResumeAsked:
     reason: str
 
 
-Fact = CapacityChanged | Reached | Ended | Failed | Lost | Left | StopAsked | PauseAsked | ResumeAsked
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """A person made the search longer: ``trials`` more of them, ``last`` steps for each (None: as many as before).
+
+    A search that had ended, or had been stopped, goes on; what was decided stays. ``seconds``: of a new time limit, or
+    more of the one there is.
+    """
+
+    reason: str
+    trials: int = 0
+    last: int | None = None
+    seconds: float | None = None
+
+
+Fact = CapacityChanged | Reached | Ended | Failed | Lost | Left | StopAsked | PauseAsked | ResumeAsked | Extended
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Instructions (imperative): what the search core orders
@@ -196,7 +219,7 @@ Instruction = Run | Stop | Settle | Finish
 
 _FACTS: dict[str, type] = {
     kind.__name__: kind
-    for kind in (CapacityChanged, Reached, Ended, Failed, Lost, Left, StopAsked, PauseAsked, ResumeAsked)
+    for kind in (CapacityChanged, Reached, Ended, Failed, Lost, Left, StopAsked, PauseAsked, ResumeAsked, Extended)
 }
 _INSTRUCTIONS: dict[str, type] = {kind.__name__: kind for kind in (Run, Stop, Settle, Finish)}
 
@@ -227,6 +250,10 @@ def _from_line(kinds: Mapping[str, type], line: Mapping[str, Json]) -> Any:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Settings
+
+
+#: Stands for "all of them" where a number is wanted.
+MANY = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +309,54 @@ class Searcher:
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """Which checkpoints stay when nothing needs them any more to go on.
+
+    experiment: of so many best trials the checkpoint they are ranked by; at least 1, so that the best can be loaded.
+    best, latest: of each trial that completed, failed or was stopped by a person, so many with the best goal, and so
+    many newest. stopped: 1 keeps those of trials that the search stopped as well; 0 (the default) none of them.
+    """
+
+    experiment: int = 1
+    best: int = 1
+    latest: int = 1
+    stopped: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("experiment", 1, MANY), ("best", 0, MANY), ("latest", 0, MANY), ("stopped", 0, 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise BadOption(
+                    f"keep {name}={value!r}: wanted a whole number from {least} to {most}. "
+                    "Write for example experiment=1,best=1,latest=1,stopped=0."
+                )
+
+    @classmethod
+    def of(cls, text: str, before: Keep | None = None) -> Keep:
+        """The rule written as ``experiment=1,best=1,latest=1``, or ``all``; what is not named stays as ``before``.
+
+        Raises BadOption.
+        """
+        if text.strip() == "all":
+            return cls(experiment=MANY, best=MANY, latest=MANY, stopped=1)
+        fields = dataclasses.asdict(before or cls())
+        for part in text.split(","):
+            name, equals, value = part.partition("=")
+            if name.strip() not in fields or not equals or not re.fullmatch(r"\d{1,9}", value.strip()):
+                raise BadOption(
+                    f"keep {text!r}: wanted experiment, best, latest and stopped, each with a whole number, or all. "
+                    "Write for example experiment=1,best=1,latest=1,stopped=0."
+                )
+            fields[name.strip()] = int(value)
+        return cls(**fields)
+
+    def __str__(self) -> str:
+        if min(self.experiment, self.best, self.latest) == MANY and self.stopped:
+            return "all"
+        return ",".join(f"{f.name}={getattr(self, f.name)}" for f in dataclasses.fields(self))
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """What training code a runner executes.
 
@@ -291,6 +366,7 @@ class Program:
     capture: digest of the capture blob (the graph of notebook names), or None.
     entry: the captured function's name, for kind ``function``.
     module: for a function that lives in a project module, the module's name.
+    overlays: digests of further captures, each with the names that are taken from it in place of ``capture``'s.
     """
 
     kind: Literal["cell", "function"]
@@ -299,6 +375,7 @@ class Program:
     capture: str | None = None
     entry: str | None = None
     module: str | None = None
+    overlays: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,10 +404,21 @@ class Spec:
     space: the space as ``space.Space.to_json()``. trials: how many, or None where the scheduler knows. parallel: slots
     used at most. limit_s: seconds after which it is stopped, or None. slots: slots of one trial. deterministic:
     ``off``, ``seeded`` or ``strict``. content: fingerprint by which running the same cell again reattaches. probe: the
-    rest of the trials start after the first trial's first report. checkpoint_s: seconds between checkpoints inside a
-    leg. grace_s: how long a stopped trial may take before it is killed. max_restarts: failures by the trial's own
-    fault, without a newer checkpoint between them, before it fails for good. hang_s: seconds without a report after
-    which a trial counts as hung, or None.
+    rest of the trials start after the first trial's first report. checkpoint_s: least seconds between checkpoints that
+    lie between levels; they come as often as they cost under a hundredth of the time. save_s, save_steps: seconds or
+    steps between them instead, where a person said so. grace_s: how long a stopped trial may take before it is killed.
+    max_restarts: failures by the trial's own fault, without a newer checkpoint between them, before it fails for good.
+    hang_s: seconds without a report after which a trial counts as hung, or None. seeds: for the first trials, the
+    experiment's seed and trial's number that their seeds come from, where these are not their own. max_steps: a trial's
+    length as its training code sees it, where only a part of it is trained. replays, repeats: the trial
+    (``experiment``, ``trial``) that is trained again, with the same seeds or with others. puts_back: which differences
+    between two trials are put back. verify: whether the first promotion is checked against an undisturbed turn. keep:
+    which checkpoints stay, until a person asks for another rule.
+    parent: for a fork, the checkpoint at which its trials begin (``experiment``, ``trial``, ``step``, ``digest``,
+    ``label``), the parent's ``configuration``, and the ``seeds`` from which its set-up's came. notify: whom to tell
+    (``webhook``, ``command``, ``on``). alerts: rules of which a person wants to be told. storage: the URL to which
+    checkpoints are copied; it may hold a secret. mirror: other programs in which each trial is shown as a run while it
+    trains (see ``store.mirrors``).
     """
 
     id: str
@@ -355,11 +443,44 @@ class Spec:
     expanded: str = ""
     notebook: str | None = None
     probe: bool = True
-    checkpoint_s: float = 30.0
+    checkpoint_s: float = 0.2
+    save_s: float | None = None
+    save_steps: int | None = None
     grace_s: float = 0.25
     max_restarts: int = 2
     hang_s: float | None = None
+    seeds: tuple[tuple[int, int], ...] = ()
+    max_steps: int | None = None
+    replays: Json = None
+    repeats: Json = None
+    puts_back: Json = None
+    verify: bool = True
+    keep: Keep = Keep()
+    parent: Json = None
+    notify: Json = None
+    alerts: tuple[str, ...] = ()
+    storage: str | None = None
+    mirror: tuple[Json, ...] = ()
     schema: int = SCHEMA
+
+    @property
+    def length(self) -> int:
+        """Steps of a whole trial as its training code sees them."""
+        return self.max_steps or self.scheduler.last
+
+    @property
+    def base(self) -> int:
+        """The step at which its trials begin: 0, or a fork's."""
+        return int(self.parent["step"]) if self.parent else 0
+
+    def seeds_of(self, trial: int) -> tuple[int, int]:
+        """The experiment's seed and the trial's number from which the seeds of ``trial`` come."""
+        if trial < len(self.seeds):
+            return self.seeds[trial]
+        if self.parent and self.parent.get("seeds"):
+            seed, number = self.parent["seeds"]
+            return int(seed), int(number)
+        return self.seed, trial
 
     @property
     def label(self) -> str:
@@ -382,8 +503,14 @@ class Spec:
         fields["goal"] = Goal(**fields["goal"])
         fields["scheduler"] = Scheduler(**fields["scheduler"])
         fields["searcher"] = Searcher(**fields["searcher"])
-        fields["program"] = Program(**fields["program"])
+        program = dict(fields["program"])
+        program["overlays"] = tuple((digest, tuple(names)) for digest, names in program.get("overlays") or ())
+        fields["program"] = Program(**program)
         fields["training"] = Training(**training)
+        fields["seeds"] = tuple((seed, trial) for seed, trial in fields.get("seeds") or ())
+        fields["keep"] = Keep(**(fields.get("keep") or {}))
+        fields["alerts"] = tuple(fields.get("alerts", ()))
+        fields["mirror"] = tuple(fields.get("mirror") or ())
         return cls(**fields)
 
 

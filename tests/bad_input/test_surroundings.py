@@ -11,25 +11,16 @@ import threading
 from pathlib import Path
 
 import pytest
+from mounts import NAMESPACE, may_mount
 
 from workbench.errors import NoAnswer, TrialFailed
 
 TESTS = Path(__file__).parents[1]
-#: A namespace in which this process may mount: root's own, or one in which it is root.
-NAMESPACE = ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--map-root-user", "--mount"]
 CELL = """%%train digits --goal max val_acc --steps 1-9 {line}
 lr = uniform(0, 1)
 for epoch in trial.steps():
     trial.report(val_acc=lr)
 """
-
-
-def may_mount():
-    probe = [*NAMESPACE, "mount", "-t", "tmpfs", "none", "/mnt"]
-    try:
-        return subprocess.run(probe, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.parametrize(

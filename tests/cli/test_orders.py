@@ -11,6 +11,7 @@ from workbench.store import requests
 
 @pytest.fixture(autouse=True)
 def _no_engine_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the tests answer requests, word by word; what a real engine does with them, tests/engine shows."""
     monkeypatch.setattr(asking, "ensure_engine", lambda store, cluster=None: None)
 
 
@@ -63,6 +64,7 @@ def test_an_engine_that_never_answers_is_not_available(
     written: Written, type_: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written.experiment(state="running", reason="training")
+    # A person waits for twenty seconds; how long changes nothing in what is said then.
     monkeypatch.setattr(asking.ask, "__defaults__", (0.05, None))
     found = type_("stop", "digits")
     assert found.code == 4

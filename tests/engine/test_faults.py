@@ -69,9 +69,7 @@ def test_another_line_or_step_is_another_exception() -> None:
     assert faults.judge(0, "exception", 3, {**TYPE_ERROR, "line": 9}, "TypeError").again
 
 
-@pytest.mark.parametrize(
-    "cause", ["bad_metric", "missing_goal", "cannot_resume", "cuda_out_of_memory", "a word of a later runner"]
-)
+@pytest.mark.parametrize("cause", ["bad_metric", "missing_goal", "cannot_resume", "a word of a later runner"])
 def test_what_is_not_the_clusters_fault_ends_after_some_restarts(cause: str) -> None:
     faults = Faults(max_restarts=2)
     verdicts = [faults.judge(0, cause, step, {"type": "Error"}, "no") for step in range(3)]
@@ -86,3 +84,52 @@ def test_what_training_again_cannot_mend_fails_at_once(kind: str) -> None:
 
 def test_a_refusal_fails_at_once() -> None:
     assert not Faults(max_restarts=5).judge(0, "refused", 0, None, "versions differ").again
+
+
+def test_a_machine_out_of_memory_is_tried_once_more_alone_and_then_fails_with_a_hint() -> None:
+    faults = Faults(max_restarts=5)
+    first = faults.judge(0, "memory", 4, None, "the machine ran out of memory")
+    assert (first.again, first.alone) == (True, True)
+    faults.saved(0, 6)
+    second = faults.judge(0, "memory", 8, None, "the machine ran out of memory")
+    assert not second.again
+    assert "alone on its machine" in second.reason
+    assert "smaller" in second.reason
+    assert faults.judge(1, "memory", 4, None, "the machine ran out of memory").again
+
+
+def device(others: int) -> dict[str, object]:
+    return {"type": "OutOfMemoryError", "device_memory": {"total": 80_000_000_000, "others": others}}
+
+
+def test_a_gpu_that_is_full_of_others_memory_is_nobodys_fault_and_the_trial_goes_elsewhere() -> None:
+    faults = Faults(max_restarts=0)
+    verdicts = [faults.judge(0, "cuda_out_of_memory", 4, device(30_000_000_000), "out of memory") for _ in range(9)]
+    assert all(verdict.again and verdict.wait_s > 0 for verdict in verdicts)
+    assert "others hold 30.0 of the device's 80.0 GB" in verdicts[0].reason
+    assert faults.restarts(0) == 0
+
+
+@pytest.mark.parametrize("error", [device(0), device(1_000_000_000), {"type": "OutOfMemoryError"}])
+def test_a_gpu_out_of_memory_with_nobody_beside_fails_with_a_hint(error: dict[str, object]) -> None:
+    verdict = Faults(max_restarts=5).judge(0, "cuda_out_of_memory", 4, error, "out of memory")
+    assert not verdict.again
+    assert "smaller batch" in verdict.reason
+
+
+def test_a_notice_is_never_the_trials_fault() -> None:
+    faults = Faults(max_restarts=0)
+    assert faults.judge(0, "preempted", 4, None, "its machine gave notice").again
+    assert faults.troubled(0)
+    faults.saved(0, 4, inside=7)
+    assert not faults.troubled(0)
+
+
+def test_batches_of_a_step_are_progress_too() -> None:
+    faults = Faults(max_restarts=1)
+    faults.saved(0, 4, inside=10)
+    assert faults.judge(0, "signal", 4, None, "died").again
+    faults.saved(0, 4, inside=10)
+    assert faults.restarts(0) == 1
+    faults.saved(0, 4, inside=11)
+    assert faults.restarts(0) == 0

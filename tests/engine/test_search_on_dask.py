@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 import running
-from running import PLAIN, ended, engine, lines, outcome, spec_of, start, state, until
+from running import PLAIN, SLOW, ended, engine, lines, outcome, spec_of, start, state, until
 
 from workbench.records import Scheduler, Spec
 from workbench.search import plan
@@ -20,17 +20,6 @@ from workbench.store import Store
 from workbench.store.series import Series
 
 SPACE = {"x": uniform(0.0, 1.0)}
-#: Turns long enough that a kill finds a leg under way, and carried state that a wrong resume would show.
-SLOW = """
-x = uniform(0.0, 1.0)
-import random, time
-total, history = 0.0, []
-for epoch in trial.steps():
-    time.sleep(0.05)
-    total = 0.9 * total + x + 0.01 * random.random()
-    history.append(total)
-    trial.report(score=total, noise=random.random(), turns=len(history))
-"""
 
 
 @pytest.fixture
@@ -84,7 +73,7 @@ def promoted(store: Store, spec: Spec) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", ["runner", "worker", "engine"])
+@pytest.mark.parametrize("victim", ["runner", "worker", "notice", "engine"])
 def test_a_kill_costs_nothing_but_time(store: Store, tmp_path: Path, undisturbed: dict[str, Any], victim: str) -> None:
     spec = spec_of(SLOW, tmp_path, space=SPACE, seed=7)
     start(store, spec)
@@ -96,6 +85,11 @@ def test_a_kill_costs_nothing_but_time(store: Store, tmp_path: Path, undisturbed
         elif victim == "worker":
             worker = until(lambda: worker_pids(process.pid), what="a worker")[0]
             os.kill(worker, signal.SIGKILL)
+        elif victim == "notice":  # to every process of the worker, as a machine does that is about to go
+            worker = until(lambda: worker_pids(process.pid), what="a worker")[0]
+            for pid in (worker, *running.processes_below(worker)):
+                os.kill(pid, signal.SIGTERM)
+            until(lambda: not running.alive([worker]), 20, "the end of the worker")
         else:
             process.kill()
             process.wait()
@@ -106,6 +100,8 @@ def test_a_kill_costs_nothing_but_time(store: Store, tmp_path: Path, undisturbed
         below += running.processes_below(process.pid)
     assert outcome(store, spec) == undisturbed
     assert len(lines(store, spec, "LegStarted")) > len(undisturbed["trials"])
+    if victim == "notice":
+        assert {line["cause"] for line in lines(store, spec, "LegLeft") if line["cause"]} == {"preempted"}
     until(lambda: not running.alive(below), 10, "the end of every process")
 
 

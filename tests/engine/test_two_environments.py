@@ -134,6 +134,21 @@ def test_an_engine_without_torch_trains_with_the_kernels_torch(lab: Path, engine
     assert "sees None" in log
     assert not lines(store, spec, "StopAsked")
 
+    # Its model is written where torch is, though who asks has none.
+    words = ["--store", str(store.root), "export", "two", "--model", "torch.export", "--to", "two.pt2", "--json"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "WORKBENCH_"))}
+    exported = subprocess.run(
+        [str(lab), "-m", "workbench", *words],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = json.loads(exported.stdout or exported.stderr)
+    assert (told["model"], told["input"], told["difference"]) == ("model", ["float32[8,3]"], 0)
+    assert (tmp_path / "two.pt2").is_file()
+
 
 def runner_of(store: Store, experiment: str) -> int | None:
     """The process of a leg that has begun."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
+from cli.stored import Written
+from tornado.httpclient import HTTPClientError
 
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.store import Store
@@ -14,7 +17,8 @@ from workbench.store.series import Series
 
 @pytest.fixture
 def jp_server_config():
-    return {"ServerApp": {"jpserver_extensions": {"workbench_ext": True}}}
+    # A test that wants engines started without asking says so.
+    return {"ServerApp": {"jpserver_extensions": {"workbench_ext": True}}, "Workbench": {"tend": False}}
 
 
 @pytest.fixture
@@ -65,3 +69,54 @@ def digits(store):
     )
     catalog.flush()
     return "20260101-000000-aaaaaa"
+
+
+@pytest.fixture
+def ask(jp_fetch):
+    """The JSON at an address under ``workbench/api``, which must be an answer."""
+
+    async def ask(*parts, **query):
+        response = await jp_fetch("workbench", "api", *parts, params={k: str(v) for k, v in query.items()})
+        assert response.headers["Content-Type"].startswith("application/json")
+        return json.loads(response.body)
+
+    return ask
+
+
+@pytest.fixture
+def refused(jp_fetch):
+    """Status and message at an address, which must be a refusal; the field it names is ``refused.field``."""
+
+    async def refused(*parts, **query):
+        with pytest.raises(HTTPClientError) as caught:
+            await jp_fetch("workbench", "api", *parts, params={k: str(v) for k, v in query.items()})
+        answer = json.loads(caught.value.response.body)
+        refused.field = answer.get("field")
+        return caught.value.code, answer["message"]
+
+    return refused
+
+
+@pytest.fixture
+def written(store) -> Written:
+    """The store, to write experiments into as an engine leaves them."""
+    return Written(store, Catalog(store))
+
+
+@pytest.fixture
+def send(jp_fetch):
+    """Status and JSON of a request with a body (or DELETE), whatever the status."""
+
+    async def send(*parts, method="POST", **body):
+        response = await jp_fetch(
+            "workbench",
+            "api",
+            *parts,
+            method=method,
+            body=json.dumps(body) if method == "POST" else None,
+            raise_error=False,
+            allow_nonstandard_methods=True,
+        )
+        return response.code, json.loads(response.body)
+
+    return send

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -16,32 +17,16 @@ ADDRESSES = (
     "api/experiments/digits",
     "api/experiments/digits/trials",
     "api/experiments/digits/points",
+    "api/experiments/digits/metrics",
+    "api/experiments/digits/curves",
+    "api/experiments/digits/timeline",
+    "api/experiments/digits/snapshot",
+    "api/experiments/digits/notebook",
+    "api/experiments/digits/trials/0",
+    "api/experiments/digits/trials/0/log",
+    "api/experiments/digits/trials/0/files/image-000001.png",
     "static/plotly.min.js",
 )
-
-
-@pytest.fixture
-def ask(jp_fetch):
-    """The JSON at an address under ``workbench/api``, which must be an answer."""
-
-    async def ask(*parts, **query):
-        response = await jp_fetch("workbench", "api", *parts, params={k: str(v) for k, v in query.items()})
-        assert response.headers["Content-Type"].startswith("application/json")
-        return json.loads(response.body)
-
-    return ask
-
-
-@pytest.fixture
-def refused(jp_fetch):
-    """Status and message at an address, which must be a refusal."""
-
-    async def refused(*parts, **query):
-        with pytest.raises(HTTPClientError) as caught:
-            await jp_fetch("workbench", "api", *parts, params={k: str(v) for k, v in query.items()})
-        return caught.value.code, json.loads(caught.value.response.body)["message"]
-
-    return refused
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -53,13 +38,15 @@ async def test_nobody_is_answered_without_a_login(address, digits, http_server_c
 
 async def test_an_absent_store_holds_no_experiments(ask):
     assert await ask("experiments") == {"experiments": []}
-    assert await ask("health") == {"schema": 1, "store": False, "engine": False}
+    health = await ask("health")
+    assert (health["schema"], health["store"], health["readonly"]) == (1, False, False)
+    assert (health["engine"]["alive"], health["engine"]["state"]) == (False, "none")
 
 
 async def test_experiments_come_newest_first(ask, digits):
     other, first = (await ask("experiments"))["experiments"]
     assert (other["label"], first["label"]) == ("other@1", "digits@1")
-    assert first["best"] == {"value": 0.75, "trial": "t0000"}
+    assert first["best"] == {"value": 0.75, "trial": "t0000", "number": 0}
     assert first["goal"] == {"metric": "val_acc", "mode": "max"}
     assert other["reason"] == "<b>all</b> failed", "text stays text: the panel shows it as such"
 
@@ -69,6 +56,14 @@ async def test_an_experiment_is_found_by_its_id_and_by_its_name(name, ask, digit
     answer = await ask("experiments", name)
     assert answer["experiment"]["id"] == digits
     assert answer["spec"]["scheduler"]["last"] == 27
+
+
+async def test_an_experiment_that_no_engine_has_taken_yet_waits(ask, digits, store):
+    spec = dataclasses.replace(store.read_spec(digits), id="20260103-000000-cccccc", name="new")
+    store.write_spec(spec)
+    answer = await ask("experiments", "new")
+    assert answer["experiment"]["id"] == spec.id
+    assert answer["experiment"]["state"] == "waiting"
 
 
 async def test_trials_come_after_a_cursor(ask, digits):

@@ -206,8 +206,20 @@ def test_importing_is_cheap_and_offers_these_names():
     assert not {"torch", "dask", "distributed", "pandas", "plotly", "matplotlib", "IPython", "anywidget"} & {*modules}
     assert not missing
     assert names == [
-        *("ASHA", "All", "Experiment", "Hyperband", "Median", "Trial", "choice", "last", "loguniform", "maximize"),
-        *("minimize", "open", "quniform", "randint", "trial", "uniform"),
+        *(
+            "ASHA",
+            "All",
+            "Experiment",
+            "Hyperband",
+            "Median",
+            "Trial",
+            "choice",
+            "compare",
+            "last",
+            "loguniform",
+            "maximize",
+        ),
+        *("minimize", "open", "quniform", "randint", "repeat", "replay", "trial", "uniform", "why"),
     ]
     with pytest.raises(AttributeError, match="it has ASHA"):
         _ = wb.nothing

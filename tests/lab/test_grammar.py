@@ -4,7 +4,7 @@ import pytest
 
 from workbench.errors import BadName, BadOption
 from workbench.lab.grammar import OPTIONS, completions, completions_comment, help_text, parse
-from workbench.records import Goal, Scheduler
+from workbench.records import Goal, Keep, Scheduler
 
 
 def test_the_line_of_the_design_is_read():
@@ -18,7 +18,10 @@ def test_every_option_is_read():
     line = (
         "'my net' --goal=min val_loss --steps 3-81 --scheduler asha --eta 4 --table table1 --mode stop "
         "--brackets standard --searcher sobol --trials 50 --parallel 4 --for 1h30m --slots 0.25 --seed 7 "
-        "--deterministic --plan --try --wait --again --store /tmp/s --cluster tcp://h:1"
+        "--storage s3://bucket/x --mirror mlflow:http://host:5000 "
+        "--deterministic --save-every 10m --hang 30m --verify off --keep latest=2 --from digits@2/t0007:27 "
+        "--notify https://example.org/hook --notify-command my-notify --alert 'loss is nan; no improvement in 3 steps' "
+        "--plan --try --wait --again --store /tmp/s --cluster tcp://h:1"
     )
     options = parse(line)
     assert options.name == "my net"
@@ -27,10 +30,18 @@ def test_every_option_is_read():
     assert options.searcher_record.kind == "sobol"
     assert (options.trials, options.parallel, options.limit_s, options.slots) == (50, 4, 5400.0, 0.25)
     assert (options.seed, options.deterministic) == (7, "strict")
+    assert (options.save_every, options.hang_s) == (600.0, 1800.0)
+    assert not options.verify
+    assert options.keep == Keep(latest=2)
+    assert options.notify["command"] == "my-notify"
+    assert options.alerts == ("loss is nan", "no improvement in 3 steps")
+    assert options.parent == "digits@2/t0007:27"
     assert options.plan
     assert options.attempt
     assert options.wait
     assert options.again
+    assert options.storage == "s3://bucket/x"
+    assert [(one["kind"], one["where"]) for one in options.mirror] == [("mlflow", "http://host:5000")]
     assert (options.store, options.cluster) == ("/tmp/s", "tcp://h:1")
     assert len(options.written) == len(OPTIONS) + 1
 
@@ -52,6 +63,7 @@ def test_leading_comments_are_options_and_the_line_wins():
         ("--steps a-b", ["--steps a-b"]),
         ("--steps", ["--steps lacks its value", "FIRST-LAST"]),
         ("--steps --plan", ["--steps lacks its value"]),
+        ("--keep newest=1", ["--keep newest=1", "experiment, best, latest and stopped", "--keep best=1,latest=1"]),
         ("--eta 1", ["--eta 1", "2 or more", "--eta 3"]),
         ("--eta 2.5", ["--eta 2.5", "whole number"]),
         ("--stesp 1-9", ["--stesp", "Did you mean --steps FIRST-LAST?"]),
@@ -104,12 +116,26 @@ def test_help_names_every_option():
 
 
 def test_completion_offers_options_then_their_words():
-    assert completions("digits --s") == ["--steps", "--scheduler", "--searcher", "--slots", "--seed", "--store"]
+    assert completions("digits --s") == [
+        *("--steps", "--scheduler", "--searcher", "--slots", "--seed", "--save-every", "--storage", "--store")
+    ]
     assert "--goal" not in completions("digits --goal max acc --")
     assert completions("digits --scheduler a") == ["asha", "all"]
     assert completions("--goal ") == ["max", "min"]
     assert completions("--goal max ") == []
     assert completions("--seed ") == []
     assert "--plan" in completions("--goal max acc ")
-    assert completions_comment("st") == ["steps: ", "store: "]
+    assert completions_comment("st") == ["steps: ", "storage: ", "store: "]
     assert completions_comment("scheduler: h") == ["hyperband"]
+
+
+@pytest.mark.parametrize(("given", "meant"), [("5", 5), ("30s", 30.0), ("1h30m", 5400.0)])
+def test_checkpoints_are_asked_for_by_steps_or_by_time(given, meant):
+    every = parse(f"--save-every {given}").save_every
+    assert (every, type(every)) == (meant, type(meant))
+
+
+@pytest.mark.parametrize("given", ["0", "0m", "-3", "often", "5 epochs"])
+def test_other_periods_are_refused_with_both_forms(given):
+    with pytest.raises(BadOption, match=r"--save-every .*: wanted a number of steps, or a time.*--save-every 5 or 10m"):
+        parse(f"--save-every '{given}'")

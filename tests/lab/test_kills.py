@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from jupyter_client.manager import start_new_kernel
+from notebook_kernel import Kernel
 from running import alive, ended, engine_pid, lines, outcome, processes_below, until
 
 from workbench.engine.ask import ask
@@ -19,9 +19,7 @@ from workbench.records import Spec
 from workbench.store import Store
 from workbench.store.series import Series
 
-SETUP = """%load_ext workbench
-import workbench as wb
-weights = [0.5, 0.25]"""
+WEIGHTS = "weights = [0.5, 0.25]"
 #: Turns long enough that a kill finds a leg under way, and carried state that a wrong resume would show.
 CELL = """%%train search --goal max score --steps 1-9 --seed 7{line}
 import random, time
@@ -36,40 +34,6 @@ for epoch in trial.steps():
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-class Kernel:
-    """A kernel before which a person sits, so that a train cell returns at once."""
-
-    def __init__(self, folder: Path) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("WORKBENCH_", "JPY_"))}
-        self.manager, self.client = start_new_kernel(
-            cwd=str(folder), env={**kept, "WORKBENCH_WORKERS": "2", "WORKBENCH_IDLE": "60"}
-        )
-        self.pid = self.manager.provisioner.pid
-        self.run(SETUP)
-
-    def run(self, code: str) -> str:
-        """Run a cell; the text of its value, or what it printed."""
-        said: list[str] = []
-
-        def hear(message: dict) -> None:
-            content = message["content"]
-            said.append(content.get("text") or content.get("data", {}).get("text/plain", ""))
-
-        reply = self.client.execute_interactive(code, allow_stdin=True, output_hook=hear, timeout=120)["content"]
-        assert reply["status"] == "ok", reply
-        return "".join(said)
-
-    def kill(self) -> None:
-        """As the system kills what takes too much memory."""
-        os.kill(self.pid, signal.SIGKILL)
-        until(lambda: not alive([self.pid]), 10, "the kernel's end")
-        self.end()
-
-    def end(self) -> None:
-        self.client.stop_channels()
-        self.manager.shutdown_kernel(now=True)
-
-
 @pytest.fixture(scope="module")
 def start_kernel() -> Iterator[Callable[[Path], Kernel]]:
     """Start kernels; they end with the tests, and so do the engines of the stores in their folders."""
@@ -77,6 +41,7 @@ def start_kernel() -> Iterator[Callable[[Path], Kernel]]:
 
     def start(folder: Path) -> Kernel:
         kernels.append(Kernel(folder))
+        kernels[-1].run(WEIGHTS)
         folders.add(folder)
         return kernels[-1]
 

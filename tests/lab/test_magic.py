@@ -8,7 +8,7 @@ from IPython.core.completer import provisionalcompleter
 
 from workbench.errors import BadCell, BadMetric, BadName, BadOption, BadSpace
 from workbench.experiment.notebook import name_of
-from workbench.lab.magic import _run, awaited
+from workbench.lab.magic import _prepared, _run, awaited
 from workbench.lab.show import face
 from workbench.store import Store
 
@@ -184,3 +184,16 @@ def test_the_command_line_runs_in_a_cell(shell, nowhere, capsys):
     shown = capsys.readouterr()
     assert "nothing" in shown.out + shown.err
     assert "Traceback" not in shown.out + shown.err
+
+
+def test_a_webhook_is_kept_where_the_engine_needs_it_and_nowhere_else(shell, nowhere):
+    secret = "".join(reversed("4321-nekot"))  # this very file is copied into the snapshot
+    line = f"secretive --goal max val_acc --steps 1-9 --notify https://example.org/{secret}"
+    shell.history_manager.input_hist_raw.append(f"%%train {line}")
+    experiment, _ = _prepared(shell, line, CELL.partition("\n")[2])
+    spec = experiment.spec
+    assert spec.notify["webhook"] == f"https://example.org/{secret}"
+    assert secret not in spec.typed + spec.expanded + spec.program.source
+    assert "https://example.org/…" in spec.typed
+    files = [path for path in (nowhere / ".workbench").rglob("*") if path.is_file()]
+    assert [path.name for path in files if secret.encode() in path.read_bytes()] == ["spec.json"]

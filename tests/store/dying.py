@@ -7,18 +7,22 @@ write done. A kill needs no fsync to be real, so fsyncs are counted and not made
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
-from workbench.store import Store, requests
+from workbench.store import Store, cleaning, requests
 from workbench.store.catalog import Catalog
 from workbench.store.checkpoints import Checkpoints
+from workbench.store.cluster import write_cluster
 from workbench.store.journal import Journal
-from workbench.store.lease import EngineLease
+from workbench.store.lease import EngineInfo, EngineLease
+from workbench.store.said import said
 from workbench.store.series import Series
 
 COUNTED = ("write", "pwrite", "fsync", "replace", "rename", "ftruncate", "unlink", "rmdir", "mkdir", "utime")
@@ -44,6 +48,7 @@ def ask(store: Store, tell: Tell) -> None:
     tell(["asked", *asked])
     (store.requests / "half.json").write_bytes(b'{"kind":')
     requests.pending(store)
+    requests.take(store, asked[0])
     requests.remove(store, asked[0])
     tell(["removed", asked[0]])
 
@@ -112,7 +117,81 @@ def series(store: Store, tell: Tell) -> None:
     tell(1)
 
 
-SCENARIOS = {f.__name__: f for f in (journal, ask, spec, checkpoint, catalog, lease, series)}
+def filled(store: Store) -> None:
+    """Two experiments, each with a completed trial and one that the search stopped; and what nobody names, long old."""
+    for key in ("a", "b"):
+        capture = store.put_blob(key.encode() * 1000)
+        made = make_spec(key)
+        store.write_spec(dataclasses.replace(made, program=dataclasses.replace(made.program, capture=capture)))
+        with Journal.open(store.experiment(key).journal) as writer:
+            for trial, steps, state in ((0, (1, 3, 9), "completed"), (1, (1,), "stopped")):
+                checkpoints = Checkpoints(store.experiment(key).trial(trial))
+                writer.append({"kind": "Run", "trial": trial, "start": 0, "until": 9, "reason": ""})
+                for step in steps:
+                    aside = checkpoints.begin(step, 1)
+                    (aside / "state.bin").write_bytes(b"x" * 100)
+                    checkpoints.publish(aside, step, 1)
+                    writer.append({"kind": "Saved", "trial": trial, "attempt": 1, "step": step})
+                    writer.append({"kind": "Reached", "trial": trial, "step": step, "value": step / 10})
+                writer.append({"kind": "Settle", "trial": trial, "state": state, "reason": ""})
+            writer.append({"kind": "Finish", "state": "completed", "reason": ""})
+    Catalog.rebuild(store)
+    store.put_blob(b"nobody names it")
+    (store.snapshot("ab" * 32) / "code").mkdir(parents=True)
+    (store.snapshots / ".half.writing").mkdir()
+    (store.blobs / ".half.writing").write_bytes(b"half")
+    for path in (*store.blobs.iterdir(), *store.snapshots.iterdir()):
+        os.utime(path, (0, 0))
+
+
+def delete(store: Store, tell: Tell) -> None:
+    with Journal.open(store.journal_path) as writer:
+        writer.append({"kind": "delete", "experiment": "a", "label": "digits@1"})
+        writer.commit()
+        tell("deleted")
+    listed = Catalog(store)
+    listed.remove("a")
+    shutil.rmtree(cleaning.put_aside(store.experiment("a").folder))
+    listed.close()
+    tell("gone")
+
+
+def clean(store: Store, tell: Tell) -> None:
+    cleaning.clean_ended(store, "b", said(store))
+    tell("rule")
+    cleaning.sweep(store, said(store))
+    tell("swept")
+
+
+def wishes(store: Store, tell: Tell) -> None:
+    wanted = (
+        {"kind": "pin", "trial": 0, "step": 1},
+        {"kind": "pin", "trial": 0, "step": 3},
+        {"kind": "keep", "rule": {"experiment": 1, "best": 2, "latest": 2, "stopped": 1}},
+        {"kind": "unpin", "trial": 0, "step": 1},
+    )
+    with Journal.open(store.journal_path) as writer:
+        listed = Catalog(store)
+        for number, wish in enumerate(wanted, 1):
+            writer.append({**wish, "experiment": "b"})
+            writer.commit()
+            tell(number)
+            listed.upsert_experiment("b", {"pins": ["t0000:3"]})
+            listed.close()
+
+
+def cluster(store: Store, tell: Tell) -> None:
+    info = EngineInfo("host", "boot", 7, "then", "now", 1, "running")
+    for k in range(3):
+        write_cluster(store, info, {"at": str(k), "workers": [{"name": "w" * 1000}], "slots": [], "memory": None})
+        tell(k)
+
+
+SCENARIOS = {
+    f.__name__: f for f in (journal, ask, spec, checkpoint, catalog, lease, series, delete, clean, wishes, cluster)
+}
+#: What is there before anything is counted.
+PREPARED = {"delete": filled, "clean": filled, "wishes": filled}
 
 
 def die_at(number: int, how: str) -> None:
@@ -149,6 +228,7 @@ def live(scenario: str, folder: Path, number: int, how: str) -> bool:
             def tell(what: object) -> None:
                 real(told, json.dumps(what).encode() + b"\n")
 
+            PREPARED.get(scenario, id)(store)
             die_at(number, how)
             SCENARIOS[scenario](store, tell)
             os._exit(0)

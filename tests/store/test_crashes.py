@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -10,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from workbench.store import Store, journal, requests
+from workbench.records import Keep
+from workbench.store import Store, cleaning, journal, requests
 from workbench.store.catalog import Catalog, read_catalog
 from workbench.store.checkpoints import Checkpoints
+from workbench.store.cluster import read_cluster
 from workbench.store.journal import Journal
 from workbench.store.lease import EngineLease, read_engine
+from workbench.store.said import said
 from workbench.store.series import Series
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
@@ -135,6 +139,70 @@ def test_a_series_is_whole_or_not_there_while_it_is_made_and_moved_aside(tmp_pat
             assert series.damage == []
 
 
+def is_whole(store, key, steps):
+    """The experiment is listed, its spec and blob can be read, and these checkpoints of its trials are sound."""
+    assert store.get_blob(store.read_spec(key).program.capture, verify=True)
+    assert key in {entry["id"] for entry in read_catalog(store)}
+    for trial, wanted in enumerate(steps):
+        checkpoints = Checkpoints(store.experiment(key).trial(trial))
+        there = {found.step for found in checkpoints.all(verify="digest")}
+        assert checkpoints.skipped == [], store
+        assert set(wanted) <= there, store
+
+
+def test_a_deletion_that_was_told_is_finished_and_one_that_was_not_has_taken_nothing(tmp_path):
+    for store, told in lives("delete", tmp_path):
+        deleted = said(store).deleted == {"a"}
+        assert deleted or not told, store
+        is_whole(store, "b", [(1, 3, 9), (1,)])
+        if not deleted:
+            is_whole(store, "a", [(1, 3, 9), (1,)])
+            continue
+        for left in cleaning.begun_deletions(store, said(store)):
+            shutil.rmtree(left)
+        assert os.listdir(store.experiments) == ["b"], store
+        catalog = Catalog(store)
+        catalog.rebuild_if_needed()
+        catalog.close()
+        assert [entry["id"] for entry in read_catalog(store)] == ["b"], store
+
+
+def test_what_stays_is_whole_wherever_cleaning_up_died_and_the_next_one_finishes(tmp_path):
+    for store, told in lives("clean", tmp_path):
+        is_whole(store, "a", [(1, 3, 9), (1,)])
+        is_whole(store, "b", [(9,), ()])
+        if "rule" in told:
+            assert Checkpoints(store.experiment("b").trial(0)).steps() == [9], store
+        gone = cleaning.removed(store, "b", 0).keys() | cleaning.removed(store, "b", 1).keys()
+        for trial, steps in ((0, {1, 3}), (1, {1})):
+            left = set(Checkpoints(store.experiment("b").trial(trial)).steps())
+            assert not (steps - left) - gone, "nothing goes before the journal says so"
+        cleaning.clean_ended(store, "b", said(store))
+        cleaning.sweep(store, said(store))
+        assert len(list(store.blobs.iterdir())) == 2, store
+        assert list(store.snapshots.iterdir()) == []
+        assert [path for path in store.root.rglob("*") if path.name.startswith(".")] == []
+        is_whole(store, "b", [(9,), ()])
+
+
+def test_pins_and_rules_that_were_told_hold(tmp_path):
+    for store, told in lives("wishes", tmp_path):
+        found, count = said(store), max(told, default=0)
+        pinned = {pin[2] for pin in found.pins}
+        assert (3 in pinned) or count < 2, store
+        assert found.rules.get("b") == Keep(1, 2, 2, 1) or count < 3
+        assert (1 not in pinned) or count < 4
+        listed = Catalog.rebuild(store).get("b")
+        assert listed.get("pins", []) == found.pins_of("b")
+
+
+def test_what_viewers_are_told_of_the_cluster_is_whole_or_not_there(tmp_path):
+    for store, told in lives("cluster", tmp_path):
+        if told:
+            assert int(json.loads(store.cluster_json.read_bytes())["at"]) >= told[-1], store
+        assert read_cluster(store)["workers"] == []  # its engine is gone
+
+
 FLUSH = """
 import sys
 from pathlib import Path
@@ -178,6 +246,7 @@ def test_points_that_were_flushed_survive_kill_9_while_the_next_are_written(tmp_
 COMMIT = """
 import sys
 from pathlib import Path
+from workbench.store.cluster import read_cluster
 from workbench.store.journal import Journal
 journal = Journal.open(Path(sys.argv[1]))
 while True:

@@ -6,18 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from mounts import NAMESPACE, may_mount
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "PYTHONWARNINGS": "error"}
-#: A namespace in which this process may mount: root's own, or one in which it is root.
-NAMESPACE = ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--map-root-user", "--mount"]
-
-
-def may_mount():
-    probe = [*NAMESPACE, "mount", "-t", "tmpfs", "none", "/mnt"]
-    try:
-        return subprocess.run(probe, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        return False
 
 
 def run(what, folder, prefix=()):

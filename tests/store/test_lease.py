@@ -194,5 +194,7 @@ def test_on_a_network_file_system_a_fresh_heartbeat_of_another_host_counts(store
         EngineLease.acquire(store)
     other_host_old = {**read_json(store.engine_json), "heartbeat": "2020-01-01T00:00:00.000+00:00"}
     write_json(store.engine_json, other_host_old)
+    assert read_engine(store).alive  # on a full disk it can only touch its file
+    os.utime(store.engine_json, (0, 0))
     assert not read_engine(store).alive
     EngineLease.acquire(store).release()

@@ -1,6 +1,10 @@
 import json
 import os
+import subprocess
+import sys
 import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -90,3 +94,74 @@ def test_a_store_without_requests_has_none(tmp_path):
     from workbench.store import Store
 
     assert requests.pending(Store(tmp_path / "nothing")) == []
+
+
+def later(seconds):
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def test_a_request_that_may_wait_is_left_until_it_is_due(store):
+    number = requests.put(store, {"kind": "delete", "not_before": later(0.2)})
+    due = requests.put(store, {"kind": "delete", "not_before": later(-1)})
+    assert [i for i, _ in requests.pending(store)] == [due]
+    requests.remove(store, due)
+    assert 0 < requests.next_due(store) <= 0.2
+    time.sleep(requests.next_due(store))
+    assert requests.next_due(store) == 0
+    assert [i for i, _ in requests.pending(store)] == [number]
+
+
+@pytest.mark.parametrize("when", ["soon", 7, later(3 * 24 * 3600)], ids=["word", "number", "far"])
+def test_a_time_that_is_none_or_too_far_off_is_refused(store, when):
+    requests.put(store, {"kind": "delete", "not_before": when})
+    refused = []
+    assert requests.pending(store, refused) == []
+    assert len(refused) == 1
+    assert requests.next_due(store) is None
+
+
+def test_a_request_is_taken_back_until_somebody_has_taken_it(store):
+    first, second = (requests.put(store, {"kind": "delete", "not_before": later(60)}) for _ in range(2))
+    assert requests.state(store, first) == "waiting"
+    assert requests.withdraw(store, first) == "withdrawn"
+    assert requests.withdraw(store, first) == "gone"
+    assert not requests.take(store, first)
+    assert requests.take(store, second)
+    assert requests.withdraw(store, second) == requests.state(store, second) == "taken"
+    # The engine that took it died: the next one finds it, due or not.
+    assert [i for i, _ in requests.pending(store)] == [second]
+    assert requests.take(store, second)
+    requests.remove(store, second)
+    assert requests.state(store, second) == requests.withdraw(store, second) == "gone"
+
+
+@pytest.mark.parametrize("number", ["../../etc/passwd", "", "x"])
+def test_no_id_takes_back_a_file_elsewhere(store, number):
+    with pytest.raises(BadName):
+        requests.withdraw(store, number)
+
+
+RACE = """
+import sys
+from pathlib import Path
+from workbench.store import Store, requests
+store, ids, go = Store(sys.argv[1]), sys.argv[4:], Path(sys.argv[3])
+while not go.exists():
+    pass
+for number in ids:
+    print(requests.take(store, number) if sys.argv[2] == "take" else requests.withdraw(store, number))
+"""
+
+
+def test_of_taking_and_taking_back_at_the_same_moment_exactly_one_wins(store, tmp_path):
+    ids = [requests.put(store, {"kind": "delete", "k": k}) for k in range(200)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    sides = []
+    for verb, order in (("take", ids), ("withdraw", ids), ("withdraw", ids[::-1])):
+        command = [sys.executable, "-c", RACE, str(store.root), verb, str(tmp_path / "go"), *order]
+        sides.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
+    (tmp_path / "go").touch()
+    told = [side.communicate(timeout=60)[0].split() for side in sides]
+    assert [side.returncode for side in sides] == [0, 0, 0]
+    for taken, back, other in zip(told[0], told[1], told[2][::-1], strict=True):
+        assert [taken == "True", back == "withdrawn", other == "withdrawn"].count(True) == 1

@@ -1,5 +1,8 @@
 """A runner is used again only when nothing of the last trial is left in it."""
 
+import subprocess
+import sys
+
 import pytest
 from trial.world import Server, points
 
@@ -90,3 +93,23 @@ def test_trials_draw_different_numbers(server, experiment):
     runner = server.runner()
     values = {tuple(points(leg(runner, experiment, "", trial=trial)).values()) for trial in range(3)}
     assert len(values) == 3
+
+
+IMPORTS = """
+import random, sys
+from workbench.trial import seeds
+
+def drawn():
+    seeds.set_all(3, 7)
+    import sklearn.datasets  # it draws from Python's generator while it is imported
+    import numpy, torch
+    return random.random(), numpy.random.random(), torch.rand(()).item()
+
+assert "sklearn" not in sys.modules and "numpy" not in sys.modules
+first, second = drawn(), drawn()
+assert first == second, (first, second)
+"""
+
+
+def test_what_is_drawn_does_not_depend_on_what_was_imported_before():
+    subprocess.run([sys.executable, "-c", IMPORTS], check=True)

@@ -7,6 +7,7 @@ import pytest
 from trial.world import points, said
 
 from workbench.records import Program
+from workbench.trial.batches import BY_STEPS
 from workbench.trial.leg import Legs
 
 
@@ -50,7 +51,12 @@ def test_a_leg_trains_to_its_level_and_the_next_goes_on(server, experiment):
     left = told[-1]
     assert (left["outcome"], left["step"], left["metrics"]) == ("reached", 2, {"score": 1.5, "n": 2.0})
     assert [step for _, step, _ in points(told)] == [1, 1, 2, 2]
-    assert said(told, "saved")[0]["found"] == {"objects": [], "names": ["epoch", "seen"], "left_out": []}
+    assert said(told, "saved")[0]["found"] == {
+        "objects": [],
+        "names": ["epoch", "seen"],
+        "left_out": [],
+        "resumes": BY_STEPS,
+    }
     told = runner.leg(cell.order(4, start=2, levels=(3,)))
     assert said(told, "begun")[0]["step"] == 2
     assert [m["step"] for m in said(told, "level")] == [3, 4]
@@ -238,12 +244,19 @@ def test_a_break_completes_the_trial(server, experiment):
 
 
 def test_checkpoints_are_made_by_time_too_and_only_the_newest_of_those_stays(experiment, monkeypatch):
-    monkeypatch.setattr("workbench.trial.course.STALL", 0)
+    monkeypatch.setattr("workbench.trial.saver.STALL", 0)
+    monkeypatch.setattr("workbench.trial.saver.WRITING", 0)
     cell = experiment(COUNT, steps=6, checkpoint_s=0.0)
     link = Here()
     assert Legs(link).run(cell.order(5, levels=(2,)))["outcome"] == "reached"
-    assert [m["step"] for m in said(link.told, "saved")] == [1, 2, 3, 4, 5]
-    kept = sorted(entry.name for entry in cell.paths().checkpoints.glob("step-*"))
+    assert [(m["step"], "passing" in m) for m in said(link.told, "saved")] == [
+        (1, True),
+        (2, False),
+        (3, True),
+        (4, True),
+        (5, False),
+    ]
+    kept = sorted(entry.name for entry in cell.paths().folder.rglob("step-*"))
     assert kept == ["step-00000002", "step-00000005"]
 
 
@@ -471,7 +484,7 @@ def test_a_full_disk_costs_checkpoints_but_not_training(experiment, monkeypatch)
     from workbench.errors import StoreFull
     from workbench.trial.vault import StoreVault
 
-    def full(*_):
+    def full(*_, **__):
         raise StoreFull("no space left in the store. Free some.")
 
     cell = experiment(COUNT, steps=4)

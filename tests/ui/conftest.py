@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,6 +106,13 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser) -> Iterator[Page]:
     """A page that must stay clean: no error in its console, and no request to another host."""
+    with clean_page(browser) as page:
+        yield page
+
+
+@contextmanager
+def clean_page(browser: Browser) -> Iterator[Page]:
+    """A page of its own, of which an error in the console or a request to another host is a failure."""
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     page = context.new_page()
     troubles: list[str] = []
@@ -124,6 +132,18 @@ def page(browser) -> Iterator[Page]:
     yield page
     context.close()
     assert not troubles
+
+
+def change_theme(page: Page, theme: str) -> None:
+    """Choose a theme. JupyterLab shows its splash meanwhile, and one that is shown again while it fades is taken away
+    twice: an error of its own, in a console that must stay clean.
+    """
+    splash = page.locator("#jupyterlab-splash")
+    splash.wait_for(state="detached")
+    page.evaluate(
+        "async theme => { await window.jupyterapp.commands.execute('apputils:change-theme', { theme }) }", theme
+    )
+    splash.wait_for(state="detached")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import time
 
 import nbformat
 import pytest
+from conftest import change_theme
 from playwright.sync_api import expect
 
 from workbench.engine.ask import ask
@@ -222,7 +223,7 @@ def test_names_are_text_and_colours_follow_the_theme(notebook, page):
     run(page, 0, 1)
     expect(view(page).locator("td").filter(has_text="<").first).to_be_visible(timeout=30_000)
     assert view(page).locator("img, td b").count() == 0
-    page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    change_theme(page, "JupyterLab Dark")
     page.wait_for_function("() => document.querySelector('.workbench-live').classList.contains('wb-dark')")
     view(page).locator("tr[data-trial]").first.hover()
     expect(view(page).locator(".wb-foot")).to_contain_text("t00")

@@ -1,76 +1,40 @@
-"""Who asks, may they, and in which words they are answered. Law: HTTP only; what is said comes from ``views``.
-
-A reading takes a thread: a slow disk must not hold up the notebooks that the same server serves.
-"""
+"""The addresses that answer from the store. Law: each reads its query, and says what another module found."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
-from collections.abc import Callable
 from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import yaml
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.base.handlers import APIHandler, JupyterHandler
+from jupyter_server.base.handlers import JupyterHandler
 from tornado import web
 
-from workbench.errors import BadInput, NewerSchema, NotFound, StoreError
-from workbench.store import Store
-from workbench_ext.server import views
+from workbench.store import Store, events
+from workbench_ext.server import curves, disk, experiments, importance, logs, pages, snapshots
+from workbench_ext.server.base import Handler, Refused, bad, trial
 
-#: Whose fault an error is, as HTTP says it. The first match counts.
-STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
-    (NotFound, HTTPStatus.NOT_FOUND),
-    (BadInput, HTTPStatus.BAD_REQUEST),
-    (NewerSchema, HTTPStatus.CONFLICT),
-    (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
-)
-
-
-class Handler(APIHandler):
-    """A question about the store, answered as JSON; so are errors, each with the status that says whose fault it is."""
-
-    auth_resource = "workbench"
-    # An open panel asks every second: that is no person at work, and must not keep an idle server alive.
-    _track_activity = False
-
-    async def answer(self, read: Callable[..., Any], *arguments: Any) -> None:
-        """Say what ``read(store, *arguments)`` returns."""
-
-        def reading() -> Any:
-            return read(Store.find(cwd=self.settings["workbench_root"]), *arguments)
-
-        try:
-            answer = await asyncio.to_thread(reading)
-        except tuple(kind for kind, _ in STATUS) as error:
-            raise refusal(error) from error
-        self.set_header("Cache-Control", "no-store")
-        await self.finish(json.dumps(answer, allow_nan=False, separators=(",", ":")))
-
-    def number(self, name: str, default: int) -> int:
-        """A whole number of zero or more from the query."""
-        given = self.get_query_argument(name, str(default))
-        if not (given.isascii() and given.isdecimal() and len(given) <= 18):
-            raise bad(name, given, "a whole number of 0 or more")
-        return int(given)
-
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """``{"message": …}``: Workbench's own words where there are any, and never a traceback."""
-        _, error, _ = kwargs.get("exc_info", (None, None, None))
-        message = error.message if isinstance(error, Refused) else HTTPStatus(status_code).phrase
-        self.finish(json.dumps({"message": message}))
+#: Bytes of a trial's file that are read at once.
+_BLOCK = 1 << 20
+#: Columns of pixels that anybody's screen may have.
+_WIDEST = 16_384
+#: Lines of a journal in one answer.
+_MOST_EVENTS = 20_000
 
 
 class Health(Handler):
-    """Whether there is a store, and whether its engine lives."""
+    """Whether there is a store, and how its engine is."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        await self.answer(views.health)
+        await self.answer(experiments.health)
 
 
 class Experiments(Handler):
@@ -79,7 +43,7 @@ class Experiments(Handler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        await self.answer(views.experiments)
+        await self.answer(experiments.experiments)
 
 
 class Experiment(Handler):
@@ -88,7 +52,7 @@ class Experiment(Handler):
     @web.authenticated
     @authorized
     async def get(self, experiment: str) -> None:
-        await self.answer(views.experiment, experiment)
+        await self.answer(experiments.experiment, experiment)
 
 
 class Trials(Handler):
@@ -97,7 +61,7 @@ class Trials(Handler):
     @web.authenticated
     @authorized
     async def get(self, experiment: str) -> None:
-        await self.answer(views.trials, experiment, self.number("after", 0))
+        await self.answer(experiments.trials, experiment, self.number("after", 0))
 
 
 class Points(Handler):
@@ -106,10 +70,219 @@ class Points(Handler):
     @web.authenticated
     @authorized
     async def get(self, experiment: str) -> None:
-        after, limit = self.number("after", 0), self.number("limit", views.MOST_POINTS)
-        if not 1 <= limit <= views.MOST_POINTS:
-            raise bad("limit", str(limit), f"1 to {views.MOST_POINTS}")
-        await self.answer(views.points, experiment, after, limit)
+        after, limit = (
+            self.number("after", 0),
+            self.number("limit", experiments.MOST_POINTS, 1, experiments.MOST_POINTS),
+        )
+        metric = self.get_query_argument("name", None)
+        await self.answer(experiments.points, experiment, after, limit, metric, self.trials())
+
+
+class Metrics(Handler):
+    """Its metrics, the goal first."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, experiment: str) -> None:
+        await self.answer(experiments.metrics, experiment)
+
+
+class Curves(Handler):
+    """Its curves of one metric, thinned to what pixels can show."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, experiment: str) -> None:
+        metric = self.get_query_argument("metric", None)
+        low, high = self.real("low"), self.real("high")
+        if low is not None and high is not None and low > high:
+            raise bad("high", high, f"{low:g} or more, as low is")
+        options: dict[str, Any] = {
+            "trials": self.trials(),
+            "low": low,
+            "high": high,
+            "width": self.number("width", 800, 1, _WIDEST),
+            "x": self.one_of("x", ("step", "time")),
+            "draft": self.one_of("draft", ("0", "1")) == "1",
+        }
+
+        def read(store: Store) -> Any:
+            experiment_id, spec = experiments.found(store, experiment)
+            path = store.experiment(experiment_id).series
+            if not path.exists():
+                return {"cursor": 0, "x": options["x"], "draft": False, "curves": []}
+            return curves.curves(path, spec.goal.metric if metric is None else metric, **options)
+
+        await self.answer(read)
+
+
+class Timeline(Handler):
+    """Its legs that changed after a cursor: which slot ran which trial when."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, experiment: str) -> None:
+        await self.answer(experiments.timeline, experiment, self.number("after", 0))
+
+
+class Ladder(Handler):
+    """Its brackets and rungs as they stand, and the journal's line they were read up to."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, experiment: str) -> None:
+        def read(store: Store) -> Any:
+            n, ladder = events.ladder(store, experiments.found(store, experiment)[0])
+            return {"n": n, "ladder": ladder}
+
+        await self.answer(read)
+
+
+class Events(Handler):
+    """Its journal's lines after one, as the ladder is folded from them."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, experiment: str) -> None:
+        after, limit = self.number("after", 0), self.number("limit", _MOST_EVENTS, 1, _MOST_EVENTS)
+
+        def read(store: Store) -> Any:
+            n, found = events.events(store, experiments.found(store, experiment)[0], after, limit)
+            return {"n": n, "events": found}
+
+        await self.answer(read)
+
+
+class Cluster(Handler):
+    """The engine's cluster: workers, slots and who is in them, memory."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        await self.answer(experiments.cluster)
+
+
+class Importance(Handler):
+    """Which hyperparameters matter for a metric."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, experiment: str) -> None:
+        await self.answer(importance.importance, experiment, self.get_query_argument("metric", None))
+
+
+class Compare(Handler):
+    """What differs between two trials or experiments, and from which step on they part."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        a, b = self.reference("a"), self.reference("b")
+
+        def read(store: Store) -> Any:
+            from workbench.compare import compare  # half a second: not at the server's start
+
+            return compare(store, a, b)
+
+        await self.answer(read)
+
+    def reference(self, name: str) -> str:
+        """What one side names: an experiment, a trial, or a trial at a step."""
+        given = self.get_query_argument(name, "")
+        if not given:
+            raise bad(name, given, "what to compare, such as digits@2 or digits@2/t0007:27")
+        return given
+
+
+class Disk(Handler):
+    """What the store takes, and what cleaning it up would free."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        await self.answer(disk.disk)
+
+
+class Trial(Handler):
+    """One trial's page."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, experiment: str, number: str) -> None:
+        await self.answer(pages.page, experiment, trial(number))
+
+
+class Log(Handler):
+    """What a trial printed, from an offset on."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, experiment: str, number: str) -> None:
+        tail = self.get_query_argument("offset", None) == "-1"
+        offset = -1 if tail else self.number("offset", 0)
+        await self.answer(logs.log, experiment, trial(number), offset, self.number("limit", 1 << 16, 64, logs.MOST))
+
+
+class File(Handler):
+    """A file that a trial kept. Nothing in it runs: it has no origin, and is never guessed to be more than it says."""
+
+    @property
+    def content_security_policy(self) -> str:
+        return "sandbox; default-src 'none'"
+
+    @web.authenticated
+    @authorized
+    async def get(self, experiment: str, number: str, path: str) -> None:
+        real = await self.read(pages.file, experiment, trial(number), path)
+        kind = pages.type_of(real.name)
+        try:
+            file = await asyncio.to_thread(open, real, "rb")
+        except OSError as error:
+            raise Refused(HTTPStatus.NOT_FOUND, f"{path[:80]!r} cannot be read ({error.strerror}).") from error
+        with file:
+            self.set_header("Content-Type", kind)
+            self.set_header("X-Content-Type-Options", "nosniff")
+            self.set_header("Cache-Control", "private, no-cache")
+            inline = "inline" if kind in pages.INLINE else "attachment"
+            self.set_header("Content-Disposition", f"{inline}; filename*=UTF-8''{quote(real.name)}")
+            while block := await asyncio.to_thread(file.read, _BLOCK):
+                self.write(block)
+                await self.flush()
+        await self.finish(set_content_type=kind)
+
+
+class Snapshot(Handler):
+    """What the experiment froze when it was started."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, experiment: str) -> None:
+        await self.answer(snapshots.snapshot, experiment)
+
+
+class Notebook(Handler):
+    """Its notebook as it was."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, experiment: str) -> None:
+        await self.answer(snapshots.notebook, experiment, self.one_of("which", snapshots.WHICH))
+
+
+class OpenAPI(Handler):
+    """What all of this is, for programs."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        await self.say(await asyncio.to_thread(description))
+
+
+@functools.cache
+def description() -> bytes:
+    """The OpenAPI description as JSON; its file is YAML, which people read more easily."""
+    text = Path(__file__).with_name("openapi.yaml").read_text(encoding="utf-8")
+    return json.dumps(yaml.safe_load(text)).encode()
 
 
 class Nothing(Handler):
@@ -118,6 +291,8 @@ class Nothing(Handler):
     @web.authenticated
     async def get(self) -> None:
         raise Refused(HTTPStatus.NOT_FOUND, f"Nothing is at {self.request.path}.")
+
+    post = put = patch = delete = get
 
 
 class Plotly(JupyterHandler, web.StaticFileHandler):
@@ -140,21 +315,3 @@ class Plotly(JupyterHandler, web.StaticFileHandler):
     def set_extra_headers(self, path: str) -> None:
         """Kept for a day by the person's browser, and by nobody between: the address wants a login."""
         self.set_header("Cache-Control", "private, max-age=86400")
-
-
-class Refused(web.HTTPError):
-    """An error in words for the person who asked. (Tornado's own ``log_message`` is a format string.)"""
-
-    def __init__(self, status: HTTPStatus, message: str) -> None:
-        super().__init__(status, message)
-        self.message = message
-
-
-def refusal(error: Exception) -> Refused:
-    """The answer that says whose fault ``error`` is, in its own words."""
-    return Refused(next(status for kind, status in STATUS if isinstance(error, kind)), str(error))
-
-
-def bad(field: str, given: str, wanted: str) -> Refused:
-    """A query's field that makes no sense."""
-    return Refused(HTTPStatus.BAD_REQUEST, f"{field}={given[:40]!r}: wanted {wanted}.")

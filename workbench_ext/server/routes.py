@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_server.utils import url_path_join
 
-from workbench_ext.server import handlers
+from workbench_ext.server import asking, documents, handlers
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -20,6 +20,24 @@ ROUTES = (
     (f"api/experiments/{_PART}", handlers.Experiment),
     (f"api/experiments/{_PART}/trials", handlers.Trials),
     (f"api/experiments/{_PART}/points", handlers.Points),
+    (f"api/experiments/{_PART}/metrics", handlers.Metrics),
+    (f"api/experiments/{_PART}/curves", handlers.Curves),
+    (f"api/experiments/{_PART}/timeline", handlers.Timeline),
+    (f"api/experiments/{_PART}/importance", handlers.Importance),
+    (f"api/experiments/{_PART}/snapshot", handlers.Snapshot),
+    (f"api/experiments/{_PART}/notebook", handlers.Notebook),
+    (f"api/experiments/{_PART}/trials/{_PART}", handlers.Trial),
+    (f"api/experiments/{_PART}/trials/{_PART}/log", handlers.Log),
+    (f"api/experiments/{_PART}/trials/{_PART}/files/(.+)", handlers.File),
+    (f"api/experiments/{_PART}/ladder", handlers.Ladder),
+    (f"api/experiments/{_PART}/events", handlers.Events),
+    ("api/cluster", handlers.Cluster),
+    ("api/openapi.json", handlers.OpenAPI),
+    ("api/compare", handlers.Compare),
+    ("api/store", handlers.Disk),
+    ("api/documents", documents.Documents),
+    ("api/requests", asking.Requests),
+    (f"api/requests/{_PART}", asking.Request),
     ("api/.*", handlers.Nothing),
     ("static/plotly.min.js", handlers.Plotly),
 )

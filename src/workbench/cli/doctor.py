@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from workbench.cli.engines import SILENT_S, who
 from workbench.cli.verbs import FAILED, OK
-from workbench.cli.words import clean, coloured, counted, cut, say, say_json, size
+from workbench.cli.words import clean, coloured, cut, say, say_json
 from workbench.cluster.address import check_address
+from workbench.compare.section import counted, size
 from workbench.errors import NewerSchema, NotFound, WorkbenchError
 from workbench.records import ENDED
 from workbench.store import Store, filesystem, journal

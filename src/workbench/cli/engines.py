@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from workbench.cli import service
 from workbench.cli.found import lines
 from workbench.cli.verbs import AWAY, FAILED, OK
 from workbench.cli.words import age, clean, say, say_json
@@ -32,6 +33,18 @@ _HELD = 3
 def engine(options: Any) -> int:
     """Look at the engine, start it, end it, or be it."""
     store = Store.find(options.store)
+    asked = [
+        options.action,
+        options.install_service and "--install-service",
+        options.remove_service and "--remove-service",
+    ]
+    if len([one for one in asked if one]) != 1:
+        raise BadOption(
+            f"engine {' '.join(one for one in asked if one)}".strip()
+            + ": wanted one of status, start, stop, run, --install-service or --remove-service."
+        )
+    if options.remove_service:
+        return service.remove(store, options)
     if options.action in ("status", "stop"):
         for name in ("cluster", "workers", "idle"):
             if getattr(options, name) is not None:
@@ -39,6 +52,8 @@ def engine(options: Any) -> int:
         store.check()
     elif options.cluster is not None and options.workers is not None:
         raise BadOption("--cluster and --workers were given; wanted one of them: a cluster has the slots it has.")
+    if options.install_service:
+        return service.install(store, options)
     return {"status": _status, "start": _start, "stop": _stop, "run": _run}[options.action](store, options)
 
 

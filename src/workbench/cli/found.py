@@ -228,6 +228,7 @@ def line_of(entry: Mapping[str, Any], meta: Mapping[str, Any], alive: bool) -> R
         "tags": list(entry.get("tags") or ()),
         "note": entry.get("note"),
         "notebook": entry.get("notebook"),
+        "parent": entry.get("parent"),
     }
 
 

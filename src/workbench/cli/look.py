@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.cli.data import seen, seen_lines
 from workbench.cli.found import Experiment, Row, best_of, lines, store_of
 from workbench.cli.verbs import OK
 from workbench.cli.words import (
@@ -12,19 +13,21 @@ from workbench.cli.words import (
     clean,
     coloured,
     configured,
-    counted,
     cut,
     facts,
     is_terminal,
     number,
     say,
     say_json,
-    size,
     span,
     table,
 )
+from workbench.compare.section import counted, size
 from workbench.errors import BadOption, NotFound
-from workbench.records import Scheduler, Searcher
+from workbench.records import Scheduler, Searcher, Spec
+from workbench.store.mirrors import Mirror
+from workbench.store.remote import shown, shown_spec
+from workbench.store.said import said
 
 #: Trials that `show` prints unless told to print all.
 SHOWN = 20
@@ -37,8 +40,12 @@ TRACEBACK_LINES = 60
 
 
 def ls(options: Any) -> int:
-    """Experiments, the newest first."""
+    """Experiments, the newest first; with --notebooks, executed notebooks."""
     store = store_of(options)
+    if options.notebooks:
+        from workbench.cli.notebooks import ls as ls_notebooks
+
+        return ls_notebooks(store, options)
     every = lines(store)
     rows = [row for row in every if _is_wanted(row, options)][: options.last]
     if options.json:
@@ -56,7 +63,7 @@ def ls(options: Any) -> int:
                         row["state"],
                         _progress(row["trials"]),
                         _best_words(row),
-                        " ".join([age(row["created"]), *(f"#{clean(tag)}" for tag in row["tags"])]),
+                        " ".join([age(row["created"]), *(f"#{clean(tag)}" for tag in row["tags"]), *_from(row)]),
                     ]
                     for row in rows
                 ],
@@ -75,6 +82,10 @@ def _is_wanted(row: Row, options: Any) -> bool:
         return True
     words = [row["label"], row["note"], row["notebook"], *row["tags"]]
     return any(options.text.casefold() in str(word).casefold() for word in words if word)
+
+
+def _from(row: Row) -> list[str]:
+    return [f"from {clean(row['parent'])}"] if row.get("parent") else []
 
 
 def _progress(trials: Row) -> str:
@@ -103,14 +114,30 @@ def show(options: Any) -> int:
     return OK
 
 
+def _storage(spec: Spec, entry: Row) -> str | None:
+    """Where its checkpoints are copied to, and whether all are there."""
+    if not spec.storage:
+        return None
+    word = entry.get("storage")
+    return clean(shown(spec.storage)) + (f" ({clean(word)})" if word else "")
+
+
+def _mirror(spec: Spec, entry: Row) -> str | None:
+    """Other programs that show it, and whether all of it is there."""
+    word = entry.get("mirror")
+    named = ", ".join(clean(str(Mirror.of(one))) for one in spec.mirror)
+    return (named + (f" ({clean(word)})" if word else "")) or None
+
+
 def _show_experiment(experiment: Experiment, options: Any) -> None:
     spec, trials = experiment.spec, experiment.trials()
     if options.json:
-        say_json({"experiment": {**experiment.line(), "spec": spec.to_json()}, "trials": trials})
+        say_json({"experiment": {**experiment.line(), "spec": shown_spec(spec)}, "trials": trials})
         return
     line = experiment.line()
+    wishes = said(experiment.store)
     scheduler, searcher = spec.scheduler, f"{spec.searcher.kind}, seed {spec.seed}"
-    rule = f"{scheduler.kind}, steps {scheduler.first}-{scheduler.last}, η={scheduler.eta}, {searcher}"
+    rule = f"{scheduler.kind}, steps {scheduler.first}-{_last(experiment)}, η={scheduler.eta}, {searcher}"
     took = between(experiment.started, experiment.finished) if experiment.started else None
     say(_title(clean(experiment.label), experiment.state, experiment.reason))
     say(
@@ -123,11 +150,18 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
                 ("created", f"{clean(spec.created)} ({age(spec.created)})"),
                 ("took" if experiment.is_ended else "so far", span(took) if took is not None else None),
                 ("time left", _left(experiment)),
+                ("alerts", "; ".join(clean(one["words"]) for one in experiment.meta.get("alerts") or ()) or None),
+                ("from", clean(spec.parent["label"]) if spec.parent else None),
+                ("verified", _verified(experiment.meta)),
                 ("notebook", clean(spec.notebook) if spec.notebook else None),
                 ("snapshot", spec.snapshot),
                 ("typed", cut(clean(spec.typed), 200) or None),
                 ("tags", ", ".join(map(clean, line["tags"])) or None),
                 ("note", clean(line["note"]) if line["note"] else None),
+                ("keeps", str(wishes.rule(spec.id, spec.keep))),
+                ("storage", _storage(spec, experiment.entry)),
+                ("mirror", _mirror(spec, experiment.entry)),
+                ("pinned", ", ".join(pin or "all of it" for pin in wishes.pins_of(spec.id)) or None),
                 ("id", spec.id),
             ]
         )
@@ -139,6 +173,14 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
     say("", *table(head, (_trial_cells(row) for row in shown), states=1))
     if len(shown) < len(trials):
         say(f"and {len(trials) - len(shown)} more: workbench show {clean(experiment.label)} --all")
+
+
+def _last(experiment: Experiment) -> int:
+    return int(experiment.meta.get("last") or experiment.spec.scheduler.last)
+
+
+def _verified(row: Row) -> str | None:
+    return clean(row["verify"]["words"]) if row.get("verify") else None
 
 
 def _title(name: str, state: str, reason: str | None) -> str:
@@ -174,6 +216,7 @@ def _trial_cells(row: Row) -> list[str]:
 
 def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: bool) -> None:
     from workbench.store.checkpoints import Checkpoints
+    from workbench.store.cleaning import removed
 
     row = experiment.trial(trial)
     legs = experiment.series.legs(trial)
@@ -185,6 +228,10 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
         for c in kept.all()
     ]  # fmt: skip
     damaged = [{"step": skipped.step, "path": str(skipped.folder), "why": skipped.why} for skipped in kept.skipped]
+    pins = {pin[1:] for pin in said(experiment.store).pins if pin[0] == experiment.id}
+    for one in checkpoints:
+        one["pinned"] = bool(pins & {(trial, one["step"]), (trial, None), (None, None)})
+    gone = removed(experiment.store, experiment.id, trial)
     metrics = _metrics(experiment, trial, step)
     if step is not None and not metrics and all(c["step"] != step for c in checkpoints):
         raise NotFound(
@@ -198,8 +245,10 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
                 "trial": row,
                 "metrics": {"step": step if step is not None else row.get("step"), "values": metrics},
                 "legs": legs,
+                "seen": seen(legs),
                 "checkpoints": checkpoints,
                 "damaged": damaged,
+                "removed": [{"step": at, "why": why} for at, why in sorted(gone.items())],
                 "log": str(paths.log),
             }
         )
@@ -212,9 +261,10 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
         *facts(
             [
                 (goal, f"{number(best)} at best, {number(last)} last" if best is not None else None),
-                ("step", f"{number(row.get('step') or 0)} of {experiment.spec.scheduler.last}"),
+                ("step", f"{number(row.get('step') or 0)} of {_last(experiment)}"),
                 ("bracket", number(row.get("bracket")) if row.get("bracket") is not None else None),
                 ("attempts", _attempts(row)),
+                ("verified", _verified(row)),
                 ("log", clean(paths.log) if paths.log.exists() else None),
             ]
         )
@@ -225,9 +275,14 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
     _say_part("legs", _leg_table(legs))
     _say_part(
         "checkpoints",
-        [f"  step {c['step']:<6} {size(c['bytes']):>8}  {clean(c['path'])}" for c in checkpoints]
-        + [f"  step {d['step']:<6} damaged: {clean(d['why'])}" for d in damaged],
+        [
+            f"  step {c['step']:<6} {size(c['bytes']):>8}  {'pinned  ' if c['pinned'] else ''}{clean(c['path'])}"
+            for c in checkpoints
+        ]
+        + [f"  step {d['step']:<6} damaged: {clean(d['why'])}" for d in damaged]
+        + [f"  step {at:<6} gone: {clean(why)} removed it" for at, why in sorted(gone.items())],
     )
+    _say_part("data seen (there may be more)", seen_lines(legs))
     _say_part("error", _traceback(row.get("error")))
 
 

@@ -1,4 +1,4 @@
-"""`stop`, `pause`, `resume`: what a person asks of the engine. Law: a request is a file; what is said is its answer."""
+"""What a person asks of the engine: `stop`, `pause`, … Law: a request is a file; what is said is its answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stop(options: Any) -> int:
                 return _said(options, experiment, f"is {state} already; there is nothing to stop", state, asked=False)
         if experiment.is_ended:
             return _over(options, experiment, "stop")
-        _asked(experiment, {"kind": "stop", "trial": trial, "reason": _reason(options)})
+        asked(experiment, {"kind": "stop", "trial": trial, "reason": _reason(options)})
         return _said(options, experiment, "was asked to stop; its checkpoints and results stay", "stopping", asked=True)
 
 
@@ -40,7 +40,7 @@ def pause(options: Any) -> int:
             return _over(options, experiment, "pause")
         if experiment.state == "paused":
             return _said(options, experiment, "is paused already", "paused", asked=False)
-        _asked(experiment, {"kind": "pause", "reason": _reason(options)})
+        asked(experiment, {"kind": "pause", "reason": _reason(options)})
         words = f"was asked to pause; `workbench resume {clean(experiment.label)}` goes on"
         return _said(options, experiment, words, "paused", asked=True)
 
@@ -52,15 +52,30 @@ def resume(options: Any) -> int:
             return _over(options, experiment, "resume")
         if experiment.alive and experiment.state == "running":
             return _said(options, experiment, "is running already", "running", asked=False)
-        _asked(experiment, {"kind": "resume", "reason": _reason(options)})
+        asked(experiment, {"kind": "resume", "reason": _reason(options)})
         return _said(options, experiment, "goes on", "running", asked=True)
 
 
-def _asked(experiment: Experiment, request: dict[str, Any]) -> None:
+def extend(options: Any) -> int:
+    """Make a search longer, whether it runs or has ended."""
+    with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
+        if options.trials is None and options.steps is None and options.seconds is None:
+            raise BadOption(
+                f"workbench extend {options.ref}: wanted what there is to be more of. Write --trials 20, --steps "
+                f"{experiment.spec.scheduler.last * experiment.spec.scheduler.eta} or --for 2h."
+            )
+        more = {"trials": options.trials, "last": options.steps, "seconds": options.seconds}
+        answer = asked(experiment, {"kind": "extend", "reason": _reason(options), **more})
+        words = f"goes on: {answer['trials']} trials of {answer['last']} steps in all"
+        return _said(options, experiment, words, "waiting", asked=True)
+
+
+def asked(experiment: Experiment, request: dict[str, Any]) -> dict[str, Any]:
+    """The engine's answer to ``request`` about ``experiment``. Raises NoAnswer where nobody answers."""
     from workbench.engine.ask import ask
 
     try:
-        ask(experiment.store, {**request, "experiment": experiment.id})
+        return ask(experiment.store, {**request, "experiment": experiment.id})
     except StoreError as error:
         if type(error) is StoreError:  # nobody answered; a full or read-only store is a kind of its own
             raise NoAnswer(str(error)) from error

@@ -9,10 +9,11 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from workbench.cli.values import among, nearest, seconds, share, steps, whole
 from workbench.errors import (
     BadInput,
     BadOption,
@@ -24,17 +25,19 @@ from workbench.errors import (
     WorkbenchError,
 )
 
-OK, FAILED, BAD, MISSING, AWAY, STORE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
+OK, FAILED, BAD, MISSING, AWAY, STORE, STOPPED, UNSURE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
 
 #: What each exit code means, as help and docs say it.
 EXIT_CODES = {
     OK: "done",
-    FAILED: "the experiment failed (watch), or doctor found a problem",
+    FAILED: "the experiment failed (watch), a trial parts (verify, replay), a notebook failed (replay), or doctor "
+    "found a problem",
     BAD: "bad input: an unknown verb or option, or a value that makes no sense",
     MISSING: "not found: no such store, experiment, trial, log or result",
     AWAY: "the engine or the cluster is not available, or another engine holds the store",
     STORE: "trouble with the store: full, read-only, damaged, or of a later Workbench",
     STOPPED: "the experiment was stopped (watch)",
+    UNSURE: "it could not be told (verify)",
     INTERRUPTED: "interrupted; the experiment goes on",
 }
 
@@ -90,6 +93,7 @@ def _ls(parser: Parser) -> None:
     parser.add_argument("--state", type=among(STATES), action="append", metavar="STATE", help=", ".join(STATES))
     parser.add_argument("--tag", action="append", help="only those with this tag")
     parser.add_argument("--last", type=whole(1), metavar="N", help="only the newest N")
+    parser.add_argument("--notebooks", action="store_true", help="executed notebooks instead of experiments")
     _json(parser)
 
 
@@ -131,10 +135,71 @@ def _hold(parser: Parser) -> None:
     _json(parser)
 
 
+def _extend(parser: Parser) -> None:
+    from workbench.lab.grammar import duration
+
+    _ref(parser, "REF", _EXPERIMENT)
+    parser.add_argument("--trials", type=whole(1), metavar="N", help="so many more trials")
+    parser.add_argument("--steps", type=whole(1), metavar="LAST", help="steps of a whole trial from now on")
+    parser.add_argument("--for", dest="seconds", type=duration, metavar="TIME", help="so much longer: 2h, 1h30m")
+    parser.add_argument("--reason", help="why; it is written beside the decision")
+    _json(parser)
+
+
+def _delete(parser: Parser) -> None:
+    _ref(parser, "REF", _EITHER)
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    _json(parser)
+
+
+def _keep(parser: Parser) -> None:
+    _ref(parser, "REF", _EXPERIMENT)
+    parser.add_argument("rule", nargs="?", metavar="RULE", help="experiment=1,best=1,latest=1,stopped=0: the best of "
+                        "the experiment; best and latest of each trial; 1: of stopped ones too; or all")  # fmt: skip
+    _json(parser)
+
+
+def _pin(parser: Parser) -> None:
+    _ref(parser, "REF", f"{_EITHER}, or one checkpoint of that: digits@2/t0007:27")
+    _json(parser)
+
+
+def _quota(parser: Parser) -> None:
+    parser.add_argument("size", nargs="?", metavar="SIZE", help="such as 50GB; off for none")
+    _json(parser)
+
+
+def _gc(parser: Parser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only tell what would go")
+    _json(parser)
+
+
 def _logs(parser: Parser) -> None:
     _ref(parser, "REF/tNNNN", "a trial: digits@2/t0007")
     parser.add_argument("--follow", "-f", action="store_true", help="go on until the trial ends")
     parser.add_argument("--tail", "-n", type=whole(0), metavar="N", help="only the last N lines")
+
+
+def _fork(parser: Parser) -> None:
+    _ref(parser, "REF/tNNNN[:STEP]", "a trial, and the step of its checkpoint (its newest): digits@2/t0007:27")
+    parser.add_argument("changes", nargs="*", metavar="NAME=VALUE", help="hyperparameters that are others: lr=0.001")
+    parser.add_argument("--name", help="what the new experiment is called (its parent's name, and -fork)")
+    parser.add_argument("--steps", type=whole(1), metavar="LAST", help="steps of the whole trial (its parent's)")
+    _json(parser)
+
+
+def _notify(parser: Parser) -> None:
+    parser.add_argument("--webhook", metavar="URL", help="an address that takes a POST of JSON")
+    parser.add_argument("--command", metavar="COMMAND", help="a command that reads the JSON from its input")
+    parser.add_argument("--on", metavar="EVENTS", help="some of end,fail,stall,rule (all)")
+    parser.add_argument("--off", action="store_true", help="tell nobody any more")
+    parser.add_argument("--try", dest="attempt", action="store_true", help="send a message now")
+    _json(parser)
+
+
+def _verify(parser: Parser) -> None:
+    _ref(parser, "REF/tNNNN", "a trial: digits@2/t0007; digits@2/t0007:27 checks it up to step 27")
+    _json(parser)
 
 
 def _best(parser: Parser) -> None:
@@ -142,12 +207,90 @@ def _best(parser: Parser) -> None:
     _json(parser)
 
 
+def _diff(parser: Parser) -> None:
+    parser.add_argument("a", metavar="A", help=f"{_EITHER}; digits@2/t0007:27 is that trial at step 27")
+    parser.add_argument("b", metavar="B", help="the same; what changed is told from A to B")
+    _json(parser)
+
+
+def _history(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME", help="an experiment's name")
+    _json(parser)
+
+
+def _replay(parser: Parser) -> None:
+    parser.add_argument("ref", metavar="REF|NOTEBOOK.ipynb", nargs="?", help=f"{_EITHER}; of an experiment its best "
+                        "trial; or a notebook, which is executed")  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="the best trial of every experiment that has ended")
+    parser.add_argument("--since", metavar="DAY", help="with --all: only those created since, such as 2026-11-01")
+    parser.add_argument("--env", default="same", metavar="same|rebuild|PYTHON",
+                        help="as it is now (default), built from the recorded versions, or an interpreter")  # fmt: skip
+    parser.add_argument("--tolerance", type=share, metavar="X", help="relative difference that is tolerated (1e-4)")
+    parser.add_argument("--trust", action="store_true", help="of what was published (DEST#t0007): its code may run")
+    from workbench.cli.notebooks import add_options
+
+    add_options(parser)
+    _json(parser)
+
+
+def _repeat(parser: Parser) -> None:
+    _ref(parser, "REF", f"{_EITHER}; of an experiment its best trial")
+    parser.add_argument("--seeds", type=whole(1), default=5, metavar="N", help="how many other seeds (5)")
+    _json(parser)
+
+
+def _why(parser: Parser) -> None:
+    parser.add_argument("a", metavar="A", help=f"the baseline: {_EITHER}; of an experiment its best trial")
+    parser.add_argument("b", metavar="B", help="the trial that came out otherwise")
+    parser.add_argument("--env", type=among(("same", "rebuild")), default="same", metavar="same|rebuild",
+                        help="rebuild: put libraries back by building the recorded environment")  # fmt: skip
+    parser.add_argument("--output", metavar="FILE", help="the notebook that is written (why-….ipynb)")
+    _json(parser)
+
+
+def _publish(parser: Parser) -> None:
+    _ref(parser, "EXPERIMENT", _EXPERIMENT)
+    parser.add_argument(
+        "destination", metavar="DEST", help="an empty or new folder, or a URL such as s3://bucket/digits"
+    )
+    parser.add_argument(
+        "--no-checkpoints", action="store_true", help="only results: smaller, and nothing can be loaded"
+    )
+    _json(parser)
+
+
+def _export(parser: Parser) -> None:
+    from workbench.cli.exports import arguments
+
+    arguments(parser)
+
+
+def _import(parser: Parser) -> None:
+    parser.add_argument("source", metavar="FILE", help="what export wrote, or a folder that publish wrote")
+    parser.add_argument("--name", help="what it is called here (its own name)")
+    parser.add_argument("--trust", action="store_true", help="it may be loaded and trained: both run its code")
+    _json(parser)
+
+
+def _trust(parser: Parser) -> None:
+    _ref(parser, "EXPERIMENT", _EXPERIMENT)
+
+
 def _engine(parser: Parser) -> None:
     parser.add_argument("action", type=among(("status", "start", "stop", "run")), metavar="status|start|stop|run",
-                        help="run: in the foreground, until Ctrl-C")  # fmt: skip
+                        nargs="?", help="run: in the foreground, until Ctrl-C")  # fmt: skip
+    parser.add_argument("--install-service", action="store_true", help="have it begin with the machine (systemd)")
+    parser.add_argument("--remove-service", action="store_true", help="take that back")
     parser.add_argument("--cluster", metavar="ADDRESS", help="start, run: a Dask scheduler's, such as tcp://host:8786")
     parser.add_argument("--workers", type=whole(1), metavar="N", help="start, run: slots of a cluster on this machine")
     parser.add_argument("--idle", type=seconds, metavar="SECONDS", help="start, run: end after so long without work")
+    _json(parser)
+
+
+def _slice(parser: Parser) -> None:
+    _ref(parser, "TRIAL", _EITHER)
+    parser.add_argument("--output", "-o", metavar="FILE", help="the notebook to write (here: digits@2-t0007.ipynb)")
+    parser.add_argument("--force", action="store_true", help="overwrite it where it exists")
     _json(parser)
 
 
@@ -161,71 +304,44 @@ VERBS: dict[str, Verb] = {
     "stop": Verb("stop an experiment, or one trial of it", "orders:stop", _stop),
     "pause": Verb("checkpoint what trains, and start nothing new", "orders:pause", _hold),
     "resume": Verb("go on with a paused experiment", "orders:resume", _hold),
+    "fork": Verb("go on from a trial's checkpoint with other hyperparameters", "checks:fork", _fork,
+                 "Steps go on counting. Other code is forked by a cell: %%train NAME --from digits@2/t0007:27."),
+    "notify": Verb("whom to tell when a search of this store ends, fails, stalls, or a rule matches", "tells:notify",
+                   _notify, "Without options it says whom. One search alone: %%train --notify URL."),
+    "verify": Verb("train a trial again, and see whether resuming gave the same bits", "checks:verify", _verify,
+                   "It takes a slot when nobody else wants one, and changes nothing of the trial."),
+    "extend": Verb("go on with a search that runs or has ended: more trials, steps or time", "orders:extend", _extend,
+                   "What was decided stays; `resume` is for a paused one."),
     "logs": Verb("what a trial printed", "logs:logs", _logs),
     "best": Verb("the best trial, its configuration and checkpoint", "look:best", _best),
+    "diff": Verb("what differs between two trials or experiments", "compared:diff", _diff,
+                 "The most likely causes come first."),
+    "history": Verb("the versions of an experiment: what each changed and gained", "compared:history", _history),
+    "replay": Verb("train a trial again, or execute a notebook again with parameters", "again:replay", _replay,
+                   "Ends with 0 where a trial comes out the same, bit for bit or within the tolerance, and where "
+                   "each notebook comes to its end; else with 1."),
+    "repeat": Verb("train a trial's configuration with other seeds: mean and interval", "again:repeat", _repeat),
+    "why": Verb("put back one difference after the other, and train again", "why:why", _why,
+                "Ends with 0 where the last row equals the baseline bit for bit, else with 1."),
+    "slice": Verb("write the minimal notebook that makes a trial: the cells it needs, in order", "slicing:sliced",
+                  _slice, "By the texts of the executed cells; one that may matter is taken."),
+    "keep": Verb("which checkpoints of an experiment stay", "cleaning:keep", _keep,
+                 "Without RULE it is shown. It may be changed at any time, and holds from then on."),
+    "pin": Verb("protect a checkpoint, a trial or an experiment from cleaning up", "cleaning:pin", _pin),
+    "unpin": Verb("let go what was pinned", "cleaning:pin", _pin),
+    "delete": Verb("delete an experiment, or checkpoints and files of a trial", "cleaning:delete", _delete),
+    "quota": Verb("how much room the store may take", "cleaning:quota", _quota,
+                  "Without SIZE it is shown. Before it is exceeded, what runs cleans up, or pauses."),
+    "gc": Verb("clean up: checkpoints that no rule keeps, and what nothing names", "cleaning:gc", _gc),
+    "publish": Verb("a read-only copy and a page for others", "carry:publish", _publish,
+                    "Secrets are masked. wb.open(DEST) shows and loads it; `workbench import DEST` takes it in."),
+    "export": Verb("one file that another store takes in, a table, or a trained model", "exports:export", _export),
+    "import": Verb("take in what export or publish wrote", "carry:take_in", _import,
+                   "Nothing of it is executed until somebody says that it is trusted."),
+    "trust": Verb("an experiment from elsewhere may be loaded and trained", "carry:trust", _trust),
     "doctor": Verb("look for trouble: store, engine, cluster, versions, GPUs", "doctor:doctor", _json),
     "engine": Verb("the process that runs this store's experiments", "engines:engine", _engine),
 }  # fmt: skip
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Words that become values
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`` Did you mean …?`` where something known is near to ``word``, else nothing."""
-    names = list(known)
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    starts = [name for name in names if len(word.lstrip("-")) > 1 and name.startswith(word)]
-    return f" Did you mean {(near or starts)[0]}?" if near or starts else ""
-
-
-def among(choices: Sequence[str]) -> Callable[[str], str]:
-    """One of these words; the nearest is named where it is none."""
-
-    def read(text: str) -> str:
-        if text in choices:
-            return text
-        wanted = f"wanted {', '.join(choices[:-1])} or {choices[-1]}"
-        raise argparse.ArgumentTypeError(f"{text!r} was given, {wanted}.{nearest(text, choices)}".rstrip("."))
-
-    return read
-
-
-def whole(least: int) -> Callable[[str], int]:
-    """A whole number of at least ``least``."""
-
-    def read(text: str) -> int:
-        if not (text.isascii() and text.lstrip("+-").isdigit() and len(text) < 19 and int(text) >= least):
-            raise argparse.ArgumentTypeError(f"{text!r} was given, wanted a whole number of {least} or more")
-        return int(text)
-
-    return read
-
-
-def seconds(text: str) -> float:
-    """A span in seconds."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} was given, wanted seconds, such as 600")
-    return value
-
-
-def steps(text: str) -> tuple[int, int]:
-    """First and last rung, as in ``1-27``; a single number is the last."""
-    first, dash, last = text.rpartition("-")
-    try:
-        read = whole(1)
-        found = (read(first) if dash else 1, read(last))
-        if found[0] > found[1]:
-            raise argparse.ArgumentTypeError("")
-    except argparse.ArgumentTypeError:
-        wanted = "the steps of the first and the last rung, 1 ≤ first ≤ last, such as 1-27"
-        raise argparse.ArgumentTypeError(f"{text!r} was given, wanted {wanted}") from None
-    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------------

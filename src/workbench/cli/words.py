@@ -15,7 +15,7 @@ from workbench.records import SCHEMA
 
 #: The colour of each state in a terminal (ANSI).
 _COLOURS = {"running": "36", "completed": "32", "failed": "31", "stopping": "33", "paused": "33", "problem": "31",
-            "warning": "33", "ok": "32"}  # fmt: skip
+            "warning": "33", "ok": "32", "+": "32", "-": "31"}  # fmt: skip
 #: A terminal nobody told the width of.
 _WIDTH = 100
 
@@ -118,20 +118,6 @@ def age(text: str | None) -> str:
     """How long ago: ``3 min ago``."""
     seconds = between(text, None)
     return "–" if seconds is None else f"{span(seconds)} ago"
-
-
-def counted(count: int, thing: str) -> str:
-    """``1 trial``, ``2 trials``."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
-
-
-def size(count: float) -> str:
-    """Bytes for people: ``12.3 MB``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.1f} TB"
 
 
 def coloured(text: str, state: str) -> str:

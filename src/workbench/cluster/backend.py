@@ -19,6 +19,8 @@ class Slot:
     index: int
     #: Keys of legs given to it and not yet told to be gone: one training, the others queued behind it.
     legs: list[str]
+    #: Why no leg is given to it any more; empty while it is used.
+    closed: str = ""
 
     @property
     def name(self) -> str:
@@ -38,11 +40,20 @@ class Backend(Protocol):
     def start(self, order: Message, slot: Slot, priority: int) -> None:
         """Train the leg that ``order`` describes in ``slot``. Its end comes as ``left`` with its key, exactly once."""
 
-    def stop(self, key: str, reason: str, keep: bool) -> None:
-        """Make the leg leave: at its next turn, by a kill after the grace time. Its end still comes as ``left``."""
+    def stop(self, key: str, reason: str, keep_s: float | None) -> None:
+        """Make the leg leave: at its next turn, by a kill after the grace time. Its end still comes as ``left``.
+
+        keep_s: seconds in which it may come to the end of its turn and leave with a checkpoint; None: without.
+        """
+
+    def close_worker(self, worker: str, why: str) -> None:
+        """Give no more legs to ``worker``; those that it has go on."""
 
     async def warm(self, training: Message) -> None:
         """Make ready for legs of this training environment."""
+
+    async def look(self) -> list[Message]:
+        """The cluster's machines now: of each its host, its memory, and its workers, as ``machine.survey`` has them."""
 
     async def close(self) -> None:
         """End everything that was started."""

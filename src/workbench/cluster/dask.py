@@ -19,7 +19,8 @@ import dask
 from distributed import Client, LocalCluster, Security, wait
 
 from workbench.cluster.backend import Message, Sink, Slot
-from workbench.cluster.worker import INTERVAL_S, Workplace, run_legs, sees_store, warm
+from workbench.cluster.machine import survey_here
+from workbench.cluster.worker import INTERVAL_S, Workplace, rest, run_legs, sees_store, warm
 from workbench.errors import ClusterError, NoAnswer, StoreNotShared, VersionsDiffer
 from workbench.records import PROTOCOL
 
@@ -81,10 +82,14 @@ class DaskBackend:
         self._cluster: Any = None
         self._client: Any = None
         self._warmed: list[Message] = []
+        #: What each worker said of itself when it was taken in.
+        self._answers: dict[str, Message] = {}
         #: Legs ordered in this turn of the event loop, by slot.
         self._ordered: dict[Slot, list[tuple[Message, int]]] = {}
         self._futures: dict[Any, set[str]] = {}
         self._closing = self._reattaching = False
+        #: Workers that went away; one of them may just be getting ready.
+        self._removed: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.slots: list[Slot] = []
 
@@ -120,6 +125,7 @@ class DaskBackend:
         answers = await self._client.run(sees_store, self._root, self._nonce)
         for worker, answer in answers.items():
             self._check(worker, answer)
+            self._answers[worker] = answer
         for worker in answers:
             self._add(worker)
 
@@ -135,12 +141,32 @@ class DaskBackend:
                 "machine sees at the same path. Put the store on a shared file system (--store)."
             )
 
+    async def look(self) -> list[Message]:
+        """The machines: this one in a thread of ours where the cluster is local, others by one worker of each."""
+        there = {slot.worker for slot in self.slots} & self._answers.keys()
+        answers = {worker: self._answers[worker] for worker in sorted(there)}
+        if self._cluster is not None:
+            return [await survey_here(answers)] if answers else []
+        hosts: dict[str, dict[str, Message]] = {}
+        for worker, answer in answers.items():
+            hosts.setdefault(answer["host"], {})[worker] = answer
+        found = []
+        for workers in hosts.values():
+            first = next(iter(workers))
+            with contextlib.suppress(Exception):  # it is about to leave; its slots go when Dask says so
+                told = await asyncio.wait_for(self._client.run(survey_here, workers, workers=[first]), ANSWER_S)
+                found.append(told[first])
+        return found
+
     async def close(self) -> None:
         """Cancel what runs, and end the cluster where it is ours."""
         self._closing = True
         for task in self._tasks:
             task.cancel()
         with contextlib.suppress(Exception):  # closing must go on whatever half of the cluster is gone already
+            if self._cluster is None:
+                await asyncio.wait_for(self._client.run(rest, topic=self._topic), 5)
+        with contextlib.suppress(Exception):
             await asyncio.wait_for(self._client.close(), 5)
         if self._cluster is not None:
             with contextlib.suppress(Exception):
@@ -194,27 +220,27 @@ class DaskBackend:
                 self._flights[one] = _Flight(future, slot, is_alone=len(orders) == 1)
             self._later(self._watch(future, sorted(keys)))
 
-    def stop(self, key: str, reason: str, keep: bool) -> None:
+    def stop(self, key: str, reason: str, keep_s: float | None) -> None:
         """Cancel the future, and tell the worker directly, which is a hop nearer; whichever comes first counts."""
         flight = self._flights.get(key)
         if flight is None:  # ordered in this very turn
-            self._later(self._stop_submitted(key, reason, keep))
+            self._later(self._stop_submitted(key, reason, keep_s))
         elif not flight.stopped:
             flight.stopped = True
-            self._later(self._stop(key, flight, reason, keep))
+            self._later(self._stop(key, flight, reason, keep_s))
 
-    async def _stop_submitted(self, key: str, reason: str, keep: bool) -> None:
+    async def _stop_submitted(self, key: str, reason: str, keep_s: float | None) -> None:
         if key in self._flights:
-            self.stop(key, reason, keep)
+            self.stop(key, reason, keep_s)
 
-    async def _stop(self, key: str, flight: _Flight, reason: str, keep: bool) -> None:
+    async def _stop(self, key: str, flight: _Flight, reason: str, keep_s: float | None) -> None:
         while True:
             try:
                 worker = self._client.rpc(flight.slot.worker)
-                here = await worker.workbench_stop(key=key, reason=reason, keep=keep)
+                here = await worker.workbench_stop(key=key, reason=reason, keep_s=keep_s)
             except OSError:
                 here = False
-            if flight.is_alone and not (here and keep):
+            if flight.is_alone and not (here and keep_s is not None):
                 await flight.future.cancel(reason="workbench", msg=reason)
                 return
             if here or key not in self._flights:
@@ -267,13 +293,24 @@ class DaskBackend:
         for message in batch:
             if message["op"] == "left":
                 self._end(message["key"], message)
+            elif message["op"] == "notice":
+                self.close_worker(message["worker"], "its machine gave notice that it goes")
             elif message["key"] in self._flights:
                 self._sink(message)
+
+    def close_worker(self, worker: str, why: str) -> None:
+        """Give no more legs to ``worker``; those that it has go on."""
+        for slot in self.slots:
+            if slot.worker == worker and not slot.closed:
+                slot.closed = why
+        log.warning("worker %s is not used any more: %s", worker, why)
+        self._sink({"op": "slots"})
 
     def _cluster_event(self, event: Any) -> None:
         _, message = event
         action, worker = message.get("action"), message.get("worker")
         if action == "add-worker":
+            self._removed.discard(worker)
             self._later(self._admit(worker))
         elif action == "remove-worker":
             self._remove(worker)
@@ -281,11 +318,14 @@ class DaskBackend:
     async def _admit(self, worker: str) -> None:
         try:
             answers = await self._client.run(sees_store, self._root, self._nonce, workers=[worker])
+            for training in list(self._warmed):
+                # Before it is given legs: they would wait for it, where another worker may be free.
+                await self._client.run(warm, training=training, workers=[worker], on_error="ignore")
             for address, answer in answers.items():
                 self._check(address, answer)
-                self._add(address)
-            for training in self._warmed:
-                await self._client.run(warm, training=training, workers=[worker], on_error="ignore")
+                if address not in self._removed:
+                    self._answers[address] = answer
+                    self._add(address)
         except (OSError, ClusterError, ValueError) as error:
             log.warning("worker %s is not used: %s", worker, error)
 
@@ -303,6 +343,8 @@ class DaskBackend:
         self._sink({"op": "slots"})
 
     def _remove(self, worker: str) -> None:
+        self._removed.add(worker)
+        self._answers.pop(worker, None)
         gone = [slot for slot in self.slots if slot.worker == worker]
         self.slots = [slot for slot in self.slots if slot.worker != worker]
         for slot in gone:

@@ -1,7 +1,11 @@
-"""A trial's log file, fed with what its process prints. Law: redraws (carriage returns) keep their last line only."""
+"""A trial's log file, fed with what its process prints. Law: redraws (carriage returns) keep their last line only.
+
+What a full disk does not take is left out: no leg ends, and none is lost, because of its log.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -22,10 +26,13 @@ class LogWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        make_folder(path.parent)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = -1
         #: Offset after the last whole line; what follows it in the file may still be redrawn.
-        self._settled = os.lseek(self._file, 0, os.SEEK_END)
+        self._settled = 0
+        with contextlib.suppress(OSError):
+            make_folder(path.parent)
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._settled = os.lseek(self._file, 0, os.SEEK_END)
         self._line = bytearray()
         #: A carriage return came last: what follows replaces the line, unless it is the newline.
         self._returned = False
@@ -54,16 +61,19 @@ class LogWriter:
     def show(self) -> None:
         """Put the unfinished line on file too (a progress bar, a prompt); the next feed replaces it."""
         if self._line and not self._shown:
-            os.pwrite(self._file, bytes(self._line), self._settled)
-            os.ftruncate(self._file, self._settled + len(self._line))
             self._shown = True
+            with contextlib.suppress(OSError):
+                os.pwrite(self._file, bytes(self._line), self._settled)
+                os.ftruncate(self._file, self._settled + len(self._line))
 
     def close(self) -> None:
         """Write what is left as a line of its own, and close."""
         if self._line:
             self._write(bytes(self._line) + b"\n")
             self._line.clear()
-        os.close(self._file)
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
     def _take(self, piece: bytes) -> None:
         if not piece:
@@ -75,16 +85,19 @@ class LogWriter:
         self._shown = False
 
     def _write(self, lines: bytes) -> None:
-        if self._settled > ROTATE_BYTES:
-            self._rotate()
-        os.pwrite(self._file, lines, self._settled)
-        self._settled += len(lines)
-        os.ftruncate(self._file, self._settled)
         self._shown = False
+        with contextlib.suppress(OSError):
+            if self._settled > ROTATE_BYTES:
+                self._rotate()
+            # Where only a part of it is taken, that part is cut off.
+            whole = os.pwrite(self._file, lines, self._settled) == len(lines)
+            self._settled += len(lines) if whole else 0
+            os.ftruncate(self._file, self._settled)
 
     def _rotate(self) -> None:
         os.ftruncate(self._file, self._settled)
         os.close(self._file)
+        self._file = -1
         for number in range(KEPT, 0, -1):
             older = self._path.with_name(f"{self._path.name}.{number}")
             newer = self._path if number == 1 else self._path.with_name(f"{self._path.name}.{number - 1}")

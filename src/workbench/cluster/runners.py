@@ -127,9 +127,9 @@ class Runner:
         self._log, self._taker = log, taker
         self._channel.send(leg)
 
-    def stop(self, reason: str, keep: bool) -> None:
-        """Ask it to leave at its next turn or report."""
-        self._channel.send({"op": "stop", "reason": reason, "keep": keep})
+    def stop(self, reason: str, keep: bool, notice: bool = False) -> None:
+        """Ask it to leave at its next turn or report. notice: because the machine is about to go."""
+        self._channel.send({"op": "stop", "reason": reason, "keep": keep, **({"notice": True} if notice else {})})
 
     def kill(self) -> None:
         """End its whole process group now."""
@@ -183,8 +183,7 @@ class Runner:
                 self._close_output()
                 return
             if self._log is not None:
-                with contextlib.suppress(OSError):  # a full disk must not take the leg down; the log says less
-                    self._log.feed(data)
+                self._log.feed(data)
             if len(data) < CHUNK:
                 return
 

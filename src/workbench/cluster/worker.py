@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import platform
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,13 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from workbench.cluster.log import LogWriter
 from workbench.cluster.runners import Forkserver, Runner
+from workbench.cluster.seen import Digests, Sight
 from workbench.cluster.trouble import how_it_died, oom_kills
 from workbench.errors import ClusterError, StoreNotShared, VersionsDiffer
 from workbench.records import PROTOCOL, Training
 from workbench.store import Store
 from workbench.store.lease import EngineInfo, read_engine
+from workbench.trial.runner import NOTICE
 
 Message = dict[str, Any]
 
@@ -39,6 +42,8 @@ IDLE_S = 5.0
 _WANTED = ("executing", "long-running", "memory", "error")
 #: Seconds that a runner which said it is done gets to end its process.
 LEAVE_S = 2.0
+#: Seconds that legs get to leave with a checkpoint when the machine gave notice: clouds and queues give 30 or more.
+NOTICE_S = 25.0
 
 
 class Leg:
@@ -47,16 +52,24 @@ class Leg:
     def __init__(self, order: Message) -> None:
         self.order = order
         self.stop_reason: str | None = None
-        self.stop_keeps = False
+        #: Seconds that it has to come to the end of its turn and leave with a checkpoint; None: it leaves without one.
+        self.keep_s: float | None = None
+        self.preempted = False
         self.stop_asked = asyncio.Event()
         self.runner: Runner | None = None
         self.killed = False
 
-    def stop(self, reason: str, keep: bool = False) -> None:
+    def stop(self, reason: str, keep_s: float | None = None) -> None:
         """Ask the leg to leave; only the first reason counts."""
         if self.stop_reason is None:
-            self.stop_reason, self.stop_keeps = reason, keep
+            self.stop_reason, self.keep_s = reason, keep_s
             self.stop_asked.set()
+
+    def notice(self) -> None:
+        """Its machine is about to go: it leaves with a checkpoint, and goes on elsewhere."""
+        if self.stop_reason is None:
+            self.preempted = True
+            self.stop(NOTICE, NOTICE_S)
 
 
 class Workplace(WorkerPlugin):
@@ -84,7 +97,13 @@ class Workplace(WorkerPlugin):
         self._tasks: dict[str, list[Leg]] = {}
         self._slots = asyncio.Semaphore(self.slots or worker.state.nthreads)
         self._unsent: list[Message] = []
+        self._digests = Digests()
         self._timer: asyncio.TimerHandle | None = None
+        self._is_leaving = False
+        self._empty = asyncio.Event()
+        self._handler = signal.getsignal(signal.SIGTERM)
+        with contextlib.suppress(ValueError, RuntimeError):  # a worker in a thread has no signals of its own
+            self._loop.add_signal_handler(signal.SIGTERM, self._noticed)
         worker.handlers["workbench_stop"] = self._stop_now
         worker.batched_stream.interval = INTERVAL_S
         self._tidying = self._loop.create_task(self._tidy())
@@ -92,8 +111,15 @@ class Workplace(WorkerPlugin):
     async def teardown(self, worker: Any) -> None:
         """Called by Dask when the worker closes: nothing of ours outlives it."""
         self._tidying.cancel()
+        self._digests.close()
+        self._let_go()
+        self.rest()
+
+    def rest(self) -> None:
+        """End the forkservers and what waits in them. The next leg starts its own again."""
         for forkserver in self._forkservers.values():
             forkserver.close()
+        self._forkservers.clear()
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
         """Dask's word that a task changed: a running leg that is no longer wanted must leave."""
@@ -109,6 +135,9 @@ class Workplace(WorkerPlugin):
         if self._worker.state.tasks[task].state not in _WANTED:
             for leg in legs:
                 leg.stop("its future was cancelled")
+        if self._is_leaving:
+            for leg in legs:
+                leg.notice()
         try:
             return [await self._drive(leg, is_last=leg is legs[-1]) for leg in legs]
         finally:
@@ -131,6 +160,8 @@ class Workplace(WorkerPlugin):
             }
         finally:
             del self._legs[key]
+            if not self._legs:
+                self._empty.set()
         left["key"] = key
         # Ends of very short legs are told together, so that their successors are ordered together.
         self._emit(left, now=is_last or left["outcome"] != "reached")
@@ -169,6 +200,11 @@ class Workplace(WorkerPlugin):
         ooms, began = oom_kills(), time.monotonic()
         ended: asyncio.Future[Message | None] = self._loop.create_future()
 
+        def tell(message: Message) -> None:
+            self._emit({**message, "key": order["key"]}, now=False)
+
+        sight = Sight(self._digests, tell)
+
         def take(message: Message | None) -> None:
             if message is None or message["op"] == "left":
                 if not ended.done():
@@ -176,6 +212,7 @@ class Workplace(WorkerPlugin):
             else:
                 message["key"] = order["key"]
                 if message["op"] == "begun":
+                    sight.begun(message)
                     message["worker"], message["pid"] = self._worker.address, runner.pid
                     message["at"] = time.time()
                     message.setdefault("environment", {}).setdefault("host", platform.node())
@@ -195,6 +232,7 @@ class Workplace(WorkerPlugin):
             forkserver.give_back(runner)
         else:
             await _see_out(runner)
+        await sight.left(left)
         if leg.stop_reason is not None and left["outcome"] == "stopped":
             left["reason"] = leg.stop_reason
         return left
@@ -206,9 +244,11 @@ class Workplace(WorkerPlugin):
         stopping.cancel()
         if ended.done():
             return ended.result()
-        runner.stop(leg.stop_reason or "", leg.stop_keeps)
-        grace = leg.order["grace_s"]
-        done, _ = await asyncio.wait({ended}, timeout=grace if not leg.stop_keeps else max(grace, 30.0))
+        runner.stop(leg.stop_reason or "", leg.keep_s is not None, leg.preempted)
+        grace: float = leg.order["grace_s"]
+        if leg.keep_s is not None:
+            grace = leg.keep_s
+        done, _ = await asyncio.wait({ended}, timeout=grace)
         if not done:
             leg.killed = True
             runner.kill()
@@ -217,7 +257,7 @@ class Workplace(WorkerPlugin):
     def _gone(self, leg: Leg, runner: Runner, out_of_memory: bool) -> Message:
         left: Message = {"op": "left", "step": None, "metrics": {}, "error": None}
         if leg.killed or leg.stop_reason is not None:
-            return {**left, "outcome": "stopped", "killed": True, "reason": leg.stop_reason}
+            return {**left, **_told_to_leave(leg), **({"cut_s": leg.keep_s} if leg.killed and leg.keep_s else {})}
         cause, reason = how_it_died(runner.status, runner.signal, out_of_memory)
         return {**left, "outcome": "died", "cause": cause, "reason": reason}
 
@@ -229,11 +269,41 @@ class Workplace(WorkerPlugin):
             forkserver = self._forkservers[key] = Forkserver(training)
         return forkserver
 
-    async def _stop_now(self, key: str, reason: str, keep: bool = False) -> bool:
+    def _noticed(self) -> None:
+        """SIGTERM: the machine is about to go. The engine gives nothing more to this worker, and its legs leave."""
+        if self._is_leaving:
+            self._go()
+            return
+        self._is_leaving = True
+        self._emit({"op": "notice", "worker": self._worker.address}, now=True)
+        for leg in self._legs.values():
+            leg.notice()
+        if not self._legs:
+            self._empty.set()
+        self._going = self._loop.create_task(self._leave())
+
+    async def _leave(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._empty.wait(), NOTICE_S)
+        await asyncio.sleep(BATCH_S)  # the last words are on their way
+        self._go()
+
+    def _go(self) -> None:
+        """As if nobody had asked for a delay."""
+        self._let_go()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _let_go(self) -> None:
+        """SIGTERM means again what it meant before."""
+        with contextlib.suppress(ValueError, RuntimeError):
+            if self._loop.remove_signal_handler(signal.SIGTERM):
+                signal.signal(signal.SIGTERM, self._handler)
+
+    async def _stop_now(self, key: str, reason: str, keep_s: float | None = None) -> bool:
         """The engine's direct order, one hop away. True where the leg was here."""
         leg = self._legs.get(key)
         if leg is not None:
-            leg.stop(reason, keep)
+            leg.stop(reason, keep_s)
         return leg is not None
 
     def _emit(self, message: Message, now: bool) -> None:
@@ -260,7 +330,12 @@ class Workplace(WorkerPlugin):
 
 def _never(leg: Leg) -> Message:
     """The end of a leg that was told to stop before it began."""
-    return {"op": "left", "outcome": "stopped", "step": None, "metrics": {}, "error": None, "reason": leg.stop_reason}
+    return {"op": "left", "step": None, "metrics": {}, "error": None, **_told_to_leave(leg)}
+
+
+def _told_to_leave(leg: Leg) -> Message:
+    outcome = {"outcome": "died", "cause": "preempted"} if leg.preempted else {"outcome": "stopped"}
+    return {**outcome, "reason": leg.stop_reason}
 
 
 async def _see_out(runner: Runner) -> None:
@@ -292,6 +367,13 @@ async def warm(dask_worker: Any, training: Message) -> dict[str, str]:
     return await plugin.warm(training)
 
 
+async def rest(dask_worker: Any, topic: str) -> None:
+    """The engine of ``topic`` leaves a cluster that is not its own: what was kept ready for it on this worker ends."""
+    plugin: Workplace | None = dask_worker.plugins.get(Workplace.name)
+    if plugin is not None and plugin.topic == topic:
+        plugin.rest()
+
+
 def proof(info: EngineInfo) -> str:
     """What only a reader of this engine's ``engine.json`` can know: it serves as the nonce."""
     return f"{info.boot_id} {info.pid} {info.started}"
@@ -310,5 +392,6 @@ def sees_store(root: str, nonce: str) -> dict[str, Any]:
         "sees_store": info is not None and proof(info) == nonce,
         "host": platform.node(),
         "pid": os.getpid(),
+        "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
         "protocol": PROTOCOL,
     }

@@ -14,8 +14,8 @@ import signal
 import sys
 from functools import partial
 
-from workbench.engine.engine import Engine
-from workbench.errors import EngineRunning
+from workbench.engine.scope import leave_group
+from workbench.errors import EngineRunning, StoreFull
 from workbench.store import Store
 from workbench.store.lease import EngineLease, read_engine
 
@@ -23,6 +23,8 @@ from workbench.store.lease import EngineLease, read_engine
 IDLE_S = 600.0
 #: Seconds to wait for the lock of an engine that is closing.
 CLOSING_S = 20.0
+#: Signals that end an engine in good order.
+ENDING = frozenset({signal.SIGTERM, signal.SIGINT})
 #: Exit code of an engine whose store was removed.
 ORPHAN = 5
 
@@ -39,38 +41,46 @@ def main(arguments: list[str] | None = None) -> int:
     logging.getLogger("distributed").setLevel(logging.ERROR)
     store = Store(options.store)
     store.create()
-    # Ctrl-C waits until somebody would take the lease back: an engine that was ended must not look like one that died.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # Who ends it is heard once the lease can be given back: an engine that was ended must not look like one that died.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     lease: EngineLease | None = None
     try:
         info = read_engine(store)
         wait_s = CLOSING_S if info is not None and info.state == "closing" else 0.0
         lease = EngineLease.acquire(store, address=options.cluster, wait_s=wait_s)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        leave_group()
         code = asyncio.run(_run(store, lease, options))
     except EngineRunning as error:
         sys.stderr.write(f"{error}\n")
         return 3
+    except StoreFull as error:  # it could not take the lease: whoever waits for an engine starts another
+        if lease is not None:
+            raise
+        sys.stderr.write(f"{error}\n")
+        return 1
     except KeyboardInterrupt:
         if lease is not None:
             lease.release()
         raise
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     if code != ORPHAN:
         lease.release()
     return code
 
 
 async def _run(store: Store, lease: EngineLease, options: argparse.Namespace) -> int:
+    # Only now: who else wants to be the engine finds the lease taken before it has imported all this.
     from workbench.cluster.dask import DaskBackend
     from workbench.cluster.worker import proof
+    from workbench.engine.engine import Engine
 
     make = partial(DaskBackend, str(store.root), proof(lease.info), address=options.cluster, workers=options.workers)
     engine = Engine(store, lease, make, options.idle)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ENDING:
         loop.add_signal_handler(number, engine.end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     await engine.run()
     if engine.is_orphan:
         return ORPHAN

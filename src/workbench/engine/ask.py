@@ -20,8 +20,10 @@ from workbench.store.lease import read_engine
 #: Seconds within which an engine, new or old, answers a request.
 ANSWER_S = 60.0
 _LOOK_S = 0.005
-#: Seconds between looks at the engine while somebody waits for it; and at most, where one after the other dies.
-_TEND_S, _TEND_MOST_S = 2.0, 60.0
+#: Seconds between looks at the engine while somebody waits for it.
+_TEND_S = 0.5
+#: Seconds that one which was started gets before the next look; twice as many each time one dies, up to the second.
+_START_S, _START_MOST_S = 4.0, 60.0
 
 
 def ensure_engine(store: Store, cluster: str | None = None) -> None:
@@ -57,7 +59,7 @@ class Tending:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._wait = _TEND_S
+        self._wait = _START_S
         self._next = time.monotonic() + _TEND_S
 
     def __call__(self) -> None:
@@ -65,14 +67,15 @@ class Tending:
         clock = time.monotonic()
         if clock < self._next:
             return
+        wait = _TEND_S
         with contextlib.suppress(OSError, WorkbenchError):  # who may only read the store waits for somebody else
             info = read_engine(self._store)
             if info is None or info.alive:
-                self._wait = _TEND_S
+                self._wait = _START_S
             else:
                 ensure_engine(self._store, info.address)
-                self._wait = min(2 * self._wait, _TEND_MOST_S)
-        self._next = clock + self._wait
+                wait, self._wait = self._wait, min(2 * self._wait, _START_MOST_S)
+        self._next = clock + wait
 
 
 def open_log(store: Store) -> BinaryIO:

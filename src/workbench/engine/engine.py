@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import heapq
-import itertools
 import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from workbench.cluster.backend import Backend, Message, Slot
-from workbench.engine.leg import Leg
+from workbench.cluster.backend import Backend
+from workbench.engine import again, installed
+from workbench.engine.answers import Answers
+from workbench.engine.book import REFUSED, refusal
+from workbench.engine.courier import Courier
+from workbench.engine.legs import Legs
+from workbench.engine.looks import Looks
 from workbench.engine.loop import ExperimentLoop
-from workbench.errors import ClusterError, NotFound, WorkbenchError
-from workbench.records import ENDED, PauseAsked, ResumeAsked, StopAsked, checked_name
+from workbench.engine.mirrors import Mirrors
+from workbench.engine.room import Rooms
+from workbench.engine.slots import Slots
+from workbench.engine.upkeep import Upkeep
+from workbench.errors import ClusterError, StoreError, WorkbenchError
+from workbench.records import ENDED, Spec
 from workbench.store import Store, requests
 from workbench.store.catalog import Catalog
-from workbench.store.journal import Journal
 from workbench.store.lease import EngineLease
+from workbench.store.usage import trials_of
 
 log = logging.getLogger("workbench.engine")
 
@@ -30,26 +38,36 @@ POLL_S = 0.5
 FLUSH_S = 0.05
 #: Seconds between heartbeats of the lease, checks of time limits and of the catalog.
 BEAT_S = 1.0
+#: Seconds for which an engine that leaves waits for what somebody is being told.
+TELLING_S = 5
+#: Seconds between tries to go on with an experiment that the disk holds up.
+HELD_UP_S = 2.0
 
 
-class Engine:
+class Engine(Slots):
     """Runs the experiments of one store on one backend, until nothing is left to do for ``idle_s`` seconds."""
 
     def __init__(self, store: Store, lease: EngineLease, make_backend: Callable[[Any], Backend], idle_s: float) -> None:
+        super().__init__(store, make_backend)
         self.store, self._lease, self._idle_s = store, lease, idle_s
-        self.backend = make_backend(self._heard)
         self.catalog = Catalog(store)
-        self.journal = Journal.open(store.journal_path)
-        self.loops: dict[str, ExperimentLoop] = {}
-        self._by_key: dict[str, tuple[ExperimentLoop, Leg]] = {}
-        self._queue: list[tuple[tuple[Any, int], ExperimentLoop, Leg]] = []
-        self._count = itertools.count()
         self._last_busy = time.monotonic()
-        self._wake = asyncio.Event()
         self._stop = asyncio.Event()
         self._open: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._warm: set[str] = set()
+        #: Experiments that could not be gone on with yet, because of the disk.
+        self._held_up: set[str] = set()
+        self._next_try = 0.0
+        #: What the disk did not take when it was written last.
+        self._waiting: set[str] = set()
+        self.courier = Courier(store, self._heard_of_storage)
+        self.mirrors = Mirrors(store, lambda key, word: self._note_word(key, mirror=word))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.upkeep = Upkeep(self)
+        self.rooms = Rooms(store, self.upkeep.said, self.loops, self.upkeep.make_room)
+        self._answers = Answers(self)
+        self._looks = Looks(store, lease, self.backend, self._holder)
         self.trouble: str | None = None
         #: Its store was removed under it: it must not write into one that was made there since.
         self.is_orphan = False
@@ -58,17 +76,29 @@ class Engine:
 
     async def run(self) -> None:
         """Until idle or told to end. Experiments that were under way go on."""
-        keepers = [asyncio.create_task(job()) for job in (self._flushing, self._beating, self._watching)]
+        jobs = (
+            self._flushing,
+            self._beating,
+            self._watching,
+            self._looks.keep,
+            self.upkeep.keep_clean,
+            self.rooms.keep,
+            partial(installed.watch, self.loops),
+        )
+        keepers = [asyncio.create_task(job()) for job in jobs]
+        self._loop = asyncio.get_running_loop()
         self._open = asyncio.create_task(self._open_backend())
         try:
             self._recover()
             while not self._stop.is_set():
                 self._take_requests()
+                self._begin_held_up()
+                self._check()
                 await self._drop_finished()
                 if self._is_idle() and self._leave():
                     break
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), POLL_S)
+                    await asyncio.wait_for(self._wake.wait(), min(POLL_S, requests.next_due(self.store) or POLL_S))
                 self._wake.clear()
                 for loop in self.loops.values():
                     loop.check()
@@ -92,51 +122,91 @@ class Engine:
             self.trouble = str(error)
             log.error("%s", error)
             for loop in self.loops.values():
-                loop.tell(StopAsked(None, str(error), "failed"))
+                loop.fail(str(error))
             return
         self.rebalance()
         self._send_waiting()
 
     def _is_idle(self) -> bool:
-        if self.loops:
+        if self.loops or self.book.open or self._held_up or self.courier.is_busy or self.mirrors.is_busy:
             self._last_busy = time.monotonic()
         elif self.trouble is not None:
             return True  # the next engine may find a better cluster
         return time.monotonic() - self._last_busy >= self._idle_s
 
     def _leave(self) -> bool:
-        """Mark the lease closing, look at the requests once more, and go unless there is one."""
-        self._lease.closing()
-        if requests.pending(self.store):
+        """Mark the lease closing, look at the requests once more, and go unless there is one.
+
+        Where that cannot be written it stays: nobody could know that it is about to go.
+        """
+        try:
+            self._lease.closing()
+            if requests.next_due(self.store) is None:
+                return True
+        except StoreError as error:
+            log.warning("the engine stays: %s", error)
+        with contextlib.suppress(StoreError):  # the next heartbeat says so
             self._lease.running()
-            return False
-        return True
+        return False
 
     async def _shut(self) -> None:
+        for _ in range(TELLING_S * 100):
+            if not any(loop.is_telling for loop in self.loops.values()):
+                break
+            await asyncio.sleep(0.01)  # else the next engine would not know, and tell it again
         for loop in self.loops.values():
-            loop.abandon()
+            _as_far_as_it_goes(loop.abandon)
         if self._open is not None:
             self._open.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._open
         await self.backend.close()
+        await asyncio.to_thread(self.courier.close)
+        await asyncio.to_thread(self.mirrors.close)
         if not self.is_orphan:
-            self.catalog.close()
-            self.journal.close()
+            _as_far_as_it_goes(self.catalog.close)
+            self.book.close()
 
     def _recover(self) -> None:
-        self.catalog.rebuild_if_needed()
+        rebuilt = set(self.catalog.rebuild_if_needed())  # what their journals do not tell, nobody knows any more
+        self.upkeep.recover()
         for entry in self.catalog.experiments():
-            if entry["state"] not in ENDED:
-                try:
-                    self._begin(entry["id"])
-                except WorkbenchError as error:
-                    log.error("experiment %s cannot go on: %s", entry["id"], error)
-                    self._line({"kind": "Refused", "experiment": entry["id"], "error": str(error)})
+            if entry["state"] not in ENDED or entry.get("verify") == "waiting" or entry.get("tells"):
+                self._go_on(entry["id"])
+            elif entry["id"] in rebuilt or entry.get("storage") or entry.get("mirror"):
+                with contextlib.suppress(WorkbenchError):
+                    spec = self.store.read_spec(entry["id"])
+                    self.send_all(spec)
+                    if entry["id"] in rebuilt or entry.get("mirror"):
+                        self.mirrors.take(spec)
+
+    def _go_on(self, experiment: str) -> None:
+        """Go on with what was under way: now, or when the disk takes what is to be written."""
+        try:
+            self.begin(experiment)
+        except WorkbenchError as error:
+            if isinstance(error, StoreError) and error.errno is not None:
+                self._held_up.add(experiment)
+                self._tell_trouble(f"experiment {experiment}", error)
+                return
+            log.error("experiment %s cannot go on: %s", experiment, error)
+            self.book.line({"kind": "Refused", "experiment": experiment, "error": str(error)})
+        self._held_up.discard(experiment)
+
+    def _begin_held_up(self) -> None:
+        clock = time.monotonic()
+        if not self._held_up or clock < self._next_try:
+            return
+        self._next_try = clock + HELD_UP_S
+        for experiment in list(self._held_up):
+            if experiment in self.loops or experiment in self.upkeep.said.deleted:
+                self._held_up.discard(experiment)
+            else:
+                self._go_on(experiment)
 
     async def _drop_finished(self) -> None:
         for key, loop in list(self.loops.items()):
-            if loop.finished.is_set():
+            if loop.is_over and loop.is_closed:
                 await loop.closed()
                 del self.loops[key]
                 self.rebalance()
@@ -147,88 +217,62 @@ class Engine:
         if self._is_removed():
             return
         refused: list[requests.Refused] = []
-        asked = requests.pending(self.store, refused)
+        try:
+            asked = requests.pending(self.store, refused)
+        except StoreError as error:
+            self._tell_trouble("what was asked", error)
+            return
+        self._tell_trouble("what was asked", None)
         for bad in refused:
-            self._line({"kind": "answer", "request": bad.id, "accepted": False, "error": bad.why, "type": "BadInput"})
+            self.book.line(
+                {"kind": "answer", "request": bad.id, "accepted": False, "error": bad.why, "type": "BadInput"}
+            )
         for number, request in asked:
+            loop = self.loops.get(str(request.get("experiment")))
+            if loop is not None and loop.is_over:
+                continue  # its files are being closed; it is taken when they are
+            if number in self.book.open or str(request.get("experiment")) in self.upkeep.busy:
+                continue
             try:
-                answer = self._answer(request)
-                line = {"accepted": True, **answer}
-            except WorkbenchError as error:
-                line = {"accepted": False, "error": str(error), "type": type(error).__name__}
-            except (KeyError, TypeError, ValueError) as error:
-                line = {"accepted": False, "error": f"the request is malformed: {error!r}", "type": "BadInput"}
-            self._line({"kind": "answer", "request": number, **line})
-            requests.remove(self.store, number)
+                if not requests.take(self.store, number):
+                    continue  # whoever asked has taken it back
+                answer = self._answers.to(request)
+            except REFUSED as error:
+                answer = refusal(error)
+            if isinstance(answer, dict):
+                self.book.answer(number, answer)
+            else:
+                self.book.open.add(number)
+                self.later(self.book.answer_later(number, answer))
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        kind, experiment = request["kind"], str(request.get("experiment"))
-        if kind == "start":
-            if self.trouble is not None:
-                raise ClusterError(self.trouble)
-            if experiment not in self.loops:
-                self._begin(experiment)
-            return {"experiment": experiment}
-        if kind == "ping":
-            return {"slots": len(self.backend.slots)}
-        if kind == "end":
-            self.end()
-            return {}
-        if kind in ("rename", "tag", "note"):
-            return self._label(kind, request)
-        loop = self.loops.get(experiment)
-        if loop is None:
-            state = next((e["state"] for e in self.catalog.experiments() if e["id"] == experiment), None)
-            if state is None:
-                raise NotFound(f"experiment {experiment!r} is not in this store. `workbench ls` lists what is.")
-            return {"experiment": experiment, "state": state}
-        by = request.get("reason") or "a person asked"
-        match kind:
-            case "stop":
-                trial = request.get("trial")
-                if trial is not None and trial not in loop.search.trials:
-                    raise NotFound(
-                        f"{loop.spec.label} has no trial {trial}. `workbench show {loop.spec.label}` lists them."
-                    )
-                loop.tell(StopAsked(trial, by))
-            case "pause":
-                loop.tell(PauseAsked(by))
-            case "resume":
-                loop.tell(ResumeAsked(by))
-            case _:
-                raise NotFound(
-                    f"request kind {kind!r} is not known; wanted start, stop, pause, resume, rename, tag or note."
-                )
-        return {"experiment": experiment}
-
-    def _label(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
-        entry = next((e for e in self.catalog.experiments() if e["id"] == request["experiment"]), None)
-        if entry is None:
-            raise NotFound(f"experiment {request['experiment']!r} is not in this store. `workbench ls` lists what is.")
-        if kind == "rename":
-            fields: dict[str, Any] = {"name": checked_name(request["name"])}
-        elif kind == "tag":
-            fields = {"tags": sorted(str(tag)[:100] for tag in request["tags"])}
-        else:
-            fields = {"note": str(request["note"])[:10_000]}
-        self.journal.append({"kind": kind, "experiment": entry["id"], **fields})
-        self.catalog.upsert_experiment(entry["id"], fields)
-        return {"experiment": entry["id"], **fields}
-
-    def _begin(self, experiment: str) -> None:
+    def begin(self, experiment: str) -> None:
+        """Go on with an experiment from its journal, or start it."""
         spec = self.store.read_spec(experiment)
         loop = self.loops[experiment] = ExperimentLoop(self.store, spec, self, now)
-        loop.open()
+        try:
+            loop.open()
+        except BaseException:
+            self._drop_begun(loop)
+            raise
+        self.send_all(spec)
+        self.mirrors.take(spec)
         self.changed(loop)
-        self._later(self._warm_up(loop))
+        self.rooms.look_soon()
+        self.later(self._warm_up(loop))
         self.rebalance()
+
+    def _drop_begun(self, loop: ExperimentLoop) -> None:
+        """Let go of an experiment that could not be opened: nothing of it may be taken for running."""
+        del self.loops[loop.spec.id]
+        self._by_key = {key: found for key, found in self._by_key.items() if found[0] is not loop}
+        _as_far_as_it_goes(loop.abandon)
 
     async def _warm_up(self, loop: ExperimentLoop) -> None:
         """Have the training environment imported on every worker while the experiment is being set up."""
         if self._open is not None:
             await asyncio.wait({self._open})
         if self.trouble is not None:
-            loop.tell(StopAsked(None, self.trouble, "failed"))
+            loop.fail(self.trouble)
             return
         message = loop.message_training()
         key = repr(sorted(message.items(), key=str))
@@ -239,90 +283,7 @@ class Engine:
             await self.backend.warm(message)
         except ClusterError as error:
             self._warm.discard(key)
-            loop.tell(StopAsked(None, str(error), "failed"))
-
-    # -- slots ------------------------------------------------------------------------------------------------------
-
-    def rebalance(self) -> None:
-        """Share the slots evenly among the experiments, older ones first; none gets more than it can use."""
-        loops = [loop for loop in self.loops.values() if not loop.finished.is_set()]
-        free = len(self.backend.slots)
-        shares = dict.fromkeys(loops, 0)
-        wanting = list(loops)
-        while free and wanting:
-            for loop in list(wanting):
-                if shares[loop] >= loop.most:
-                    wanting.remove(loop)
-                elif free:
-                    shares[loop] += 1
-                    free -= 1
-        for loop, share in shares.items():
-            # A slot whose leg was told to leave is given out at once: the next leg waits for it on the worker.
-            depth = loop.depth if loop.probed else 1
-            loop.set_capacity(share, min(share * depth, loop.most) + loop.leaving)
-
-    def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
-        """Start ``leg`` in the slot with the least to do, or keep it until there is one."""
-        self._by_key[leg.key] = (loop, leg)
-        heapq.heappush(self._queue, ((loop.search.order(leg.trial), next(self._count)), loop, leg))
-        self._send_waiting()
-
-    def _send_waiting(self) -> None:
-        later = []
-        clock = time.monotonic()
-        while self._queue:
-            slot = self._slot(self._queue[0][1])
-            if slot is None:
-                break
-            rank, loop, leg = heapq.heappop(self._queue)
-            if leg.key not in self._by_key:
-                continue  # stopped while it waited
-            if leg.not_before > clock:
-                later.append((rank, loop, leg))
-                asyncio.get_running_loop().call_later(leg.not_before - clock + 0.001, self._send_waiting)
-                continue
-            leg.slot = slot
-            # Unique, and higher for higher rungs: Dask runs tasks of equal priority last-in-first-out.
-            priority = -loop.search.order(leg.trial)[0] * 1_000_000 - next(self._count)
-            self.backend.start(loop.message(leg), slot, priority)
-            loop.leg_started(leg)
-        for entry in later:
-            heapq.heappush(self._queue, entry)
-
-    def _slot(self, loop: ExperimentLoop) -> Slot | None:
-        slots = [slot for slot in self.backend.slots if self._staying(slot) < loop.depth]
-        return min(slots, key=self._staying, default=None)
-
-    def _staying(self, slot: Slot) -> int:
-        """How many legs of a slot were not told to leave it."""
-        found = (self._by_key.get(key) for key in slot.legs)
-        return sum(1 for one in found if one is not None and one[1].stop is None)
-
-    def stop_leg(self, leg: Leg, reason: str, keep: bool) -> None:
-        """Stop it where it trains, or drop it where it waits."""
-        if leg.slot is not None:
-            self.backend.stop(leg.key, reason, keep)
-            return
-        self._later(self._heard_later({"op": "left", "key": leg.key, "outcome": "stopped", "reason": reason}))
-
-    async def _heard_later(self, message: Message) -> None:
-        self._heard(message)
-
-    def _heard(self, message: Message) -> None:
-        if message["op"] == "slots":
-            self.rebalance()
-            self._send_waiting()
-            return
-        found = self._by_key.get(message["key"])
-        if found is None:
-            return
-        loop, leg = found
-        if message["op"] == "left":
-            del self._by_key[message["key"]]
-        loop.hear(leg, message)
-        if message["op"] == "left":
-            self._send_waiting()
-            self._wake.set()
+            loop.fail(str(error))
 
     # -- upkeep -----------------------------------------------------------------------------------------------------
 
@@ -344,45 +305,104 @@ class Engine:
             "best": {"trial": best[0], "value": best[1]} if best else None,
             "content": spec.content,
             "notebook": spec.notebook,
+            "ended": loop.ended,
+            "parent": spec.parent["label"] if spec.parent else None,
+            "verify": loop.verification.word,
+            "tells": loop.tells,
+            "storage": self.courier.word(spec.id),
+            "mirror": self.mirrors.word(spec.id),
+            **again.entry(spec, loop.conclusion),
         }
         if loop.finished.is_set():
-            fields["ended"] = now()
             self._wake.set()
         self.catalog.upsert_experiment(spec.id, fields)
 
-    def _line(self, line: dict[str, Any]) -> None:
-        self.journal.append(line)
-        self.journal.commit()
+    def saved(self, loop: Legs, trial: int, *, passing: bool) -> None:
+        """Have the new checkpoint copied to the experiment's storage."""
+        if passing:
+            self.courier.take_passing(loop.spec, trial)
+        else:
+            self.courier.take(loop.spec, [trial])
 
-    def _later(self, coroutine: Any) -> None:
+    def storage_trouble(self, loop: Legs) -> str | None:
+        """Since when the experiment's storage is not to be had, and why; None where it is."""
+        return self.courier.trouble(loop.spec.id)
+
+    def send_all(self, spec: Spec) -> None:
+        """See to the checkpoints of all trials of ``spec``."""
+        if spec.storage:
+            self.courier.take(spec, trials_of(self.store.experiment(spec.id)))
+
+    def _heard_of_storage(self, experiment: str, word: str | None) -> None:
+        """The courier's thread tells how a storage is."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the engine has left meanwhile
+                self._loop.call_soon_threadsafe(lambda: self._note_word(experiment, storage=word))
+
+    def _note_word(self, experiment: str, **word: str | None) -> None:
+        if not self._is_removed() and self.catalog.get(experiment) is not None:
+            self.catalog.upsert_experiment(experiment, word)
+        self._wake.set()
+
+    async def clean(self, loop: ExperimentLoop) -> None:
+        """Remove checkpoints that the rule of ``loop`` does not keep."""
+        await self.upkeep.clean(loop)
+
+    def written(self) -> None:
+        """A checkpoint takes room on the disk."""
+        self.rooms.heard()
+
+    def later(self, coroutine: Any) -> None:
+        """See to it that ``coroutine`` is carried out."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _flushing(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(FLUSH_S)
             for running in list(self.loops.values()):
-                try:
-                    await loop.run_in_executor(None, running.series.flush)
-                except OSError as error:  # a full disk: points wait in memory and are tried again
-                    log.warning("points of %s wait: %s", running.spec.label, error)
+                # On a full disk points wait in memory and are tried again.
+                if not await self._written(f"points of {running.spec.label}", running.series.flush):
                     await asyncio.sleep(BEAT_S)
 
     async def _beating(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             if self._is_removed():
                 return
-            self._lease.beat()
+            try:
+                self._lease.beat()
+                self._tell_trouble("the heartbeat", None)
+            except StoreError as error:  # whoever holds the lock is the engine all the same
+                self._tell_trouble("the heartbeat", error)
+            self.book.write()
             for running in list(self.loops.values()):
                 running.check_time()
-            try:
-                await loop.run_in_executor(None, self.catalog.flush)
-            except OSError as error:
-                log.warning("the catalog waits: %s", error)
+                if not running.finished.is_set():  # it may have been extended since its mirrors were done
+                    self.mirrors.take(running.spec)
+            self.mirrors.look()
+            self._beats_free += 1
+            self._check()
+            await self._written("the catalog", self.catalog.flush)
             await asyncio.sleep(BEAT_S)
+
+    async def _written(self, what: str, write: Callable[[], Any]) -> bool:
+        """Write ``what`` aside; False where the disk does not take it now, which is said once."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, write)
+        except OSError as error:
+            self._tell_trouble(what, error)
+            return False
+        self._tell_trouble(what, None)
+        return True
+
+    def _tell_trouble(self, what: str, error: Exception | None) -> None:
+        if error is not None and what not in self._waiting:
+            self._waiting.add(what)
+            log.warning("%s waits, and the engine goes on: %s", what, error)
+        elif error is None and what in self._waiting:
+            self._waiting.discard(what)
+            log.warning("%s is written again", what)
 
     def _is_removed(self) -> bool:
         """Whether the store was removed under this engine, which then ends and touches nothing at its path."""
@@ -400,6 +420,14 @@ class Engine:
             return
         async for _ in awatch(self.store.requests, debounce=20, step=5, recursive=False):
             self._wake.set()
+
+
+def _as_far_as_it_goes(work: Callable[[], None]) -> None:
+    """Do it while the engine leaves: a full disk must not keep it from ending what it has started."""
+    try:
+        work()
+    except OSError as error:
+        log.error("%s", error)
 
 
 def now() -> str:

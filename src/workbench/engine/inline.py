@@ -6,10 +6,12 @@ Nothing is isolated here: a segmentation fault takes the engine along. It is for
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 
 from workbench.cluster.backend import Message, Sink, Slot
+from workbench.cluster.machine import survey_here
 from workbench.trial.leg import Legs
 from workbench.trial.runner import Point, StopOrder
 
@@ -72,14 +74,21 @@ class InlineBackend:
         self._links[key] = InlineLink(key, self._sink)
         asyncio.get_running_loop().call_soon(self._train, order, slot)
 
-    def stop(self, key: str, reason: str, keep: bool) -> None:
+    def stop(self, key: str, reason: str, keep_s: float | None) -> None:
         """A leg that has not begun never does; one that trains is told at its next turn."""
         link = self._links.get(key)
         if link is not None:
-            link.order = link.order or StopOrder(reason, keep)
+            link.order = link.order or StopOrder(reason, keep_s is not None)
+
+    def close_worker(self, worker: str, why: str) -> None:
+        """There is no other."""
 
     async def warm(self, training: Message) -> None:
         """There is nothing to warm."""
+
+    async def look(self) -> list[Message]:
+        """This machine, and this process as its worker."""
+        return [await survey_here({"inline": {"pid": os.getpid()}})]
 
     async def close(self) -> None:
         """Start nothing more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.cluster.backend import Message, Slot
@@ -23,15 +23,47 @@ class Leg:
     not_before: float = 0.0
     began: float | None = None
     heard: float = 0.0
+    #: The newest step that it reported, and when (monotonic seconds); None before the first.
+    turned: tuple[int, float] | None = None
     step: int = 0
+    #: The newest step at which it told the goal, and the goal there.
+    goal: tuple[int, float] | None = None
     stop: str | None = None
-    hung: bool = False
+    #: How long it said nothing, where it was stopped for that.
+    hung: float | None = None
+    #: It wants its machine for itself: it ran out of memory beside others.
+    alone: bool = False
+    #: A worker that it had better not go to again.
+    avoid: str | None = None
+    #: What its page says: the state that was found, and where it trained.
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    def saved(self, message: Message) -> None:
+        """Note a checkpoint for its page: how many, the bytes of the last, and seconds that training waited for all."""
+        if "found" in message:
+            self.detail["found"] = message["found"]
+        before = self.detail.get("saved", {"count": 0, "stall_s": 0.0, "written_s": 0.0})
+        self.detail["saved"] = {
+            "count": before["count"] + 1,
+            "bytes": message["bytes"],
+            "stall_s": round(before["stall_s"] + message["stall"], 6),
+            "written_s": round(before["written_s"] + message["seconds"], 6),
+        }
 
 
 def started(leg: Leg) -> dict[str, Any]:
     """The journal's line that a leg begins, written before it does: no attempt's number is given twice."""
     fields = {"trial": leg.trial, "attempt": leg.attempt, "start": leg.start, "until": leg.until}
     return {"kind": "LegStarted", **fields}
+
+
+def cut(reason: str, waited_s: float, step: int) -> str:
+    """Why a leg that was to leave with a checkpoint was ended inside of a turn. step: where its trial goes on."""
+    where = f"from step {step}" if step else "from its beginning"
+    return (
+        f"{reason}; its step was not over after {waited_s:g} s more, so it was ended in it and goes on {where} "
+        "(`for batch in trial.batches(loader)` would leave between two batches)"
+    )
 
 
 def said(message: Message) -> str:

@@ -23,8 +23,12 @@ class Shown:
         self.known: dict[int, int] = {}
         #: Tracebacks of trials that went wrong.
         self.errors: dict[int, str] = {}
+        #: When trials ended, as the journal says: an engine that begins again does not end them anew.
+        self.ended: dict[int, str] = {}
         #: Steps trained by legs that came to their end, for the time left.
         self.steps_done = 0
+        #: Steps that were trained before this engine began with it.
+        self.steps_before = 0
         #: When the first leg of this engine began (monotonic seconds).
         self.first_leg_at: float | None = None
         #: Slots that are this experiment's share.
@@ -48,6 +52,14 @@ class Shown:
                 self._best_of[trial] = value
             if self._best_point is None or goal.better(value, self._best_point[1]):
                 self._best_point = (trial, value)
+
+    def recall(self, series: Series) -> None:
+        """Take what the series has, where an engine begins again: the journal knows of levels alone."""
+        for trial, _, step, index, value, _ in series.points(names=[self._spec.goal.metric]):
+            if index == 0:
+                self.know(trial, step, value)
+        self.share = int((series.meta().get("slots") or {}).get("given", 0))
+        self.steps_before = sum(max(0, step - self._spec.base) for step in self.known.values())
 
     def put_trial(self, number: int, leg: Leg | None, attempt: int, restarts: int, reason: str | None = None) -> None:
         """Show a trial as it stands, with the leg it has."""
@@ -74,17 +86,21 @@ class Shown:
         if number in self.errors:
             fields["error"] = self.errors[number]
         if state in ENDED:
-            fields["ended"] = self._now()
+            fields["ended"] = self.ended.setdefault(number, self._now())
+        elif self.ended.pop(number, None) is not None:
+            fields["ended"] = None
         self._series.put_trial(number, **fields)
 
     def put_planned(self) -> None:
         """Show what was known before anything ran."""
         goal = self._spec.goal
         self._series.put_meta("planned", self.planned)
+        self._series.put_meta("last", self._search.plan.scheduler.last)
+        self._series.put_meta("brackets", self.brackets)
         self._series.put_meta("label", self._spec.label)
         self._series.put_meta("goal", {"metric": goal.metric, "mode": goal.mode})
 
-    def put_header(self, state: str, reason: str, started: str | None, legs: Iterable[Leg]) -> None:
+    def put_header(self, state: str, reason: str, started: str | None, ended: str | None, legs: Iterable[Leg]) -> None:
         """Show how the experiment stands."""
         used = len({id(leg.slot) for leg in legs if leg.slot is not None})
         best = self.best
@@ -97,8 +113,9 @@ class Shown:
             "seconds_left": None if state in ENDED else self._seconds_left(),
             "started": started,
         }
+        header["ended"] = None
         if state in ENDED:
-            header["ended"] = self._now()
+            header["ended"] = ended or self._now()
         for key, value in header.items():
             self._series.put_meta(key, value)
 
@@ -114,7 +131,26 @@ class Shown:
     def planned(self) -> dict[str, int]:
         """Trials, legs and steps as predicted before anything ran."""
         trials, legs, steps = self._search.planned
+        steps -= self._spec.base * trials  # a fork's trials have taken those already
         return {"trials": trials, "legs": legs, "steps": steps}
+
+    @property
+    def brackets(self) -> list[dict[str, Any]]:
+        """The brackets as planned, each with its first trial and the trials that its rungs have places for.
+
+        Nobody knows ahead how many places there are where trials are stopped without a quota.
+        """
+        kind = self._search.plan.scheduler.kind
+        found = []
+        for ladder in self._search.plan.ladders:
+            levels = self._search.levels(ladder.first)
+            sizes: tuple[int | None, ...] = ladder.sizes
+            if kind in ("all", "median"):
+                rest = ladder.sizes[0] if kind == "all" else None
+                sizes = (ladder.sizes[0], *(rest for _ in levels[1:]))
+            rungs = [{"step": step, "places": size} for step, size in zip(levels, sizes, strict=True)]
+            found.append({"bracket": ladder.number, "turn": ladder.turn, "first": ladder.first, "rungs": rungs})
+        return found
 
     @property
     def counts(self) -> dict[str, int]:
@@ -126,4 +162,4 @@ class Shown:
         if self.first_leg_at is None or self.steps_done < 3:
             return None
         rate = self.steps_done / max(time.monotonic() - self.first_leg_at, 1e-3)
-        return max(0.0, self._search.planned[2] - self.steps_done) / rate
+        return max(0.0, self.planned["steps"] - self.steps_before - self.steps_done) / rate

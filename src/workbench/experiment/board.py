@@ -189,6 +189,14 @@ class Board:
         return sum(row["state"] in ENDED for row in self.trials.values())
 
     @property
+    def notes(self) -> list[str]:
+        """What a person should know besides: alerts, what it was forked from, whether resuming was found exact."""
+        verdict = self.meta.get("verify")
+        origin = [f"from {self.spec.parent['label']}"] if self.spec.parent else []
+        alerts = [str(alert["words"]) for alert in (self.meta.get("alerts") or ())[-3:]]
+        return [*alerts, *origin, *([str(verdict["words"])] if verdict else [])]
+
+    @property
     def parameters(self) -> list[str]:
         """Names of the hyperparameters, in the order of the cell."""
         found: dict[str, None] = {}

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.errors import BadOption, NotFound, StoreError, TrialFailed
 from workbench.experiment.board import Board, duration, number, progress, sentence
-from workbench.experiment.trial import Trial, table
-from workbench.records import Goal, Scheduler, Searcher, Spec, checked_name, trial_label, trial_number
+from workbench.experiment.trial import Trial, Verdict, table
+from workbench.records import Goal, Keep, Scheduler, Searcher, Spec, checked_name, trial_label, trial_number
 from workbench.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.experiment.again import Replay
     from workbench.launch import Draft
     from workbench.search import Plan, Simulation
 
@@ -57,10 +60,23 @@ class Experiment:
         limit_s: float | None = None,
         slots: float = 1,
         deterministic: Literal["off", "seeded", "strict"] = "seeded",
+        save_every: int | float | str | None = None,
+        hang_s: float | None = None,
+        verify: bool = True,
+        notify: str | None = None,
+        notify_command: str | None = None,
+        alerts: Sequence[str] = (),
+        keep: str | Keep = "",
+        storage: str | None = None,
+        mirror: str | Sequence[str] = (),
         store: str | Store | None = None,
     ) -> None:
+        from workbench.engine.alerts import rules
+        from workbench.engine.notify import checked
+        from workbench.lab.grammar import save_every as read_save_every
         from workbench.launch import settled
         from workbench.snapshot.function import read_function
+        from workbench.store import mirrors
 
         if not isinstance(goal, Goal):
             raise BadOption(f"goal={goal!r}: wanted wb.maximize(METRIC) or wb.minimize(METRIC).")
@@ -81,6 +97,14 @@ class Experiment:
             limit_s=limit_s,
             slots=slots,
             deterministic=deterministic,
+            hang_s=hang_s,
+            save_every=None if save_every is None else read_save_every(save_every),
+            verify=verify,
+            notify=checked(notify, notify_command) if notify or notify_command else None,
+            alerts=tuple(rule.text for rule in rules(alerts)),
+            keep=Keep.of(keep) if isinstance(keep, str) and keep else keep or Keep(),
+            storage=storage,
+            mirror=mirrors.recorded([mirror] if isinstance(mirror, str) else mirror, "mirror="),
         )
         self._name = checked_name(name)
         self.store = store if isinstance(store, Store) else Store.find(store)
@@ -322,6 +346,76 @@ class Experiment:
         """Go on after :meth:`pause`."""
         self._ask("resume")
 
+    def extend(
+        self, *, trials: int | None = None, max_steps: int | None = None, limit_s: float | None = None
+    ) -> Experiment:
+        """Go on, whether it runs or has ended: so many more trials, longer trials, more time. What was decided stays.
+
+        Trials that took all steps go on from their checkpoint where the scheduler lets them; those whose weights are
+        gone train again. Raises BadOption for what makes no sense, such as fewer steps.
+        """
+        from workbench.engine.ask import ask
+
+        more = {"trials": trials, "last": max_steps, "seconds": limit_s}
+        ask(self.store, {"kind": "extend", "experiment": self.id, **more})
+        return self
+
+    def verify(self, trial: int | str | Trial, step: int | None = None, timeout: float | None = None) -> Verdict:
+        """Train ``trial`` again beside its own places, and see whether resuming gave the same bits.
+
+        Up to ``step``, or to the first level after it was resumed. The check takes a slot when nobody else wants one,
+        and this waits for it. Raises BadOption for a trial or a step that was not trained, TimeoutError after
+        ``timeout`` seconds.
+        """
+        from workbench.engine.ask import Tending, ask
+
+        wanted = _number(trial)
+        before = self[wanted].verdict
+        asked = ask(self.store, {"kind": "verify", "experiment": self.id, "trial": wanted, "step": step})
+        deadline, tend = None if timeout is None else time.monotonic() + timeout, Tending(self.store)
+        while True:
+            found = self[wanted].verdict
+            if found is not None and found != before and found.details["until"] == asked["until"]:
+                return found
+            tend()
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"{self.label}/{trial_label(wanted)} was not checked within {timeout:g} s.")
+            time.sleep(LOOK_S)
+
+    def replay(self, trial: int | str | Trial | None = None, **options: Any) -> Replay:
+        """Train one trial (where None, the best) again, as :func:`workbench.replay` does; what it has shown."""
+        from workbench.experiment.again import replay
+
+        return replay(self if trial is None else self[_number(trial)], **options)
+
+    def publish(self, destination: str, *, checkpoints: bool = True) -> str:
+        """Write a read-only store and a page into a folder or URL, for others to open; the page's place.
+
+        Secrets are masked. See :func:`workbench.open` for how it is opened.
+        """
+        from workbench.share import publish
+
+        return str(publish(self.store, self.id, destination, checkpoints=checkpoints)["page"])
+
+    def export(self, target: str | os.PathLike[str], *, checkpoints: bool = True) -> dict[str, Any]:
+        """Write one file that another store takes in (``.zip``), all points as a table (``.csv``, ``.parquet``), a
+        ``Containerfile`` that trains the best trial again, or a run for each trial in another program
+        (``mlflow:WHERE``, ``tensorboard:FOLDER``, ``wandb:PROJECT``).
+        """
+        from workbench.share import export, write_table
+        from workbench.share.container import NAMES, write_container
+        from workbench.share.mirror import write
+        from workbench.store.mirrors import KINDS
+
+        if isinstance(target, str) and target.partition(":")[0] in KINDS:
+            return write(self.store, self.id, target)
+        path = Path(target)
+        if path.name in NAMES:
+            return write_container(self.store, self.id, path)
+        if path.suffix in (".csv", ".parquet"):
+            return write_table(self.store, self.id, path)
+        return export(self.store, self.id, path, checkpoints=checkpoints)
+
     def _ask(self, kind: str, **fields: Any) -> None:
         from workbench.engine.ask import ask
 
@@ -357,14 +451,28 @@ class Experiment:
             facts.append((f"best {board.spec.goal.metric}", f"{number(board.best[1])} ({trial_label(board.best[0])})"))
         if board.seconds is not None:
             facts.append(("time", duration(board.seconds)))
-        return table(self.label, facts, "")
+        return table(self.label, facts, " · ".join(board.notes))
 
 
-def open(ref: str, *, store: str | Store | None = None) -> Experiment:  # noqa: A001 - it is wb.open()
-    """The experiment called ``digits`` (its newest version), ``digits@2``, or by its id."""
+def open(ref: str, *, store: str | Store | None = None, trust: bool = False) -> Experiment:  # noqa: A001 - wb.open()
+    """The experiment called ``digits`` (its newest version), ``digits@2``, or by its id; or one that was published, by
+    its folder or URL.
+
+    trust: it may be loaded and trained although it came from elsewhere; both run its code.
+    """
     from workbench.launch import experiments
+    from workbench.share.publish import opened
+    from workbench.store import trust as trusting
     from workbench.store.catalog import resolve
 
+    if store is None and ("/" in ref or os.sep in ref) and (published := opened(ref)) is not None:
+        published.trusted = trust
+        (entry,) = experiments(published)
+        return Experiment.of(published, entry["id"])
+    if trust:
+        known = open(ref, store=store)
+        trusting.trust(known.store, known.id)
+        return known
     found = (store if isinstance(store, Store) else Store.find(store)).check()
     try:
         return Experiment.of(found, resolve(found, ref).experiment)

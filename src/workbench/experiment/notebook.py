@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import BadName
+from workbench.experiment.executed import executed
 from workbench.launch import Origin
 from workbench.records import checked_name
 
@@ -38,7 +39,7 @@ def origin(shell: Any, typed: str = "", expanded: str = "") -> Origin:
         typed=typed,
         expanded=expanded,
         notebook=path(shell),
-        cells=tuple(history.input_hist_raw) if history is not None else (),
+        cells=executed(shell, history) if history is not None else (),
         cell_id=(parent.get("metadata") or {}).get("cellId"),
     )
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import NotFound
@@ -14,6 +17,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.experiment import Experiment
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check of a trial against an undisturbed turn said; true where every bit was the same.
+
+    kind: *identical*, *parts*, *could not* or *not checked*. details: where they part, and what may be the cause.
+    """
+
+    kind: str
+    words: str
+    details: Mapping[str, Any] = field(repr=False)
+
+    def __bool__(self) -> bool:
+        return self.kind == "identical"
+
+    def __str__(self) -> str:
+        return self.words
 
 
 class Trial:
@@ -68,6 +89,12 @@ class Trial:
         return error
 
     @property
+    def verdict(self) -> Verdict | None:
+        """What the newest check of it against an undisturbed turn said; None where there was none."""
+        found = self._row.get("verify")
+        return Verdict(found["verdict"], found["words"], found) if found else None
+
+    @property
     def log(self) -> str:
         """What its training code printed."""
         path = self.experiment.store.experiment(self.experiment.id).trial(self.number).log
@@ -97,14 +124,52 @@ class Trial:
         """End it; the others go on."""
         self.experiment.stop(self)
 
+    def fork(
+        self, step: int | None = None, *, name: str | None = None, max_steps: int | None = None, **changes: Any
+    ) -> Experiment:
+        """Go on from this trial's checkpoint at ``step`` (the newest where None) with other hyperparameters.
+
+        It is an experiment of its own, called ``name``, and starts at once: ``exp["t0007"].fork(step=27, lr=0.001)``.
+        Other code is forked by a cell: ``%%train NAME --from digits@2/t0007:27``. Raises BadOption for a
+        hyperparameter that it does not have, NotFound where there is no such checkpoint.
+        """
+        from workbench.replay.fork import fork
+        from workbench.store.catalog import Reference
+
+        reference = Reference(self.experiment.id, self.experiment.label, self.number, step)
+        made = fork(self.experiment.store, reference, changes, name=name, last=max_steps)
+        return type(self.experiment).of(self.experiment.store, made.spec.id).start()
+
     def load(self, step: int | None = None) -> Any:
         """Run the set-up with this configuration in a fresh namespace, and put the checkpoint in.
 
         Gives the namespace: ``.model``, ``.opt``, … ``step``: of the checkpoint; the newest where None.
         """
+        from workbench.store.trust import check_trusted
         from workbench.trial.loading import load
 
+        check_trusted(self.experiment.store, self.experiment.spec.id, self.experiment.spec.label)
         return load(self.experiment.store, self.experiment.spec, self.number, self.configuration, step)
+
+    def export(
+        self,
+        form: str,
+        target: str | os.PathLike[str] | None = None,
+        *,
+        inputs: Sequence[str] = (),
+        name: str | None = None,
+    ) -> dict[str, Any]:
+        """Write its model as ``safetensors``, ``torch.export`` or ``onnx``, held against the model's own output.
+
+        inputs: what the model takes, such as ``float32[8,64]``, one for each argument; where none is given, as its
+        training loop calls it. name: the model's name, where the training code has several. What was written is told,
+        with ``difference``, the largest absolute difference; TrialFailed is raised where it is more than rounding.
+        """
+        from workbench.share.model import write_model
+
+        path = None if target is None else Path(target)
+        ref = f"{self.experiment.id}/{self.label}"
+        return write_model(self.experiment.store, ref, form, path, inputs=inputs, name=name)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -125,7 +190,7 @@ class Trial:
         metric = self.experiment.spec.goal.metric
         facts = [("state", self.status), ("step", str(self.step)), (metric, number(self.value))]
         facts += [(name, number(value)) for name, value in self.configuration.items() if value is not None]
-        return table(str(self), facts, self.reason)
+        return table(str(self), facts, " · ".join(map(str, filter(None, (self.reason, self.verdict)))))
 
 
 def table(title: str, facts: list[tuple[str, str]], below: str) -> str:

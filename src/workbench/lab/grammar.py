@@ -6,11 +6,12 @@ import difflib
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from workbench.errors import BadName, BadOption
-from workbench.records import Goal, Scheduler, Searcher, checked_name
+from workbench.records import Goal, Keep, Scheduler, Searcher, checked_name
 
 _METRIC = re.compile(r"[^\W\d][\w./-]{0,99}")
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
@@ -36,6 +37,16 @@ class Options:
     slots: float = 1
     seed: int = 0
     deterministic: Literal["off", "seeded", "strict"] = "seeded"
+    save_every: int | float | None = None
+    hang_s: float | None = None
+    verify: bool = True
+    keep: Keep = field(default_factory=Keep)
+    parent: str | None = None
+    webhook: str | None = None
+    command: str | None = None
+    alerts: tuple[str, ...] = ()
+    storage: str | None = None
+    mirror: tuple[Any, ...] = ()
     store: str | None = None
     cluster: str | None = None
     plan: bool = False
@@ -52,6 +63,13 @@ class Options:
         return Scheduler(
             kind=kind, first=first, last=last, eta=self.eta, table=self.table, mode=self.mode, brackets=self.brackets
         )
+
+    @property
+    def notify(self) -> dict[str, Any] | None:
+        """Whom to tell, checked; None where nothing was written."""
+        from workbench.engine.notify import checked
+
+        return checked(self.webhook, self.command) if self.webhook or self.command else None
 
     @property
     def searcher_record(self) -> Searcher:
@@ -109,13 +127,30 @@ def _whole(option: str, least: int, example: str) -> Callable[[str], int]:
     return read
 
 
-def _duration(text: str) -> float:
+def _seconds(text: str) -> float:
     match = _DURATION.fullmatch(text)
     days, hours, minutes, seconds = (float(part or 0) for part in match.groups()) if match else (0.0,) * 4
-    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def duration(text: str, option: str = "for", example: str = "8h or 1h30m") -> float:
+    """Seconds in ``8h``, ``30m`` or ``1h30m``. Raises BadOption, which names ``option``."""
+    total = _seconds(text)
     if total <= 0:
-        raise _wrong("for", text, "a time with its unit (d, h, m, s)", "8h or 1h30m")
+        raise _wrong(option, text, "a time with its unit (d, h, m, s)", example)
     return total
+
+
+def save_every(given: int | float | str) -> int | float:
+    """Steps (an int) or seconds (a float) between checkpoints, from ``5``, ``"5"`` or ``"10m"``. Raises BadOption."""
+    if isinstance(given, str):
+        if re.fullmatch(r"\d{1,12}", given) and int(given) > 0:
+            return int(given)
+        if _seconds(given) > 0:
+            return _seconds(given)
+    elif isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        return given
+    raise _wrong("save-every", str(given), "a number of steps, or a time with its unit (d, h, m, s)", "5 or 10m")
 
 
 def _slots(text: str) -> float:
@@ -133,6 +168,14 @@ def _slots(text: str) -> float:
     return slots
 
 
+def _keep(text: str) -> Keep:
+    try:
+        return Keep.of(text)
+    except BadOption:
+        wanted = "experiment, best, latest and stopped, each with a whole number, or all"
+        raise _wrong("keep", text, wanted, "best=1,latest=1,stopped=1") from None
+
+
 def _text(option: str, example: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if not text.strip() or any(ord(letter) < 32 for letter in text):
@@ -140,6 +183,27 @@ def _text(option: str, example: str) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def _on(option: str) -> Callable[[str], bool]:
+    def read(text: str) -> bool:
+        if text not in ("on", "off"):
+            raise _wrong(option, text, "on or off", "off")
+        return text == "on"
+
+    return read
+
+
+def _alerts(text: str) -> tuple[str, ...]:
+    from workbench.engine.alerts import rules
+
+    return tuple(rule.text for rule in rules(part for part in text.split(";") if part.strip()))
+
+
+def _mirrors(text: str) -> tuple[Any, ...]:
+    from workbench.store.mirrors import recorded
+
+    return recorded([text])
 
 
 #: Every option, in the order in which help shows them.
@@ -162,15 +226,37 @@ OPTIONS: tuple[Option, ...] = (
     Option("trials", "trials", "N", "how many configurations; Hyperband knows by itself",
            read=_whole("trials", 1, "100")),
     Option("parallel", "parallel", "N", "slots used at most", read=_whole("parallel", 1, "4")),
-    Option("for", "limit_s", "TIME", "stop after this time: 8h, 30m, 1h30m", read=_duration),
+    Option("for", "limit_s", "TIME", "stop after this time: 8h, 30m, 1h30m", read=duration),
     Option("slots", "slots", "N", "slots of one trial; so far always 1", read=_slots),
     Option("seed", "seed", "N", "seed of configurations and training (0)", read=_whole("seed", 0, "0")),
-    Option("deterministic", "deterministic", "off|seeded|strict", "seeded (default) seeds everything; strict also "
-           "refuses algorithms that differ from run to run", choices=("off", "seeded", "strict"), bare="strict"),
+    Option("deterministic", "deterministic", "off|seeded|strict", "seeded (default) seeds everything, off nothing; "
+           "strict also refuses algorithms that differ from run to run, and gives every leg a fresh process (what it "
+           "costs: docs/performance.md)", choices=("off", "seeded", "strict"), bare="strict"),
+    Option("save-every", "save_every", "STEPS|TIME", "checkpoints between levels: every 5 steps, every 10m (as often "
+           "as they cost under a hundredth of the time)", read=save_every),
+    Option("verify", "verify", "on|off", "check the first promotion against an undisturbed turn (on)",
+           read=_on("verify"), choices=("on", "off")),
+    Option("hang", "hang_s", "TIME", "a trial that reports nothing for so long counts as hung and is trained again "
+           "(learned from how long steps take)", read=partial(duration, option="hang", example="30m")),
+    Option("keep", "keep", "RULE", "checkpoints that stay (experiment=1,best=1,latest=1,stopped=0): of the best "
+           "trials, of each trial, of stopped trials too; or all", read=_keep),
+    Option("from", "parent", "REF/tNNNN[:STEP]", "begin at a trial's checkpoint, such as digits@2/t0007:27 (a fork)",
+           read=_text("from", "digits@2/t0007:27")),
+    Option("notify", "webhook", "URL", "tell this webhook (a POST of JSON) of its end, stalls and alerts",
+           read=_text("notify", "https://example.org/hook")),
+    Option("notify-command", "command", "COMMAND", "the same by a command, which reads the JSON from its input",
+           read=_text("notify-command", "my-notify")),
+    Option("alert", "alerts", "RULES", "'loss is nan', 'no improvement in 10 steps', 'log ~ \"PATTERN\"'; several "
+           "with ; between", read=_alerts),
     Option("plan", "plan", "", "print what would be trained, and start nothing", words=0, bare=True),
     Option("try", "attempt", "", "train two steps of one trial in this kernel", words=0, bare=True),
     Option("wait", "wait", "", "keep the cell running until the experiment ends", words=0, bare=True),
     Option("again", "again", "", "train anew, though this content was trained before", words=0, bare=True),
+    Option("storage", "storage", "URL", "copies every level's checkpoint to a folder or a URL that fsspec knows, and "
+           "takes it from there where the disk was lost (WORKBENCH_STORAGE)",
+           read=_text("storage", "s3://bucket/workbench")),
+    Option("mirror", "mirror", "WHERE", "shows each trial as a run of mlflow, tensorboard or wandb while it trains; "
+           "mlflow:http://host:5000, tensorboard:runs, wandb:project; several with a comma", read=_mirrors),
     Option("store", "store", "FOLDER", "where experiments are kept (.workbench beside the notebook)",
            read=_text("store", "/data/workbench")),
     Option("cluster", "cluster", "ADDRESS", "a Dask cluster's address (a local cluster)",

@@ -115,11 +115,12 @@ class LiveView(anywidget.AnyWidget):
         spec, planned = board.spec, meta.get("planned") or {}
         best = board.best
         return {
+            "id": spec.id,
             "label": spec.label,
             "name": spec.name,
             "version": spec.version,
             "goal": {"metric": spec.goal.metric, "mode": spec.goal.mode},
-            "last": spec.scheduler.last,
+            "last": meta.get("last") or spec.scheduler.last,
             "state": board.state,
             "reason": meta.get("reason") or ("the engine is starting" if not meta else ""),
             "planned": board.planned_trials,
@@ -132,7 +133,7 @@ class LiveView(anywidget.AnyWidget):
             "started": seconds(meta.get("started")),
             "ended": seconds(meta.get("ended")) if board.is_ended else None,
             "names": board.names,
-            "changed": self._changed,
+            "changed": [*self._changed, *board.notes],
         }
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import dataclasses
 import re
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,14 +14,16 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from IPython.utils.text import DollarFormatter
 
 from workbench.errors import BadInput, BadOption, WorkbenchError
+from workbench.experiment import executed
 from workbench.experiment.experiment import goes_on
 from workbench.experiment.notebook import name_of, origin
-from workbench.lab import grammar
+from workbench.lab import grammar, hidden
 from workbench.lab.show import Shown, face, follow, say, show_result
 
 if TYPE_CHECKING:
     from workbench.experiment import Experiment
     from workbench.launch import Draft
+    from workbench.store import Store
 
 _MAGIC = re.compile(r"%%train(?:[ \t]+(?P<line>.*?))?[ \t]*\n?", re.DOTALL)
 _HELP = f"""Search over this cell's hyperparameters, live.
@@ -110,21 +113,33 @@ awaited.has_side_effects = True  # type: ignore[attr-defined]
 
 def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Options] | None:
     """The experiment of this cell, written or found; None where nothing is to be trained."""
+    from workbench.engine.notify import masked
     from workbench.launch import draft, settled
     from workbench.snapshot.cell import read_cell
     from workbench.store import Store
+    from workbench.store.remote import shown
 
     expanded = _expanded(shell, line)
     options = grammar.parse(expanded, cell)
     namespace = shell.user_ns
+    notify = options.notify
+    line, expanded = masked(line, notify), masked(expanded, notify)  # a webhook's address is a secret
+    if options.storage:  # and so may be what is in a storage's
+        line, expanded, cell = (
+            text.replace(options.storage, shown(options.storage)) for text in (line, expanded, cell)
+        )
     # The magic's line stays, as a comment: all lines keep the numbers that the person sees, in tracebacks too.
     read = read_cell(f"# %%train {line}".rstrip() + "\n" + cell, namespace)
+    store, parent = Store.find(options.store), None
+    if options.parent is not None:
+        options, parent = _forked(store.check(), options)
     settings = settled(
         read,
         goal=options.goal,
         steps=options.steps,
         scheduler=options.scheduler_for(options.scheduler or "hyperband") if options.steps else None,
         searcher=options.searcher_record,
+        notify=notify,
         **{name: getattr(options, name) for name in _SAME},
     )
     if options.plan:
@@ -133,8 +148,12 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         say(str(planned(read.space, settings)))
         return None
     where = origin(shell, f"%%train {line}".rstrip(), f"%%train {expanded}".rstrip())
+    cells = [{**one, "source": masked(one["source"], notify)} for one in where.cells]
+    if options.storage:
+        cells = [{**one, "source": one["source"].replace(options.storage, shown(options.storage))} for one in cells]
+    where = dataclasses.replace(where, cells=cells)
     name = options.name or name_of(where.notebook)
-    made = draft(read, namespace, name, settings, Store.find(options.store), where)
+    made = draft(read, namespace, name, settings, store, where, parent)
     if options.attempt:
         from workbench.lab.attempt import attempt
 
@@ -142,14 +161,41 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         return None
     for note in made.capture.notes:
         say(f"Note: {note}.")
+    unlike = hidden.line(shell, store, where.notebook, {*read.needs, *made.capture.names})
+    if unlike:
+        say(f"Note: {unlike}.")
     stale = _stale(read.assigned - {one.name for one in read.hyperparameters}, namespace)
     if stale:
         say(f"Note: {' and '.join(stale)} in this kernel stay as they are; exp.best.load() brings the trained ones.")
     return _experiment(made, options), options
 
 
+def _forked(store: Store, options: grammar.Options) -> tuple[grammar.Options, Any]:
+    """The options of a fork, where its parent says what was not written; and what its spec keeps of the parent."""
+    from workbench.replay.fork import checked_steps, length_of, parent_of
+
+    assert options.parent is not None
+    spec, parent = parent_of(store, options.parent)
+    steps = checked_steps(parent, options.steps, length_of(store, spec))
+    return dataclasses.replace(options, steps=steps, goal=options.goal or spec.goal), parent
+
+
 #: Options that are settings by the same name.
-_SAME = ("trials", "parallel", "limit_s", "slots", "seed", "deterministic")
+_SAME = (
+    "trials",
+    "parallel",
+    "limit_s",
+    "slots",
+    "seed",
+    "deterministic",
+    "save_every",
+    "hang_s",
+    "alerts",
+    "verify",
+    "keep",
+    "storage",
+    "mirror",
+)
 
 
 def _experiment(made: Draft, options: grammar.Options) -> Experiment:
@@ -162,6 +208,12 @@ def _experiment(made: Draft, options: grammar.Options) -> Experiment:
     experiment = Experiment.of(made.store, made.twin if made.twin is not None and is_twin else made.launch().id)
     if is_twin:
         experiment.changed.append("the same content as before: nothing new is trained; --again trains it anew")
+        if options.mirror:
+            experiment.changed.append(
+                f"its mirrors stay; `workbench export {experiment.label} --to mlflow:` writes it now"
+            )
+        if "keep" in options.written:
+            experiment.changed.append(f"its rule stays; %workbench keep {experiment.label} {options.keep} changes it")
     remember(experiment)
     return experiment
 
@@ -271,6 +323,7 @@ def register(shell: Any) -> None:
     """Load the magics, the awaiting of train cells, and the completion of their options into ``shell``."""
     from workbench.lab.complete import matcher
 
+    executed.watch(shell)
     shell.register_magics(WorkbenchMagics)
     transforms = shell.input_transformers_cleanup
     if awaited not in transforms:
@@ -283,6 +336,7 @@ def unregister(shell: Any) -> None:
     """Take out what :func:`register` put in."""
     from workbench.lab.complete import matcher
 
+    executed.unwatch(shell)
     if awaited in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(awaited)
     if getattr(shell, "Completer", None) is not None and matcher in shell.Completer.custom_matchers:

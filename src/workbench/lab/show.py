@@ -46,7 +46,7 @@ class Shown:
         self._display_id = f"workbench-{uuid.uuid4().hex}"
         board = Board(experiment.store, experiment.id)
         self.view = LiveView(board, self._asked, experiment.changed, self._leave, result, Tending(experiment.store))
-        display(self.view, display_id=self._display_id)
+        display(self.view, display_id=self._display_id, metadata=named(experiment))
 
     def _asked(self, kind: str, trial: int | None) -> None:
         if kind == "stop":
@@ -58,7 +58,7 @@ class Shown:
         """Put the figure where the live view was."""
         from IPython.display import update_display
 
-        update_display(result(board), raw=True, display_id=self._display_id)
+        update_display(result(board), raw=True, display_id=self._display_id, metadata=named(self.experiment))
 
     async def until_end(self) -> None:
         """Wait, without holding the kernel's loop, until the figure stands."""
@@ -81,13 +81,18 @@ def result(board: Board) -> dict[str, Any]:
     }
 
 
+def named(experiment: Experiment) -> dict[str, Any]:
+    """What stays in a saved notebook beside the figure, so that the panel finds the experiment of a cell."""
+    return {"workbench": {"experiment": experiment.id}}
+
+
 def show_result(experiment: Experiment) -> None:
     """The figure of an experiment that has ended."""
     from IPython.display import display
 
     board = Board(experiment.store, experiment.id)
     board.look()
-    display(result(board), raw=True)
+    display(result(board), raw=True, metadata=named(experiment))
     board.close()
 
 

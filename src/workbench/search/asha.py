@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import deque
 from heapq import heappop, heappush
 from typing import Literal
 
@@ -43,34 +44,98 @@ class _Bracket:
         self._eta = eta
         self._words = words
         self._stopping = stopping
-        self._top = len(ladder.levels) - 1
-        self._rungs = [
-            _Rung(step, f"bracket {ladder.number}, rung {at} at step {step}: {words.metric} ")
-            for at, step in enumerate(ladder.levels)
-        ]
-        until = ladder.levels[-1 if stopping else 0]
-        self._first_leg = (0, until, f"bracket {ladder.number}, rung 0: the first leg, to step {until}")
+        self._rungs: list[_Rung] = []
+        self._grow(ladder)
         self._next = ladder.first
         self._end = ladder.first + ladder.sizes[0]
+        #: First trials of later shares, each with the trial behind its last one.
+        self._shares: deque[tuple[int, int]] = deque()
+        #: By stopping: the step to which each trial under way was sent, and trials that came there and may go on.
+        self._until: dict[int, int] = {}
+        self._further: deque[tuple[int, int]] = deque()
         #: Rung that each trial under way trains towards.
         self.towards: dict[int, int] = {}
         #: Trials that wait at a rung, with their keys.
         self._waiting: dict[int, tuple[int, float]] = {}
         self._gone: set[int] = set()
         self._ended: set[int] = set()
+        #: Trials that waited at a rung when nothing more could come.
+        self._last: dict[int, tuple[int, float]] = {}
         self.open = True
+
+    def _grow(self, ladder: Ladder) -> None:
+        self.ladder = ladder
+        self._top = len(ladder.levels) - 1
+        for at in range(len(self._rungs), len(ladder.levels)):
+            step = ladder.levels[at]
+            self._rungs.append(_Rung(step, f"bracket {ladder.number}, rung {at} at step {step}: {self._words.metric} "))
+        until = ladder.levels[-1 if self._stopping else 0]
+        self._first_leg = (0, until, f"bracket {ladder.number}, rung 0: the first leg, to step {until}")
+
+    # -- growing
+
+    def extend(self, ladder: Ladder, shares: list[tuple[int, int]]) -> list[Verdict]:
+        """Take higher rungs and further trials; those that waited when nothing more could come wait again."""
+        top = self._top
+        is_higher = len(ladder.levels) > len(self.ladder.levels)
+        for first, end in shares:
+            if first == self._end and not self._shares:
+                self._end = end
+            else:
+                self._shares.append((first, end))
+        if not is_higher and not shares:
+            return []
+        self._grow(ladder)
+        self.open = True
+        self._waiting |= self._last
+        again = sorted(self._last.items())
+        self._last = {}
+        verdicts = [
+            Verdict(trial, False, self._standing(at, (key, trial), self._rungs[at].ranking.rank((key, trial))))
+            for trial, (at, key) in again
+        ]
+        if is_higher:
+            self._raise(top)
+        return [*verdicts, *self._drained()]
+
+    def _raise(self, top: int) -> None:
+        """The rung that was the top one is so no more: its best may go on."""
+        rung = self._rungs[top]
+        for rank in range(1, (max(1, rung.quota) if self._stopping else rung.quota) + 1):
+            if rank > len(rung.ranking):
+                break
+            key, trial = rung.ranking.at(rank)
+            if not self._stopping:
+                self._hope(top, (key, trial))
+            elif key < math.inf and trial not in self._gone and trial not in self._ended:
+                self.towards[trial] = top + 1
+                self._further.append((trial, rung.step))
 
     # -- asking
 
     def ask(self) -> Place | None:
-        place = None if self._stopping else self._promotion()
-        while place is None and self._next < self._end:
+        place = self._onward() if self._stopping else self._promotion()
+        while place is None and self._has_new():
             trial = self._next
             self._next += 1
             if trial not in self._gone:
                 self.towards[trial] = 0
+                self._until[trial] = self._first_leg[1]
                 return Place(trial, *self._first_leg)
         return place
+
+    def _has_new(self) -> bool:
+        while self._next == self._end and self._shares:
+            self._next, self._end = self._shares.popleft()
+        return self._next < self._end
+
+    def _onward(self) -> Place | None:
+        while self._further:
+            trial, step = self._further.popleft()
+            if trial in self.towards:
+                self._until[trial] = until = self.ladder.levels[-1]
+                return Place(trial, step, until, f"bracket {self.ladder.number}: goes on, to step {until} now")
+        return None
 
     def _promotion(self) -> Place | None:
         for at in range(self._top - 1, -1, -1):
@@ -111,6 +176,8 @@ class _Bracket:
         if self._stopping:
             self.towards[trial] = at + 1
             if rank <= max(1, self._rungs[at].quota) and key < math.inf:
+                if self._rungs[at].step == self._until.get(trial):
+                    self._further.append((trial, self._rungs[at].step))
                 return []
             del self.towards[trial]
             return [Verdict(trial, True, self._standing(at, (key, trial), rank)), *self._drained()]
@@ -137,6 +204,7 @@ class _Bracket:
         self._gone.add(trial)
         self.towards.pop(trial, None)
         self._waiting.pop(trial, None)
+        self._last.pop(trial, None)
         return self._drained()
 
     def _put(self, at: int, entry: Ranked) -> int:
@@ -170,9 +238,9 @@ class _Bracket:
 
     def _drained(self) -> list[Verdict]:
         """What is left to say when nothing of this bracket is under way and nothing new can start."""
-        while self.open and not self.towards and self._next < self._end and self._next in self._gone:
+        while self.open and not self.towards and self._has_new() and self._next in self._gone:
             self._next += 1
-        if not self.open or self.towards or self._next < self._end:
+        if not self.open or self.towards or self._has_new():
             return []
         if not self._stopping:
             if any(self._promotable(at) for at in range(self._top)):
@@ -187,7 +255,7 @@ class _Bracket:
                     return self._drained()
         self.open = False
         last = sorted(self._waiting.items())
-        self._waiting = {}
+        self._last, self._waiting = self._waiting, {}
         return [
             Verdict(trial, True, self._standing(at, (key, trial), self._rungs[at].ranking.rank((key, trial))))
             for trial, (at, key) in last
@@ -206,14 +274,22 @@ class Asha:
     """Brackets side by side, each with its share of trials and, while it has work, of slots."""
 
     def __init__(self, ladders: tuple[Ladder, ...], eta: int, mode: Literal["stop", "promote"], words: Words) -> None:
-        self.trials = sum(ladder.sizes[0] for ladder in ladders)
         self._brackets = [_Bracket(ladder, at, eta, words, mode == "stop") for at, ladder in enumerate(ladders)]
+        self._take(ladders)
+
+    def _take(self, ladders: tuple[Ladder, ...]) -> None:
+        self.trials = sum(ladder.sizes[0] for ladder in ladders)
+        numbers = {bracket.ladder.number: bracket.position for bracket in self._brackets}
+        #: First trial of each share, and the bracket that it is of.
         self._firsts = [ladder.first for ladder in ladders]
+        self._owners = [numbers[ladder.number] for ladder in ladders]
         self._several = len(ladders) > 1
-        self._at = [{step: rung for rung, step in enumerate(ladder.levels)} for ladder in ladders]
+        self._at = [{step: rung for rung, step in enumerate(bracket.ladder.levels)} for bracket in self._brackets]
 
     def _of(self, trial: int) -> _Bracket:
-        return self._brackets[bisect_right(self._firsts, trial) - 1] if self._several else self._brackets[0]
+        return (
+            self._brackets[self._owners[bisect_right(self._firsts, trial) - 1]] if self._several else self._brackets[0]
+        )
 
     def levels(self, trial: int) -> tuple[int, ...]:
         return self._of(trial).ladder.levels
@@ -250,6 +326,15 @@ class Asha:
 
     def withdraw(self, trial: int) -> list[Verdict]:
         return self._of(trial).withdraw(trial)
+
+    def extend(self, ladders: tuple[Ladder, ...]) -> list[Verdict]:
+        verdicts: list[Verdict] = []
+        for bracket, ladder in zip(self._brackets, ladders, strict=False):
+            ends = [(one.first, one.first + one.sizes[0]) for one in ladders if one.number == ladder.number]
+            shares = [(max(first, self.trials), end) for first, end in ends if end > self.trials]
+            verdicts += bracket.extend(ladder, shares)
+        self._take(ladders)
+        return verdicts
 
     @property
     def done(self) -> bool:

@@ -153,6 +153,24 @@ class Hyperband:
         bracket.open = False
         self._open -= 1
 
+    def extend(self, ladders: tuple[Ladder, ...]) -> list[Verdict]:
+        self.trials = sum(ladder.sizes[0] for ladder in ladders)
+        verdicts: list[Verdict] = []
+        for bracket, ladder in zip(self._brackets, ladders, strict=False):
+            was_on_top = bracket.rung + 1 == len(bracket.ladder.levels)
+            is_higher = len(ladder.levels) > len(bracket.ladder.levels)
+            bracket.ladder = ladder
+            if is_higher and was_on_top and not bracket.open:
+                bracket.open = True
+                self._open += 1
+                verdicts += self._compare(bracket)
+        for position in range(len(self._brackets), len(ladders)):
+            self._brackets.append(_Bracket(ladders[position], position, ladders[position].turn > 0))
+            self._firsts.append(ladders[position].first)
+            self._open += 1
+            heappush(self._ready, (0, position))
+        return verdicts
+
     @property
     def done(self) -> bool:
         return self._open == 0

@@ -16,6 +16,7 @@ from workbench.records import (
     CapacityChanged,
     Configuration,
     Ended,
+    Extended,
     Fact,
     Failed,
     Finish,
@@ -36,6 +37,7 @@ from workbench.records import (
     trial_label,
 )
 from workbench.search.asha import Asha
+from workbench.search.extension import extended
 from workbench.search.fifo import Fifo
 from workbench.search.hyperband import Hyperband
 from workbench.search.median import Median
@@ -67,6 +69,7 @@ class Search:
         self.plan: Plan = plan(scheduler, space=space, searcher=searcher, trials=trials)
         self._words = Words(goal)
         self._rule = _rule(self.plan, self._words)
+        self._searcher = searcher
         self._proposals = proposals(searcher, space, seed)
         self._configurations: dict[int, Configuration] = {}
         self._trials: dict[int, Trial] = {}
@@ -92,6 +95,7 @@ class Search:
             StopAsked: self._stop_asked,
             PauseAsked: self._pause_asked,
             ResumeAsked: self._resume_asked,
+            Extended: self._extended,
         }
 
     @classmethod
@@ -106,7 +110,7 @@ class Search:
         """What these facts lead to, in order. Late and repeated facts lead to nothing."""
         out: list[Instruction] = []
         for fact in facts:
-            if not self.done:
+            if not self.done or isinstance(fact, Extended):
                 self._doors[type(fact)](fact, out)
         return out
 
@@ -127,6 +131,10 @@ class Search:
             return
         has_left = fact.step == trial.run.until
         if trial.leaving == "stopped":
+            if trial.dismissed:
+                # Stopped with all the others: where they go on, this counts.
+                key = self._note(trial, fact.step, fact.value, fact.step)
+                self._judge(self._rule.tell(fact.trial, fact.step, key), out)
             if has_left:
                 self._left(Left(fact.trial), out)
             return
@@ -141,8 +149,13 @@ class Search:
 
     def _came_to_its_end(self, fact: Ended, out: list[Instruction]) -> None:
         trial = self._running.get(fact.trial)
-        if trial is not None:
-            self._complete(trial, fact.step, fact.value, out)
+        if trial is None:
+            return
+        if trial.length <= fact.step < trial.levels[-1]:
+            # Its code was told that it ends there, before the search was extended.
+            self._reached(Reached(fact.trial, fact.step, fact.value), out)
+            return
+        self._complete(trial, fact.step, fact.value, out)
 
     def _complete(self, trial: Trial, step: int, value: float, out: list[Instruction]) -> None:
         last = trial.levels[-1]
@@ -179,9 +192,12 @@ class Search:
         if trial is None or trial.leaving is None:
             return
         if trial.leaving == "stopped":
-            reason = trial.why
+            reason, run = trial.why, trial.run
             self._release(trial)
             self._settle(trial, "stopped", reason, out)
+            if trial.dismissed and run is not None and trial.step < run.until:
+                trial.until = run.until
+                self._interrupted.append(trial)  # it is passed over, unless it goes on
         else:
             self._interrupt(trial, "paused", trial.why)
             out.append(Settle(trial.number, "paused", trial.reason))
@@ -192,6 +208,7 @@ class Search:
             if self._stopped is None:
                 self._stopped = fact
                 for trial in self._trials.values():
+                    trial.dismissed = trial.state not in ENDED and trial.leaving != "stopped"
                     self._dismiss(trial, fact.reason, out)
         elif self._stopped is None and 0 <= fact.trial < self._rule.trials:
             trial = self._trials.get(fact.trial) or self._begin(fact.trial)
@@ -212,11 +229,42 @@ class Search:
         self._paused = False
         self._fill(out)
 
+    def _extended(self, fact: Extended, out: list[Instruction]) -> None:
+        self.plan = self.extension(fact)
+        if self.done:
+            # Whoever opens it again says how many slots there are now.
+            self.done, self._paused, self._slots = False, False, 0
+        stopped, self._stopped = self._stopped, None
+        verdicts = self._rule.extend(self.plan.ladders)
+        for trial in self._trials.values():
+            trial.levels = self._rule.levels(trial.number)
+            if stopped is not None and trial.dismissed and trial.state == "stopped":
+                self._wait_again(trial, f"goes on, since the search does: {fact.reason}", out)
+            trial.dismissed = False
+        for verdict in verdicts:
+            trial = self._trials[verdict.trial]
+            if not verdict.stop and trial.state == "stopped":
+                self._wait_again(trial, verdict.reason, out)
+        self._judge([verdict for verdict in verdicts if verdict.stop], out)
+        self._fill(out)
+
+    def extension(self, fact: Extended) -> Plan:
+        """The plan as it is when the search is extended so. Raises BadOption where that makes no sense."""
+        return extended(self.plan, fact.trials, fact.last, self.space, self._searcher)
+
+    def _wait_again(self, trial: Trial, reason: str, out: list[Instruction]) -> None:
+        self._ended[trial.state] -= 1
+        trial.state, trial.reason = "paused", reason
+        out.append(Settle(trial.number, "paused", reason))
+
     # -- what follows
 
     def _judge(self, verdicts: list[Verdict], out: list[Instruction]) -> None:
         """Carry the rule's verdicts to the trials they are about."""
         if self._stopped is not None:
+            for verdict in verdicts:
+                # It would have been stopped anyway: it does not go on when the others do.
+                self._trials[verdict.trial].dismissed &= not verdict.stop
             return
         for verdict in verdicts:
             trial = self._trials[verdict.trial]
@@ -252,7 +300,10 @@ class Search:
             if run is None:
                 break
             trial = self._trials[run.trial]
+            if trial.state in ENDED:
+                self._ended[trial.state] -= 1
             trial.run, trial.state, trial.reason, trial.until = run, "running", run.reason, 0
+            trial.length = trial.levels[-1]
             running[run.trial] = trial
             out.append(run)
         if fresh is not None and fresh.state == "paused":
@@ -396,4 +447,4 @@ def _rule(planned: Plan, words: Words) -> Rule:
     if scheduler.kind == "median":
         return Median(planned.trials, median_levels(scheduler.first, scheduler.last), words)
     # Nothing is decided at these levels; a value there is one that people see at once.
-    return Fifo(planned.trials, levels(scheduler.first, scheduler.last, scheduler.eta))
+    return Fifo(planned.trials, levels(scheduler.first, scheduler.last, scheduler.eta), scheduler.eta)

@@ -11,6 +11,7 @@ import math
 from workbench.search.fifo import Fifo
 from workbench.search.ranking import Ranking
 from workbench.search.rule import Verdict, Words
+from workbench.search.rungs import Ladder, median_levels
 
 __all__ = ["FEWEST", "Median"]
 
@@ -27,6 +28,8 @@ class Median(Fifo):
         self._averages = {step: Ranking() for step in levels}
         #: For each trial under way: how many values, their sum, the best of them.
         self._history: dict[int, tuple[int, float, float]] = {}
+        #: The same of those that took all steps: they may go on.
+        self._finished: dict[int, tuple[int, float, float]] = {}
 
     def tell(self, trial: int, step: int, key: float) -> list[Verdict]:
         count, total, best = self._history.get(trial, (0, 0.0, math.inf))
@@ -35,7 +38,8 @@ class Median(Fifo):
         others = self._averages[step]
         verdicts: list[Verdict] = []
         if step == self._levels[-1]:
-            self.withdraw(trial)
+            self._finished[trial] = self._history.pop(trial)
+            super().tell(trial, step, key)
         elif len(others) >= FEWEST:
             middle = (len(others) + 1) // 2
             median = others.at(middle)[0]
@@ -49,7 +53,21 @@ class Median(Fifo):
                 )
                 verdicts = [Verdict(trial, True, reason)]
         others.add((total / count, trial))
+        if not verdicts and step < self._levels[-1]:
+            super().tell(trial, step, key)
         return verdicts
+
+    def extend(self, ladders: tuple[Ladder, ...]) -> list[Verdict]:
+        verdicts = super().extend(ladders)
+        for step in self._levels:
+            self._averages.setdefault(step, Ranking())
+        self._history |= {trial: told for trial, told in self._finished.items() if trial in self._busy}
+        self._finished = {}
+        return verdicts
+
+    def _longer(self, last: int) -> tuple[int, ...]:
+        top = self._levels[-1]
+        return (*self._levels, *(step for step in median_levels(1, last) if step > top))
 
     def withdraw(self, trial: int) -> list[Verdict]:
         self._history.pop(trial, None)

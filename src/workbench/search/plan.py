@@ -107,7 +107,11 @@ def plan(
         trials = 1
     if trials == 1:
         scheduler = dataclasses.replace(scheduler, kind="all")
-    ladders = _ladders(scheduler, trials)
+    return counted(scheduler, _ladders(scheduler, trials))
+
+
+def counted(scheduler: Scheduler, ladders: tuple[Ladder, ...]) -> Plan:
+    """The plan that these ladders make."""
     halves = scheduler.kind in ("hyperband", "asha")
     brackets = tuple(
         PlannedBracket(ladder.number, tuple(map(PlannedRung, ladder.levels, ladder.sizes))) for ladder in ladders

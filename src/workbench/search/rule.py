@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple, Protocol
 
 from workbench.records import Goal
+from workbench.search.rungs import Ladder
 
 __all__ = ["Place", "Rule", "Verdict", "Words"]
 
@@ -89,6 +90,13 @@ class Rule(Protocol):
 
     def withdraw(self, trial: int) -> list[Verdict]:
         """The trial failed or was stopped by a person: it is never promoted, and nobody takes its place."""
+        ...
+
+    def extend(self, ladders: tuple[Ladder, ...]) -> list[Verdict]:
+        """The ladders have grown: more trials, or higher rungs.
+
+        What comes back is what this means for trials that were told: one that does not *stop* waits again.
+        """
         ...
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Ladder", "asha_ladders", "halving", "hyperband_ladders", "levels", "median_levels", "share"]
+__all__ = ["Ladder", "asha_ladders", "halving", "hyperband_ladders", "levels", "longer", "median_levels", "share"]
 
 #: A trial is compared at no more levels than about this many, however long it is.
 MOST_LEVELS = 100
@@ -40,6 +40,11 @@ def levels(first: int, last: int, eta: int) -> tuple[int, ...]:
         steps.append(steps[-1] * eta)
     steps[-1] = last
     return tuple(steps)
+
+
+def longer(steps: tuple[int, ...], last: int, eta: int) -> tuple[int, ...]:
+    """Levels that a trial has which was to end at the last of ``steps``, and now goes on to ``last``."""
+    return (*steps, *(step for step in levels(steps[-1], last, eta) if step > steps[-1]))
 
 
 def median_levels(first: int, last: int) -> tuple[int, ...]:

@@ -27,7 +27,20 @@ class TrialView:
 class Trial:
     """A trial's bookkeeping, changed by the machine alone."""
 
-    __slots__ = ("leaving", "levels", "number", "reason", "run", "state", "step", "until", "value", "why")
+    __slots__ = (
+        "dismissed",
+        "leaving",
+        "length",
+        "levels",
+        "number",
+        "reason",
+        "run",
+        "state",
+        "step",
+        "until",
+        "value",
+        "why",
+    )
 
     def __init__(self, number: int, levels: tuple[int, ...]) -> None:
         self.number = number
@@ -41,6 +54,10 @@ class Trial:
         self.run: Run | None = None
         #: Where its interrupted leg was going; 0 when no leg of it was interrupted.
         self.until = 0
+        #: Its last level when it was sent on its way: training code that comes to there did not end by itself.
+        self.length = levels[-1]
+        #: It was stopped with all the others, and goes on with them where the search is extended.
+        self.dismissed = False
         #: What it becomes when its leg is gone, once that was told to leave, and why.
         self.leaving: Literal["stopped", "paused"] | None = None
         self.why = ""

@@ -22,6 +22,7 @@ from typing import Any
 from workbench.errors import BadCapture
 from workbench.records import SCHEMA, Json
 from workbench.snapshot.cell import ipythons
+from workbench.snapshot.described import described
 from workbench.snapshot.fingerprint import Fingerprint, version_of
 from workbench.snapshot.hyperparameters import NAMES, is_distribution_function
 from workbench.snapshot.loading import Blobs, blobs_of, contents, load, python_of_captures
@@ -44,7 +45,7 @@ class Capture:
     digest: the blob by which a runner loads it, or None where the cell needs nothing. names: every name that travels,
     each with the digest of its content. modules: modules that it imports, each with its version or the digest of its
     project file. fingerprint: of all of that, equal between kernels for equal content. size: bytes in large buffers and
-    in the stream. notes: what a person should know.
+    in the stream. kinds: what each name stands for, in words. notes: what a person should know.
     """
 
     digest: str | None
@@ -52,6 +53,7 @@ class Capture:
     modules: dict[str, str]
     fingerprint: str
     size: int = 0
+    kinds: dict[str, dict[str, Json]] = field(default_factory=dict, compare=False)
     notes: tuple[str, ...] = ()
     seconds: float = field(default=0.0, compare=False)
 
@@ -105,6 +107,7 @@ def capture(
         names=digests,
         modules=modules,
         fingerprint=_digest([sorted(digests.items()), sorted(modules.items())]),
+        kinds={name: described(name, space[name]) for name in users},
         size=len(stream) + sum(view.nbytes for view in pickler.buffers),
         notes=tuple(
             f"{size / 1e6:.1f} MB on {device} were captured through the CPU, and are put back on it in every trial"

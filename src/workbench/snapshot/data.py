@@ -23,6 +23,10 @@ _WHOLE = 1 << 26
 _PIECES, _PIECE = 64, 1 << 20
 #: Most files of a folder that are looked at.
 _ENTRIES = 20_000
+#: Files of which each line is a row.
+_TEXT = frozenset({".csv", ".tsv", ".txt", ".jsonl", ".ndjson"})
+#: The first number of the shape in the heading of a NumPy array's file.
+_NPY_SHAPE = re.compile(rb"'shape': \((\d+),")
 #: A quoted text that may name a file or folder.
 _QUOTED = re.compile(r"""(?P<quote>['"])(?P<path>(?:~|\.{0,2})/?[^'"\n\r\t*?{}|<>:]{1,400})(?P=quote)""")
 
@@ -32,7 +36,8 @@ class DataFile:
     """A file or folder as it was.
 
     size: in bytes, of a folder the sum. files: how many. modified: the newest time of a change (UTC). digest: xxh3 of
-    the content (of a folder: of its entries' names, sizes and times). sampled: the digest is of samples.
+    the content (of a folder: of its entries' names, sizes and times). sampled: the digest is of samples. rows: lines of
+    a text file that was read whole, or the length of a NumPy array's file; None where that is not known.
     """
 
     path: str
@@ -41,6 +46,7 @@ class DataFile:
     modified: str
     digest: str
     sampled: bool = False
+    rows: int | None = None
 
     def to_json(self) -> dict[str, Json]:
         """Plain data."""
@@ -53,8 +59,8 @@ def describe(path: str | os.PathLike[str]) -> DataFile:
     status = place.stat()
     if place.is_dir():
         return _folder(place, str(path))
-    digest, sampled = _file(str(place.resolve()), status.st_mtime_ns, status.st_size, status.st_ino)
-    return DataFile(str(path), status.st_size, 1, _utc(status.st_mtime), digest, sampled)
+    digest, sampled, rows = _file(str(place.resolve()), status.st_mtime_ns, status.st_size, status.st_ino)
+    return DataFile(str(path), status.st_size, 1, _utc(status.st_mtime), digest, sampled, rows)
 
 
 def named_files(sources: Iterable[str], folder: Path, *, seconds: float = 0.2, limit: int = 200) -> list[DataFile]:
@@ -92,18 +98,31 @@ def _utc(seconds: float) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _file(path: str, _mtime: int, size: int, _inode: int) -> tuple[str, bool]:
+def _file(path: str, _mtime: int, size: int, _inode: int) -> tuple[str, bool, int | None]:
     state = xxhash.xxh3_128()
     with open(path, "rb") as file:
         if size <= _WHOLE:
+            lines, last = 0, b""
             while piece := file.read(_PIECE):
                 state.update(piece)
-            return state.hexdigest(), False
+                lines, last = lines + piece.count(b"\n"), piece[-1:]
+            return state.hexdigest(), False, _rows(Path(path), lines + (last not in (b"", b"\n")))
         state.update(str(size).encode())
         for number in range(_PIECES):
             file.seek((size - _PIECE) * number // (_PIECES - 1))
             state.update(file.read(_PIECE))
-    return state.hexdigest(), True
+    return state.hexdigest(), True, None
+
+
+def _rows(path: Path, lines: int) -> int | None:
+    """How many rows a file of that name holds, when its text has so many lines; its heading counts as one."""
+    if path.suffix.lower() in _TEXT:
+        return lines
+    if path.suffix.lower() != ".npy":
+        return None
+    with open(path, "rb") as file:
+        match = _NPY_SHAPE.search(file.read(256))
+    return int(match[1]) if match else None
 
 
 def _folder(place: Path, shown: str) -> DataFile:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,15 @@ def environment() -> dict[str, Json]:
     }
 
 
-def distributions() -> dict[str, str]:
+def distributions(path: Iterable[str] | None = None) -> dict[str, str]:
     """Every installed distribution with its version; what was installed from a folder or an address says so.
 
-    From the names of the folders on the search path, which hold both: reading the metadata of 200 distributions takes
-    a fifth of a second.
+    path: the folders that are searched; this interpreter's search path where None. From the names of the folders there,
+    which hold both: reading the metadata of 200 distributions takes a fifth of a second.
     """
     found: dict[str, str] = {}
-    for entry in reversed([*dict.fromkeys(os.path.abspath(entry or os.getcwd()) for entry in sys.path)]):
+    searched = sys.path if path is None else path
+    for entry in reversed([*dict.fromkeys(os.path.abspath(entry or os.getcwd()) for entry in searched)]):
         with contextlib.suppress(OSError):
             found |= _distributions_in(entry, os.stat(entry).st_mtime_ns)
     return dict(sorted(found.items()))
@@ -56,10 +58,15 @@ def _distributions_in(folder: str, _changed: int) -> dict[str, str]:
     found = {}
     for entry in os.scandir(folder):
         match = _DISTRIBUTION.fullmatch(entry.name)
-        if match is not None:
+        if match is not None and not entry.name.startswith("~"):  # being removed by pip
             name = re.sub(r"[-_.]+", "-", match["name"]).lower()
             found[name] = match["version"] + _origin(Path(entry.path, "direct_url.json"))
     return found
+
+
+def forget_distributions() -> None:
+    """Read all of them again next time: the time of a folder does not tell of changes deeper inside."""
+    _distributions_in.cache_clear()
 
 
 def _origin(path: Path) -> str:

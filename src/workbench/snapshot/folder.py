@@ -97,7 +97,7 @@ def take(
     stable = {key: surroundings[key] for key in _STABLE}
     digest = _digest([frozen, stable, [one.digest for one in found.values()]])
     target = store.snapshot(digest)
-    if not target.is_dir():
+    if not _touched(target):
         parts = {
             "cells": {"cells": [one.to_json() for one in executed]},
             "environment": surroundings,
@@ -116,6 +116,44 @@ def take(
     )
 
 
+def retake(store: Store, digest: str, *, environment: Mapping[str, Json], data: Iterable[files.DataFile]) -> Snapshot:
+    """The snapshot ``digest`` with another environment and the data files as they are now, and without its copied code.
+
+    That stays where it is: whoever trains it again has it on the search path, and a process that has it there may be
+    waiting already. It is the very same one where nothing differs. Raises NotFound where it is gone.
+    """
+    begun = time.perf_counter()
+    old = read_snapshot(store, digest)
+    frozen = {key: value for key, value in old.items() if key not in ("cells", "environment", "data")}
+    # What ``read_snapshot`` adds is kept apart on the disk; the digest of the cells' order stands under their name.
+    frozen["cells"] = old["cells_digest"]
+    described = [*data]
+    parts = {
+        "cells": {"cells": old["cells"]["cells"]},
+        "environment": dict(environment),
+        "data": {"files": [one.to_json() for one in described]},
+        "snapshot": {key: value for key, value in frozen.items() if key != "cells_digest"},
+    }
+    stable = {key: environment.get(key) for key in _STABLE}
+    found = _digest([parts["snapshot"], stable, [one.digest for one in described]])
+    target = store.snapshot(found)
+    if not _touched(target):
+        store.check_writable()
+        with telling(target):
+            _write_folder(store, target, parts, {}, frozen.get("notebook"))
+    return Snapshot(found, target, None, tuple(old.get("notes") or ()), time.perf_counter() - begun)
+
+
+def _touched(target: Path) -> bool:
+    """Whether the snapshot is there; cleaning up spares what was touched within a day, and it is wanted again."""
+    with contextlib.suppress(PermissionError):  # another person's, who need not know
+        try:
+            os.utime(target)
+        except FileNotFoundError:
+            return False
+    return target.is_dir()
+
+
 def _write_folder(
     store: Store,
     target: Path,
@@ -127,7 +165,7 @@ def _write_folder(
     temporary.mkdir(mode=0o700, parents=True)
     try:
         copy_code(modules, temporary / "code")
-        if notebook is not None and "sha256" in notebook:
+        if notebook is not None and "sha256" in notebook and store.has_blob(notebook["sha256"]):
             link_file(store.blob_path(notebook["sha256"]), temporary)
         for name, part in parts.items():
             _write(temporary / f"{name}.json", {"schema": SCHEMA, **part})
@@ -150,6 +188,7 @@ def read_snapshot(store: Store, digest: str) -> dict[str, Json]:
     try:
         found: dict[str, Json] = json.loads((path / "snapshot.json").read_bytes())
         check_schema(found, "this snapshot")
+        found["cells_digest"] = found.get("cells")
         for part in ("cells", "environment", "data"):
             found[part] = json.loads((path / f"{part}.json").read_bytes())
     except FileNotFoundError:
@@ -168,6 +207,7 @@ def _capture(capture: Capture | None) -> Json:
         "names": capture.names,
         "modules": capture.modules,
         "size": capture.size,
+        "kinds": capture.kinds,
     }
 
 

@@ -14,7 +14,7 @@ import os
 import pickle
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -64,6 +64,21 @@ def load(store: Blobs, digest: str, namespace: dict[str, Any]) -> dict[str, Any]
             name, value = unpickler.load()
             namespace[name] = found[name] = value
     return found
+
+
+def overlay(store: Blobs, digest: str, names: Collection[str], namespace: dict[str, Any]) -> None:
+    """Take ``names`` from the capture ``digest``, and leave the other names of ``namespace`` as they are.
+
+    Functions and classes find the names that they use in ``namespace``, whichever capture those come from.
+    """
+    before = dict(namespace)
+    for name in load(store, digest, namespace):
+        if name in names:
+            continue
+        if name in before:
+            namespace[name] = before[name]
+        else:
+            del namespace[name]
 
 
 def contents(store: Blobs, digest: str) -> dict[str, dict[str, str]]:

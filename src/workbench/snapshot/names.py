@@ -25,7 +25,8 @@ class Names:
     assigned: bound at top level by whichever way the code runs. bound: bound at top level at all, or by a function that
     declares the name global. needs: loaded from outside, each with its first line. undefined: those of them that are
     loaded at once, outside of any ``try``. attributes: every name that follows a dot. imports: modules that it imports
-    anywhere. dynamic: it may read or make further names (``exec``, ``globals()``, ``from m import *``).
+    anywhere. at_once: needed while it runs. later: global names that functions in it look up when they are called, its
+    own among them. dynamic: it may read or make further names (``exec``, ``globals()``, ``from m import *``).
     """
 
     assigned: frozenset[str]
@@ -34,6 +35,8 @@ class Names:
     undefined: dict[str, int]
     attributes: frozenset[str]
     imports: tuple[str, ...]
+    at_once: frozenset[str]
+    later: frozenset[str]
     dynamic: bool
 
 
@@ -71,6 +74,8 @@ def names_of(source: str, tree: ast.Module, filename: str = "<cell>") -> Names:
         undefined={name: line for name, line in flow.certain.items() if name not in flow.ever | made},
         attributes=frozenset(attributes),
         imports=tuple(imports),
+        at_once=frozenset(flow.needs),
+        later=frozenset(loaded | (made & changed)),
         dynamic=flow.dynamic,
     )
 

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,33 +40,39 @@ class Blobs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """One executed cell: its place in the order of execution (from 1), its text, and its id where that is known."""
+    """One executed cell: its place in the order of execution (from 1), its text, and its id where that is known.
+
+    failed: it ended with an error.
+    """
 
     number: int
     source: str
     digest: str
     cell_id: str | None = None
+    failed: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """Plain data."""
-        return {"number": self.number, "sha256": self.digest, "cell_id": self.cell_id, "source": self.source}
+        found = {"number": self.number, "sha256": self.digest, "cell_id": self.cell_id, "source": self.source}
+        return {**found, **({"failed": True} if self.failed else {})}
 
 
 def executed_cells(cells: Iterable[Any], cell_id: str | None = None) -> list[Executed]:
     """The executed cells in order.
 
     cells: texts as IPython's ``In`` or ``input_hist_raw`` has them (their first entry is empty), or mappings with
-    ``source`` and perhaps ``cell_id``. cell_id: the id of the last one, which is the one being executed.
+    ``source`` and perhaps ``cell_id`` and ``failed``. cell_id: the id of the last one, which is the one being executed.
     """
     found: list[Executed] = []
     for number, cell in enumerate(cells):
         source = str(cell.get("source", "")) if isinstance(cell, Mapping) else str(cell)
         if source.strip():
-            known = cell.get("cell_id") if isinstance(cell, Mapping) else None
-            found.append(Executed(number, masked(source), _sha(source), known))
+            told = cell if isinstance(cell, Mapping) else {}
+            failed = bool(told.get("failed"))
+            found.append(Executed(number, masked(source), _sha(source), told.get("cell_id"), failed))
     if found and cell_id is not None and found[-1].cell_id is None:
         last = found[-1]
-        found[-1] = Executed(last.number, last.source, last.digest, cell_id)
+        found[-1] = replace(last, cell_id=cell_id)
     return found
 
 

@@ -10,11 +10,12 @@ A runner calls :func:`announce`. Python's multiprocessing then finds this module
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -30,21 +31,25 @@ def announce(
     *,
     store: str | os.PathLike[str],
     capture: str | None = None,
+    overlays: Sequence[tuple[str, Sequence[str]]] = (),
     source: str = "",
     filename: str = "<cell>",
     values: Mapping[str, Any] | None = None,
+    seen: str | None = None,
 ) -> None:
     """Let children of this process rebuild ``main``, by what is written to ``file`` (which nobody else reads).
 
-    main: the module that holds the training code's namespace. capture, source, filename, values: as the leg has them;
-    no source for the function form.
+    main: the module that holds the training code's namespace. capture, overlays, source, filename, values: as the leg
+    has them; no source for the function form. seen: where children tell what they read.
     """
     told = {
         "store": os.fspath(store),
         "capture": capture,
+        "overlays": [[digest, list(names)] for digest, names in overlays],
         "source": source,
         "filename": filename,
         "values": dict(values or {}),
+        "seen": seen,
     }
     file.write_text(json.dumps(told))
     os.environ[VARIABLE] = str(file)
@@ -58,16 +63,24 @@ def rebuild(namespace: dict[str, Any], file: Path) -> None:
     from workbench.snapshot.cell import PICK, picker, supplied, with_values
 
     told = json.loads(file.read_text())
+    if told.get("seen") is not None:
+        from workbench.snapshot.seen import Seen
+
+        with contextlib.suppress(OSError):  # without it less is seen
+            Seen(told["seen"])
     # Classes made here belong to the module in which pickles look for them.
     namespace["__name__"] = "__main__"
     for name, value in supplied().items():
         namespace.setdefault(name, value)
     namespace[PICK] = picker(told["values"])
     if told["capture"] is not None:
-        from workbench.snapshot.loading import load
+        from workbench.snapshot.loading import load, overlay
         from workbench.store import Store
 
-        load(Store(told["store"], readonly=True), told["capture"], namespace)
+        store = Store(told["store"], readonly=True)
+        load(store, told["capture"], namespace)
+        for digest, names in told["overlays"]:
+            overlay(store, digest, names, namespace)
     if told["source"]:
         tree = with_values(ast.parse(told["source"], told["filename"]), told["values"])
         _define(tree, told["source"], told["filename"], told["values"], namespace)

@@ -17,6 +17,8 @@ FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 #: What ends the name of a file that is still being written. Such a file means nothing to any reader.
 WRITING = ".writing"
+#: How names begin of what was taken out of the store and is to be removed.
+REMOVED = ".removed-"
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -135,3 +137,37 @@ def make_folder(folder: Path, *, fsync: bool = False) -> None:
             raise StoreError(f"{folder} is a file, and a folder is wanted there. Move it away, or use another --store.")
         if fsync:
             fsync_folder(folder.parent)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of all files below ``path``, links not followed; of the file itself where it is one. 0 where none is."""
+    try:
+        if not path.is_dir():
+            return path.lstat().st_size
+    except OSError:
+        return 0
+    return tree_size(str(path))
+
+
+def tree_size(folder: str, links: bool = True) -> int:
+    """Bytes of all files below ``folder``; without ``links`` those that have another name elsewhere are left out."""
+    total = 0
+    for entry in entries_in(folder):
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                total += tree_size(entry.path, links)
+            else:
+                stat = entry.stat(follow_symlinks=False)
+                total += stat.st_size if links or stat.st_nlink == 1 else 0
+        except OSError:  # it went away meanwhile
+            continue
+    return total
+
+
+def entries_in(folder: str) -> Iterator[os.DirEntry[str]]:
+    """What lies in ``folder``; nothing where there is none."""
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except OSError:
+        return

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from pathlib import Path
 
 from workbench.errors import NotFound, StoreError
-from workbench.store.atomic import make_folder, write_atomic
+from workbench.store.atomic import REMOVED, entries_in, make_folder, write_atomic
 
 
 def put(folder: Path, data: bytes | bytearray | memoryview) -> str:
@@ -16,9 +17,11 @@ def put(folder: Path, data: bytes | bytearray | memoryview) -> str:
     path = folder / digest
     try:
         if path.stat().st_size == memoryview(data).nbytes:
-            # Cleaning up spares what was touched within a day, and this blob is wanted again.
+            # Cleaning up spares what was touched within a day, and this blob is wanted again. Where it was taken aside
+            # in that very moment nobody knows whether the touch came in time.
             os.utime(path)
-            return digest
+            if path.exists():
+                return digest
     except OSError:
         # It is not there; or it is another person's, who may not be told that we want it too.
         if path.exists():
@@ -33,12 +36,24 @@ def get(path: Path, *, verify: bool = False) -> bytes:
 
     Raises NotFound where there is none, StoreError where the bytes are no longer those of the name.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    data = _read(path)
+    if data is None:
         raise NotFound(
             f"blob {path.name} is not in {path.parent}. It was cleaned up, or the store was copied without it."
-        ) from None
+        )
     if verify and hashlib.sha256(data).hexdigest() != path.name:
         raise StoreError(f"the bytes of blob {path.name} have changed on the disk. Take it from a copy of the store.")
     return data
+
+
+def _read(path: Path) -> bytes | None:
+    """The bytes at ``path``, also while cleaning up has taken it aside to see whether somebody wants it; else None."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
+    begins = f"{REMOVED}{path.name}-"
+    for aside in (Path(entry.path) for entry in entries_in(str(path.parent)) if entry.name.startswith(begins)):
+        with contextlib.suppress(FileNotFoundError):
+            return aside.read_bytes()
+    with contextlib.suppress(FileNotFoundError):  # it came back while one looked aside
+        return path.read_bytes()
+    return None

@@ -23,6 +23,7 @@ from workbench.records import SCHEMA, Json, check_schema, trial_label, trial_num
 from workbench.store.atomic import from_json, write_json
 from workbench.store.journal import Damage
 from workbench.store.layout import Store, checked_id
+from workbench.store.said import said
 from workbench.store.summary import entry_of, labels_of
 
 #: The file is written at most so often.
@@ -95,6 +96,14 @@ class Catalog:
         with self._taking:
             self._waiting.setdefault(experiment_id, {}).update(fields)
 
+    def remove(self, experiment_id: str) -> None:
+        """Take an experiment off the list. One that is not there is no error."""
+        with self._using:
+            self._take()
+            number = self._documents.pop(experiment_id, None)
+            if number is not None:
+                self._table.remove(doc_ids=[number])
+
     def experiments(self) -> list[Entry]:
         """All experiments, oldest first."""
         with self._using:
@@ -126,7 +135,12 @@ class Catalog:
             written = 0
         known = {} if not written else {entry["id"]: entry for entry in self.experiments()}
         stale = []
+        deleted = said(self.store).deleted
+        for experiment_id in known.keys() & deleted:
+            self.remove(experiment_id)
         for experiment_id in self.store.experiment_ids():
+            if experiment_id in deleted:
+                continue  # its folder is about to go
             behind = _modified(self.store.experiment(experiment_id).journal) >= written
             entry = entry_of(self.store, experiment_id) if behind or experiment_id not in known else None
             if entry is not None:
@@ -249,8 +263,8 @@ def _named(store: Store, name: str, version: int | None) -> Entry:
     found = _newest([entry for entry in entries if entry.get("name") == name], version)
     if found is None:
         found = next((entry for entry in entries if entry["id"] == name), None)
-    if found is None and version is None:
-        found = _just_written(store, name)
+    if found is None:
+        found = _just_written(store, entries, name, version)
     if found is not None:
         return found
     versions = sorted({int(entry["version"]) for entry in entries if entry.get("name") == name})
@@ -267,13 +281,20 @@ def _named(store: Store, name: str, version: int | None) -> Entry:
     raise NotFound(f"{store.root} has no experiment {name[:60]!r}. {hint}")
 
 
-def _just_written(store: Store, name: str) -> Entry | None:
-    """An experiment that has its spec, and whose request the engine has not taken yet."""
-    try:
-        spec = store.read_spec(checked_id(name), viewing=True)
-    except (BadName, NotFound, StoreError):
-        return None
-    return {"id": spec.id, "name": spec.name, "version": spec.version, "label": spec.label}
+def _just_written(store: Store, entries: list[Entry], name: str, version: int | None) -> Entry | None:
+    """An experiment that has its spec, and that the list does not have yet: it is written twice a second at most."""
+    known = {entry["id"] for entry in entries}
+    new: list[Entry] = []
+    for experiment_id in store.experiment_ids():
+        if experiment_id in known:
+            continue
+        try:
+            spec = store.read_spec(experiment_id, viewing=True)
+        except (BadName, NotFound, StoreError):
+            continue
+        if spec.name == name or (spec.id == name and version is None):
+            new.append({"id": spec.id, "name": spec.name, "version": spec.version, "label": spec.label})
+    return _newest(new, version)
 
 
 def _check_trial(store: Store, entry: Entry, trial: int) -> None:
@@ -305,8 +326,9 @@ def _listed(names: Sequence[object]) -> str:
 def _from_journals(store: Store) -> list[Entry]:
     labels = labels_of(store)
     found = []
+    deleted = said(store).deleted
     for experiment_id in store.experiment_ids():
-        entry = entry_of(store, experiment_id)
+        entry = None if experiment_id in deleted else entry_of(store, experiment_id)
         if entry is not None:
             found.append(_set(entry, labels.get(experiment_id, {})))
     return found

@@ -25,7 +25,16 @@ from typing import Literal
 
 from workbench.errors import BadName, NotFound, StaleAttempt, StoreError
 from workbench.records import Json
-from workbench.store.atomic import FILE_MODE, FOLDER_MODE, fsync_folder, make_folder, telling, write_all
+from workbench.store.atomic import (
+    FILE_MODE,
+    FOLDER_MODE,
+    REMOVED,
+    fsync_folder,
+    make_folder,
+    telling,
+    tree_size,
+    write_all,
+)
 from workbench.store.atomic import to_json as _to_json
 from workbench.store.layout import TrialPaths
 from workbench.store.manifest import (
@@ -110,11 +119,14 @@ class Checkpoints:
         attempt: int,
         digests: Mapping[str, str] | None = None,
         details: Mapping[str, Json] | None = None,
+        *,
+        settled: bool = False,
     ) -> Manifest:
         """Show what :meth:`begin` gave as the checkpoint at ``step``. Files are digested, but for those in ``digests``.
 
         A checkpoint at the same step is replaced. It is visible to all processes when this returns, and on the disk
-        after the next :meth:`settle`. Raises StaleAttempt (and nothing was shown), StoreFull and its kin.
+        after the next :meth:`settle`; with ``settled`` it is there before it is shown, so that what it replaces goes
+        only then (it blocks: call it in a thread). Raises StaleAttempt (and nothing was shown), StoreFull and its kin.
         """
         target = self.folder / _name(step)
         with telling(aside):
@@ -129,11 +141,36 @@ class Checkpoints:
             created = datetime.now(UTC).isoformat(timespec="milliseconds")
             manifest = Manifest(step, attempt, created, files, dict(details or {}))
             _write(aside / NAME, _to_json(to_plain(manifest)))
+            if settled:
+                _fsync_tree(aside)
             with self._fence(attempt):
                 _show(aside, target)
         with self._settling:
             self._unsettled.append(step)
         return manifest
+
+    def begin_fetched(self, step: int, attempt: int | None) -> Path:
+        """A folder to bring the checkpoint at ``step`` into, from elsewhere. attempt: as :meth:`adopt`."""
+        if attempt is not None:
+            return self.begin(step, attempt)
+        make_folder(self.folder)
+        # An attempt that nobody has: whoever trains sweeps it away, and then it is not wanted.
+        aside = self.folder / f".writing-{_name(step)}-a0-{secrets.token_hex(4)}"
+        with telling(aside):
+            os.mkdir(aside, FOLDER_MODE)
+        return aside
+
+    def adopt(self, aside: Path, step: int, attempt: int | None) -> None:
+        """Show what was brought into ``aside``, with its manifest; a sound checkpoint at ``step`` stays instead.
+
+        attempt: of the leg that wants it, or None for somebody who only looks. Raises StaleAttempt.
+        """
+        with telling(aside):
+            _fsync_tree(aside)
+            with self._fence(attempt):
+                if self._read(step, "digest") is None:
+                    _show(aside, self.folder / _name(step))
+            fsync_folder(self.folder)
 
     def discard(self, aside: Path) -> None:
         """Give up what :meth:`begin` gave."""
@@ -208,14 +245,31 @@ class Checkpoints:
 
     # Removing --------------------------------------------------------------------------------------------------------
 
-    def remove(self, step: int) -> None:
-        """Remove the checkpoint at ``step``; it vanishes in one go. One that is not there is no error."""
+    def remove(self, step: int) -> int:
+        """Remove the checkpoint at ``step``; it vanishes in one go. The bytes that this freed: 0 where it is not there.
+
+        A crash on the way leaves a folder that means nothing, for :meth:`sweep`.
+        """
+        freed = 0
         for found, folder in self._shown():
             if found == step:
-                aside = self.folder / f".removed-{_name(step)}-a0-{secrets.token_hex(4)}"
+                aside = self.folder / f"{REMOVED}{_name(step)}-a0-{secrets.token_hex(4)}"
                 with telling(folder), contextlib.suppress(FileNotFoundError):
+                    freed += tree_size(str(folder), links=False)  # the others keep what they share
                     os.rename(folder, aside)
                     shutil.rmtree(aside, ignore_errors=True)
+        return freed
+
+    def size(self, step: int) -> int:
+        """Bytes of the checkpoint at ``step``; 0 where there is none."""
+        return sum(tree_size(str(folder)) for found, folder in self._shown() if found == step)
+
+    def secure(self, step: int) -> None:
+        """Bring the checkpoint at ``step`` to the disk, unless it has gone meanwhile. It blocks."""
+        folder = self.folder / _name(step)
+        with telling(folder), contextlib.suppress(FileNotFoundError):
+            _fsync_tree(folder)
+            fsync_folder(self.folder)
 
     def sweep(self, attempt: int) -> list[str]:
         """Remove what attempts before ``attempt`` left half-written; give the folders' names."""
@@ -259,8 +313,11 @@ class Checkpoints:
         self.skipped.append(skipped)
 
     @contextlib.contextmanager
-    def _fence(self, attempt: int) -> Iterator[None]:
-        """Hold the fence, as ``attempt``. What is inside happens before or after any other attempt's, never between."""
+    def _fence(self, attempt: int | None) -> Iterator[None]:
+        """Hold the fence, as ``attempt``. What is inside happens before or after any other attempt's, never between.
+
+        None: as whoever has it.
+        """
         path = self.folder / FENCE
         with telling(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
@@ -268,6 +325,7 @@ class Checkpoints:
                 with contextlib.suppress(OSError):  # a file system without locks: the number still guards
                     fcntl.flock(descriptor, fcntl.LOCK_EX)
                 newest = _attempt(os.pread(descriptor, 20, 0))
+                attempt = newest if attempt is None else attempt
                 if attempt < newest:
                     raise StaleAttempt(
                         f"attempt {attempt} wanted to write a checkpoint in {self.folder}, but attempt {newest} of the "
@@ -320,11 +378,25 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _fsync_tree(folder: Path) -> None:
-    for name, _ in files_in(folder):
+    names = [name for name, _ in files_in(folder)]
+    for name in names if len(names) > 3 else ():
+        _start(folder / name)
+    for name in names:
         _fsync(folder / name)
     _fsync(folder / NAME)
     for root, _, _ in os.walk(folder):
         fsync_folder(Path(root))
+
+
+def _start(path: Path) -> None:
+    """Let a file's bytes set out for the disk: several large ones take as long as one then, not a commit each."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        # Not those that are linked, and there already: they would leave the memory from which they are looked at.
+        if hasattr(os, "posix_fadvise") and os.fstat(descriptor).st_nlink == 1:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
 
 
 def _fsync(path: Path) -> None:

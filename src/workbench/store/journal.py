@@ -96,6 +96,13 @@ class Journal:
             self._n = n
         return n
 
+    def take_back(self, n: int) -> None:
+        """Forget line ``n``, the newest, which no commit has brought to the disk; any other stays."""
+        with self._committing, self._appending:
+            if n == self._n > self._durable:
+                self._lines.pop()
+                self._n -= 1
+
     def commit(self) -> int:
         """Bring all lines appended until now to the disk by one write and one fsync; give the last one's number.
 

@@ -18,6 +18,7 @@ from workbench.records import (
     SCHEMA,
     Goal,
     Json,
+    Keep,
     Program,
     Scheduler,
     Searcher,
@@ -34,7 +35,9 @@ FOLDER = ".workbench"
 _ID = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,62}[0-9a-z])?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _DIGEST = re.compile(r"[0-9a-f]{8,128}")
-_PARTS = {"goal": Goal, "scheduler": Scheduler, "searcher": Searcher, "program": Program, "training": Training}
+_PARTS = {
+    "goal": Goal, "scheduler": Scheduler, "searcher": Searcher, "program": Program, "training": Training, "keep": Keep,
+}  # fmt: skip
 _LETTERS = "abcdefghijkmnpqrstuvwxyz"  # neither l nor o: they look like digits
 
 
@@ -61,6 +64,16 @@ class TrialPaths:
     def checkpoints(self) -> Path:
         """One folder for each checkpoint, ``step-00000027``."""
         return self.folder / "checkpoints"
+
+    @property
+    def passing(self) -> Path:
+        """Checkpoints between levels, of which only the newest stays, in a ``checkpoints`` of their own."""
+        return self.folder / "passing"
+
+    @property
+    def remote(self) -> Path:
+        """What is known of its checkpoints at the storage's URL. The engine writes it."""
+        return self.folder / "remote"
 
     @property
     def log(self) -> Path:
@@ -96,6 +109,11 @@ class ExperimentPaths:
         return self.folder / "series.db"
 
     @property
+    def foreign(self) -> Path:
+        """There where the experiment came from elsewhere and nobody has said yet that it is trusted."""
+        return self.folder / "foreign.json"
+
+    @property
     def trials(self) -> Path:
         """One folder for each trial."""
         return self.folder / "trials"
@@ -105,6 +123,10 @@ class ExperimentPaths:
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 10**9:
             raise BadName(f"{number!r} is no trial's number: wanted an integer from 0 on.")
         return TrialPaths(self.trials / trial_label(number))
+
+    def check(self, number: int) -> TrialPaths:
+        """Where trial ``number`` is trained again to be checked. The engine removes it afterwards."""
+        return TrialPaths(self.folder / "checks" / self.trial(number).folder.name)
 
 
 class Store:
@@ -116,6 +138,8 @@ class Store:
     def __init__(self, root: Path | str, readonly: bool = False) -> None:
         self.root = Path(os.path.abspath(Path(root).expanduser()))
         self.readonly = readonly
+        #: A person said that what lies here may run, although it was published by somebody else.
+        self.trusted = False
 
     @classmethod
     def find(cls, explicit: str | os.PathLike[str] | None = None, cwd: str | os.PathLike[str] | None = None) -> Store:
@@ -138,6 +162,11 @@ class Store:
     # Places ----------------------------------------------------------------------------------------------------------
 
     @cached_property
+    def published(self) -> Path:
+        """There in a store that was written for others to look at: what it is of, and when."""
+        return self.root / "published.json"
+
+    @cached_property
     def catalog_path(self) -> Path:
         """TinyDB: experiments, replays, pins. The engine writes it; it can be rebuilt from specs and journals."""
         return self.root / "catalog.json"
@@ -158,6 +187,11 @@ class Store:
         return self.requests / "refused"
 
     @cached_property
+    def notify_path(self) -> Path:
+        """Whom to tell of all searches of the store. `workbench notify` writes it, the engine reads it."""
+        return self.root / "notify.json"
+
+    @cached_property
     def engine_json(self) -> Path:
         """Who the engine is."""
         return self.root / "engine.json"
@@ -173,6 +207,16 @@ class Store:
         return self.root / "engine.log"
 
     @cached_property
+    def cluster_json(self) -> Path:
+        """What the engine's cluster looked like a moment ago: workers, slots and who holds them, memory."""
+        return self.root / "cluster.json"
+
+    @cached_property
+    def documents(self) -> Path:
+        """Notebooks as they lay open, with unsaved edits, when a cell of them was executed."""
+        return self.root / "documents"
+
+    @cached_property
     def blobs(self) -> Path:
         """Captured values and code, by sha256."""
         return self.root / "blobs"
@@ -181,6 +225,16 @@ class Store:
     def snapshots(self) -> Path:
         """Frozen notebooks, code and environments, by digest."""
         return self.root / "snapshots"
+
+    @cached_property
+    def environments(self) -> Path:
+        """Virtual environments that were built anew from recorded versions."""
+        return self.root / "environments"
+
+    @cached_property
+    def notebooks(self) -> Path:
+        """One folder for each execution of a notebook, by id. Whoever executes it writes it."""
+        return self.root / "notebooks"
 
     @cached_property
     def experiments(self) -> Path:

@@ -124,8 +124,16 @@ class EngineLease:
             return False
 
     def beat(self, *, address: str | None = None) -> None:
-        """Say that the engine lives, about once a second; ``address`` is where its cluster answers, once it does."""
-        self._write(replace(self._info, heartbeat=_now(), address=address or self._info.address))
+        """Say that the engine lives, about once a second; ``address`` is where its cluster answers, once it does.
+
+        Raises StoreFull and its kin; where locks do not reach, the file's time, which needs no room, stands in for it.
+        """
+        try:
+            self._write(replace(self._info, heartbeat=_now(), address=address or self._info.address))
+        except StoreError:
+            with contextlib.suppress(OSError):
+                os.utime(self.store.engine_json)
+            raise
 
     def closing(self) -> None:
         """Say that the engine is about to leave. After it, look at the requests once more, then release."""
@@ -133,7 +141,8 @@ class EngineLease:
 
     def running(self) -> None:
         """Take :meth:`closing` back: a request came in the last moment."""
-        self._write(replace(self._info, heartbeat=_now(), state="running"), fsync=True)
+        self._info = replace(self._info, state="running")  # so that the next heartbeat says it, if this cannot
+        self._write(replace(self._info, heartbeat=_now()), fsync=True)
 
     def release(self) -> None:
         """Leave. Twice is no error."""
@@ -172,7 +181,7 @@ def read_engine(store: Store) -> EngineInfo | None:
     info = None if found is None else _info(found)
     if info is None:
         return None
-    return replace(info, alive=_is_locked(store.engine_lock) or _elsewhere(store, info))
+    return replace(info, alive=is_locked(store.engine_lock) or _elsewhere(store, info))
 
 
 def boot_id() -> str:
@@ -217,10 +226,18 @@ def _running(store: Store, info: EngineInfo | None) -> EngineRunning:
 def _elsewhere(store: Store, info: EngineInfo) -> bool:
     """True where ``info`` may live on another machine, which the lock need not reach."""
     other = info.boot_id != boot_id() and info.state == "running"
-    return other and info.silent_s < SILENT_S and is_network(store.root)
+    return other and min(info.silent_s, _untouched_s(store)) < SILENT_S and is_network(store.root)
 
 
-def _is_locked(path: Path) -> bool:
+def _untouched_s(store: Store) -> float:
+    """Seconds since the engine's file was touched: all that one on a full disk can do."""
+    try:
+        return time.time() - store.engine_json.stat().st_mtime
+    except OSError:
+        return float("inf")
+
+
+def is_locked(path: Path) -> bool:
     """True where a process holds the lock. A shared lock is tried, so that those who look do not see each other."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -51,6 +51,12 @@ class Manifest:
         """Bytes of all its files."""
         return sum(file.size for file in self.files.values())
 
+    @property
+    def digest(self) -> str:
+        """One digest of all that it holds: of the names and digests of its files."""
+        text = "".join(f"{name}\0{file.digest}\n" for name, file in sorted(self.files.items()))
+        return hashlib.sha256(text.encode()).hexdigest()
+
 
 def digest(data: bytes | bytearray | memoryview) -> str:
     """The digest of ``data`` as manifests hold it."""
@@ -89,8 +95,12 @@ def to_plain(manifest: Manifest) -> dict[str, Json]:
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of the checkpoint in ``folder``. Raises FileNotFoundError, NewerSchema, ValueError, KeyError…"""
-    data = read_json(folder / NAME)
-    check_schema(data, f"the checkpoint in {folder}")
+    return from_plain(read_json(folder / NAME), f"the checkpoint in {folder}")
+
+
+def from_plain(data: dict[str, Any], what: str) -> Manifest:
+    """The manifest that :func:`to_plain` gave, of ``what``. Raises NewerSchema, ValueError, KeyError…"""
+    check_schema(data, what)
     files = {name: File(int(file["size"]), str(file["digest"])) for name, file in data["files"].items()}
     return Manifest(int(data["step"]), int(data["attempt"]), data["created"], files, data.get("details") or {})
 

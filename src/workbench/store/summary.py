@@ -11,6 +11,7 @@ from workbench.errors import WorkbenchError
 from workbench.records import Goal, Json
 from workbench.store import journal
 from workbench.store.layout import Store
+from workbench.store.said import said
 
 #: Lines of the store's own journal that say how a person labels an experiment, and the field each of them sets.
 LABELS = {"rename": "name", "tag": "tags", "note": "note"}
@@ -24,6 +25,8 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
     best: tuple[int, float] | None = None
     trials: set[int] = set()
     steps: dict[int, int] = {}
+    checks, checked = 0, None
+    told: dict[int, int] = {}
     for line in lines:
         kind = line.get("kind")
         if kind == "LegStarted":
@@ -45,6 +48,16 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
             state, reason = "stopping", line.get("reason", "asked to stop")
         elif kind == "Finish":
             state, reason, ended = line["state"], line["reason"], line["at"]
+        elif kind == "Extended":
+            state, reason, ended = "running" if started else "waiting", "it was extended", None
+        elif kind == "VerifyDue":
+            checks += 1
+        elif kind == "Verified":
+            checks, checked = checks - 1, line["verdict"]
+        elif kind == "Telling":
+            told[line["id"]] = len(line["ways"])
+        elif kind == "Notified" and line.get("id") in told:
+            told[line["id"]] -= 1
     return {
         "id": spec["id"],
         "name": spec["name"],
@@ -61,6 +74,9 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
         "best": {"trial": best[0], "value": best[1]} if best else None,
         "content": spec.get("content", ""),
         "notebook": spec.get("notebook"),
+        "parent": (spec.get("parent") or {}).get("label"),
+        "verify": "waiting" if checks > 0 else checked,
+        "tells": any(told.values()),
     }
 
 
@@ -83,12 +99,17 @@ def entry_of(store: Store, experiment_id: str) -> dict[str, Any] | None:
 
 
 def labels_of(store: Store) -> dict[str, dict[str, Any]]:
-    """What people said about experiments (name, tags, note), by id, from the store's own journal."""
+    """What people said about experiments (name, tags, note, pins, keep), by id, from the store's own journal."""
     found: dict[str, dict[str, Any]] = {}
     for line in journal.read(store.journal_path):
         field = LABELS.get(line.get("kind", ""))
         if field is not None and field in line and isinstance(line.get("experiment"), str):
             found.setdefault(line["experiment"], {})[field] = line[field]
+    wishes = said(store)
+    for experiment, rule in wishes.rules.items():
+        found.setdefault(experiment, {})["keep"] = str(rule)
+    for experiment in {pin[0] for pin in wishes.pins}:
+        found.setdefault(experiment, {})["pins"] = wishes.pins_of(experiment)
     return found
 
 

@@ -42,7 +42,7 @@ def keep_figure(figure: Any) -> None:
 
 #: What the module answers in the trial's stead.
 _OF_TRIAL = frozenset(
-    {"steps", "report", "log", "track", "loader", "data", "save", "restore", "max_steps", "configuration"}
+    {"steps", "batches", "report", "log", "track", "loader", "data", "save", "restore", "max_steps", "configuration"}
     | {"number", "label", "seed", "device", "folder"}
 )
 

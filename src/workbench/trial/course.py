@@ -8,87 +8,44 @@ from __future__ import annotations
 import math
 import time
 import types
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
-from workbench.errors import BadInput, BadMetric, CannotResume, StaleAttempt, StoreError
-from workbench.records import Configuration, Goal, trial_label
+from workbench.errors import BadInput, BadMetric, CannotResume
+from workbench.records import Goal, trial_label
 from workbench.trial import metrics
-from workbench.trial.files import fingerprint, free_name, keep
+from workbench.trial.batches import BY_STEPS, Batches, Inside
+from workbench.trial.files import copy_into, fingerprint, free_name, keep
+from workbench.trial.fork import Fork
 from workbench.trial.namespace import frames_around
-from workbench.trial.runner import Link
+from workbench.trial.order import Order, Place
+from workbench.trial.runner import Link, StopOrder
+from workbench.trial.saver import Saver, Vault, When
 from workbench.trial.state import Header, State
 from workbench.trial.trial import LegLeft
-from workbench.trial.wire import Message
-
-#: The share of its time that a trial may spend on checkpoints between levels: one hundredth.
-STALL = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What the engine wants of one leg."""
-
-    trial: int
-    attempt: int
-    start: int
-    until: int
-    levels: frozenset[int]
-    max_steps: int
-    configuration: Configuration
-    known_step: int = 0
-    resume: bool = False
-
-    @classmethod
-    def of(cls, message: Message) -> Order:
-        """The order in a ``leg`` message."""
-        return cls(
-            trial=message["trial"],
-            attempt=message["attempt"],
-            start=message["start"],
-            until=message["until"],
-            levels=frozenset(message["levels"]),
-            max_steps=message["max_steps"],
-            configuration=message["configuration"],
-            known_step=int(message.get("known_step", message["start"]) or 0),
-            resume=bool(message.get("resume", message["start"] > 0)),
-        )
-
-
-class Vault(Protocol):
-    """Where a leg's checkpoints are kept."""
-
-    def newest(self, at_most: int) -> tuple[int, Path] | None:
-        """Step and folder of the newest whole checkpoint, at most that of step ``at_most``."""
-
-    def keep(self, step: int, write: Callable[[Path], None]) -> int:
-        """Have ``write`` fill a folder that becomes the checkpoint of ``step`` at once; its size in bytes."""
-
-    def remove(self, step: int) -> None:
-        """Drop the checkpoint of ``step``."""
-
-
-@dataclass(slots=True)
-class Place:
-    """Where the training code runs: its namespace, the code that called it, and names that are no state of it."""
-
-    main: dict[str, Any]
-    top: types.CodeType
-    hidden: frozenset[str] = frozenset()
-    environment: Callable[[], Mapping[str, Any]] = dict
+from workbench.trial.vault import Writer
 
 
 class LegCourse:
     """The course of one leg in a runner."""
 
     def __init__(
-        self, order: Order, goal: Goal, link: Link, vault: Vault, place: Place, files: Path, checkpoint_s: float
+        self,
+        order: Order,
+        goal: Goal,
+        link: Link,
+        vault: Vault,
+        place: Place,
+        files: Path,
+        when: When,
+        writer: Writer | None = None,
+        fork: Fork | None = None,
     ) -> None:
         self.order, self.goal = order, goal
-        self._link, self._vault, self._place, self._files = link, vault, place, files
-        self._checkpoint_s = checkpoint_s
+        self._link, self._vault, self.place, self._files = link, vault, place, files
+        self.saver = Saver(vault, link, when, writer)
         self._began = time.monotonic()
         #: Turns done.
         self.step = 0
@@ -99,7 +56,10 @@ class LegCourse:
         #: True once the loop has made its last turn.
         self.over = False
         self.missing = False
+        #: True once the leg has left because its machine is about to go.
+        self.preempted = False
         self._in_turn = False
+        self._inside = Inside(self)
         self._manual = False
         #: Levels told by a loop of its own, which may report a step in several calls.
         self._told_levels: set[int] = set()
@@ -107,23 +67,22 @@ class LegCourse:
         self._tracked: dict[str, Any] = {}
         self._logged: dict[str, int] = {}
         self._data: dict[str, Any] = {}
-        self._told_found: Any = None
-        self._told_left: set[str] = set()
-        self._saved_at = 0.0
-        self._saved_step = -1
-        #: The step of a checkpoint that only a period asked for; the next one takes its place.
-        self._passing: int | None = None
-        self._stall = 0.0
         self._first_point = True
         self._restored: Path | None = None
         self._before = Header(0)
+        self._fork = fork
+        if fork is not None:
+            self._before = Header(fork.step)
         if order.resume:
             self._find_checkpoint()
 
     def _find_checkpoint(self) -> None:
         from workbench.trial.state import GRAPH, read_header
 
-        newest = self._vault.newest(self.order.start)
+        # Also one that the engine does not know of: it was taken in the moment in which something died.
+        newest = self._vault.newest(self.order.until)
+        for one in self._vault.skipped:
+            print(f"[workbench] the checkpoint of step {one.step} is damaged and passed over: {one.why}")  # noqa: T201
         if newest is not None:
             self._restored = newest[1]
             if (self._restored / GRAPH).exists():
@@ -136,6 +95,7 @@ class LegCourse:
             raise self.left  # the training code has swallowed it; it cannot stay
         if self.over:
             raise StopIteration
+        self.saver.check()
         if self._state is None:
             self._begin(frame)
         else:
@@ -148,24 +108,41 @@ class LegCourse:
 
     def _begin(self, frame: types.FrameType) -> None:
         """The set-up is done: survey it, put the checkpoint into it, and tell what was told only to a lost engine."""
-        place = self._place
+        place = self.place
+        place.begins()
         frames = frames_around(frame, place.main, place.top)
-        self._state = State(place.main, frames, hidden=place.hidden, tracked=self._tracked)
+        self._state = State(place.main, frames, hidden=place.hidden, tracked=self._tracked, resumes=BY_STEPS)
+        inside = None
         if self._restored is not None:
             header = self._state.restore(self._restored)
-            self.step, self.history, self.over = header.step, dict(header.history), header.ended
-        self._state.settle()
-        self._saved_at = time.monotonic()
-        self._saved_step = self.step if self._restored is not None else -1
-        self._tell_begun(self._state.found.to_json())
+            self.step, self.history = header.step, dict(header.history)
+            # One that took all its steps goes on where it was made longer since; one that left its loop does not.
+            is_longer = header.step == header.length < self.order.max_steps
+            self.over = header.ended and not is_longer
+            inside = header.inside
+        elif self._fork is not None:
+            self._fork.put(self._state)
+            self.step = self._fork.step
+        if inside is None:
+            self._state.settle()
+        kept = self._restored is not None and not self._vault.is_passing
+        # To look at the state is most of what a checkpoint will cost.
+        self.saver.begin(self.step if kept else -1, self._state.survey_s)
+        self._tell_begun(self._state.found.to_json(), self._made())
         self._tell_again()
         if self.over:
             raise StopIteration
-        if self.step >= self.order.until or self._stop() is not None:
-            self._leave("stopped" if self._stop() is not None else "reached")
+        stop = self._link.stop()
+        if stop is not None:
+            self.obey(stop)
+        if self.step >= self.order.until:
+            self._leave("reached")
+        self._inside.begin_turn()
+        self._inside.pending = inside
 
     def _end_turn(self, frame: types.FrameType) -> None:
         self._in_turn = False
+        self._inside.begin_turn()
         self.step = step = self.step + 1
         self._logged.clear()
         if step in self.order.levels:
@@ -175,25 +152,24 @@ class LegCourse:
         leaves = step >= self.order.until
         if self.over or (stop is not None and stop.keep) or (stop is None and (leaves or step in self.order.levels)):
             self._save(ended=self.over, needed=self.over or leaves or stop is not None, frame=frame)
-        elif stop is None and self._is_due():
+        elif stop is None and self.saver.is_due(step):
             self._save(passing=True, frame=frame)
         if self.over:
             raise StopIteration
         if stop is not None:
-            self._leave("stopped", stop.reason)
+            self.obey(stop)
         if leaves:
             self._leave("reached")
 
-    def _is_due(self) -> bool:
-        waited = time.monotonic() - self._saved_at
-        return waited >= self._checkpoint_s and waited >= STALL * self._stall
-
     def _leave(self, outcome: str, reason: str = "") -> NoReturn:
+        self.saver.settle()
         self.left = LegLeft(outcome, reason)
         raise self.left
 
-    def _stop(self) -> Any:
-        return self._link.stop()
+    def obey(self, stop: StopOrder) -> NoReturn:
+        """Leave, as ``stop`` says."""
+        self.preempted = stop.is_notice
+        self._leave("stopped", stop.reason)
 
     def finish(self) -> str:
         """The code came to its end. Returns the leg's outcome, saving what a ``break`` left unsaved."""
@@ -206,24 +182,39 @@ class LegCourse:
                 f"trial {trial_label(self.order.trial)} came to its end without a turn of trial.steps(). Wrap the "
                 "training loop: for epoch in trial.steps(): ..."
             )
+        self._inside.begin_turn()
+        self.saver.settle()
         if not self.over:  # `break`
             if self._in_turn and self.step + 1 in self.history:
                 self.step += 1
             self.over = True
-            if self.step != self._saved_step:
+            if self.step != self.saver.step:
                 self._save(ended=True, needed=True)
         return "completed"
 
     # -- telling -----------------------------------------------------------------------------------------------------
 
-    def _tell_begun(self, found: Any) -> None:
+    def _made(self) -> dict[str, Any]:
+        """What the set-up made and read, told once in a trial's life."""
+        from workbench.trial.architecture import architecture
+
+        made: dict[str, Any] = {} if self.order.resume else {"architecture": architecture(self.state.objects())}
+        if self._data:
+            made["data"] = self._data
+        return made
+
+    def _tell_begun(self, found: Any, made: dict[str, Any] | None = None) -> None:
+        skipped, seen = self._vault.skipped, self.place.seen()
         self._link.send(
             {
                 "op": "begun",
                 "step": self.step,
                 "found": found,
-                "environment": dict(self._place.environment()),
+                "environment": dict(self.place.environment()),
                 "setup_s": round(time.monotonic() - self._began, 6),
+                **({"skipped": [{"step": one.step, "why": one.why} for one in skipped]} if skipped else {}),
+                **(made or {}),
+                **({"seen": seen} if seen is not None else {}),
             }
         )
 
@@ -258,11 +249,12 @@ class LegCourse:
             return self._report_own_step(values, step)
         if self.left is not None:
             raise self.left
-        self._take(values, self.step + 1 if self._in_turn else self.step)
+        if self._inside.pending is None:
+            self._take(values, self.step + 1 if self._in_turn else self.step)
         if self._in_turn:
             stop = self._link.stop()
             if stop is not None and not stop.keep:
-                self._leave("stopped", stop.reason)
+                self.obey(stop)
         return True
 
     def _take(self, values: Mapping[str, Any], step: int) -> None:
@@ -294,7 +286,7 @@ class LegCourse:
         if not self._manual:
             self._manual = True
             self.step = self._before.step
-            self._tell_begun({"objects": [], "names": [], "left_out": []})
+            self._tell_begun({"objects": [], "names": [], "left_out": []}, {"data": self._data} if self._data else {})
         if self.left is not None:
             raise self.left
         self._take(values, step)
@@ -308,11 +300,14 @@ class LegCourse:
         stop = self._link.stop()
         if stop is not None or step >= self.order.until:
             if step < self.order.max_steps:
+                self.preempted = stop is not None and stop.is_notice
                 self.left = LegLeft("stopped" if stop is not None else "reached", stop.reason if stop else "")
             return False
         return True
 
     def log(self, values: Mapping[str, Any]) -> None:
+        if self._inside.pending is not None:
+            return  # it was told before the checkpoint was taken
         step = self.step + 1 if self._in_turn else self.step
         now = time.time()
         for name, value in values.items():
@@ -324,6 +319,8 @@ class LegCourse:
             self._link.point((name, step, index, float(value), now))
 
     def show(self, figure: Any) -> None:
+        if self._inside.pending is not None:
+            return
         figure.savefig(free_name(self._files, self.step + 1 if self._in_turn else self.step, "figure", ".png"))
 
     def track(self, objects: Mapping[str, Any]) -> None:
@@ -341,7 +338,54 @@ class LegCourse:
             )
         self._data[str(path)] = found
 
+    # -- inside a turn -----------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """The state that was found when the set-up was done."""
+        assert self._state is not None
+        return self._state
+
+    def batches(self, loader: Any) -> Batches | Any:
+        return self._inside.batches(loader) if self._in_turn else loader
+
+    def heard(self) -> StopOrder | None:
+        """The order to stop, when one has come. Raises what ends the leg by itself."""
+        if self.left is not None:
+            raise self.left
+        self.saver.check()
+        return self._link.stop()
+
+    def resume_inside(self, frames: list[types.FrameType]) -> None:
+        """Put the checkpoint in once more, here, where it was taken."""
+        assert self._restored is not None
+        header = self.state.restore(self._restored, frames)
+        self.state.settle()
+        assert header.inside is not None
+        self.history = dict(header.history)
+        self._logged = dict(header.inside["logged"])
+        for name, value in self.history.get(self.step + 1, {}).items():
+            self._link.point((name, self.step + 1, 0, value, time.time()))
+
+    def give_up(self) -> None:
+        """The leg has failed. Where that came of resuming inside, the next one goes on from the checkpoint before."""
+        if self._inside.pending is not None:
+            self._vault.drop_passing()
+
     # -- checkpoints -------------------------------------------------------------------------------------------------
+
+    def header(self, *, ended: bool = False, inside: dict[str, Any] | None = None) -> Header:
+        """What a checkpoint of this moment says about itself."""
+        if inside is not None:
+            inside["logged"] = dict(self._logged)
+        return Header(
+            self.step,
+            ended,
+            self.history,
+            {**self._before.data, **self._data},
+            inside=inside,
+            length=self.order.max_steps,
+        )
 
     def _save(
         self,
@@ -351,65 +395,22 @@ class LegCourse:
         needed: bool = False,
         frame: types.FrameType | None = None,
     ) -> None:
-        """Take the checkpoint of this step. One that is not needed to leave now may fail: training goes on without."""
-        state = self._state
-        assert state is not None
-        begun = time.perf_counter()
-        header = Header(self.step, ended, self.history, {**self._before.data, **self._data})
-        try:
-            size = self._vault.keep(self.step, lambda folder: state.save(folder, header, None if ended else frame))
-        except StoreError as error:
-            if needed or isinstance(error, StaleAttempt):
-                raise
-            self._saved_at = time.monotonic()
-            print(f"[workbench] no checkpoint at step {self.step}: {error}")  # noqa: T201 - its log
-            self._link.send({"op": "unsaved", "step": self.step, "error": str(error)})
-            return
-        self._saved_step = self.step
-        if self._passing is not None and self._passing != self.step:
-            self._vault.remove(self._passing)
-        self._passing = self.step if passing else None
-        self._tell_saved(size, time.perf_counter() - begun)
-
-    def _tell_saved(self, size: int, seconds: float) -> None:
-        self._stall = seconds
-        self._saved_at = time.monotonic()
-        message: Message = {
-            "op": "saved",
-            "step": self.step,
-            "bytes": size,
-            "seconds": round(seconds, 6),
-            "stall": round(seconds, 6),
-        }
-        found = self._state.found.to_json() if self._state is not None else None
-        if found is not None and found != self._told_found:
-            message["found"] = self._told_found = found
-            for one in found["left_out"]:
-                if one["name"] not in self._told_left:
-                    self._told_left.add(one["name"])
-                    print(f"[workbench] not in the checkpoints: {one['name']} ({one['reason']})")  # noqa: T201 - its log
-        self._link.send(message)
+        """Take the checkpoint of this step."""
+        assert self._state is not None
+        header = self.header(ended=ended)
+        self.saver.take(self._state, header, None if ended else frame, passing=passing, needed=needed)
 
     def save(self, folder: Path, step: int | None) -> None:
-        import shutil
-
         if self._state is not None:
             raise BadInput("trial.save() is for loops without trial.steps(), which saves by itself. Leave it out.")
         if not folder.exists():
             raise BadInput(f"trial.save({str(folder)!r}): there is no such file or folder.")
 
-        def write(target: Path) -> None:
-            if folder.is_dir():
-                shutil.copytree(folder, target / "saved")
-            else:
-                (target / "saved").mkdir()
-                shutil.copy2(folder, target / "saved" / folder.name)
-
-        begun = time.perf_counter()
         self.step = step if step is not None else self.step
-        size = self._vault.keep(self.step, write)
-        self._tell_saved(size, time.perf_counter() - begun)
+        self.saver.keep(self.step, partial(copy_into, folder))
 
     def restore(self) -> Path | None:
-        saved = self._restored / "saved" if self._restored is not None else None
+        if self._restored is None:
+            return self._fork.saved if self._fork is not None else None
+        saved = self._restored / "saved"
         return saved if saved is not None and saved.exists() else None

@@ -59,10 +59,17 @@ class Found:
     objects: list[str]
     names: list[str]
     left_out: list[dict[str, str]]
+    #: How exactly the trial resumes, in words.
+    resumes: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for a message."""
-        return {"objects": self.objects, "names": self.names, "left_out": self.left_out}
+        return {
+            "objects": self.objects,
+            "names": self.names,
+            "left_out": self.left_out,
+            "resumes": self.resumes,
+        }
 
 
 @dataclass(slots=True)

@@ -64,3 +64,12 @@ def fingerprint(path: Path) -> dict[str, Any]:
             while piece := stream.read(_PIECE):
                 state.update(piece)
     return {"size": size, "changed": changed, "digest": state.hexdigest()}
+
+
+def copy_into(source: Path, target: Path) -> None:
+    """Copy a file or folder below ``target``, as ``saved``."""
+    if source.is_dir():
+        shutil.copytree(source, target / "saved")
+    else:
+        (target / "saved").mkdir()
+        shutil.copy2(source, target / "saved" / source.name)

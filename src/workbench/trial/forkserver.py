@@ -103,6 +103,8 @@ def main(fd: int) -> None:
     os.set_inheritable(fd, False)
     # A terminal's interrupt is for whoever started the worker; the worker decides about its runners.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # So does it where a machine's notice reaches every process at once: with us its runners would die at once.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     first = control.receive()
     if first is None:
         return
@@ -239,7 +241,7 @@ class _Forkserver:
             if os.getppid() != parent:  # it died before the line above
                 os._exit(1)
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGINT):
+            for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._selector.close()

@@ -300,8 +300,9 @@ def apply_graph(
     roots: list[Names],
     made: Mapping[str, Any],
     storages: Callable[..., Any],
+    later: frozenset[str] = frozenset(),
 ) -> None:
-    """Put a graph's patches and names into what the set-up code has made."""
+    """Put a graph's patches and names into what the set-up code has made. later: roots that are not there yet."""
     unpickler = GraphUnpickler(file, made, storages)
     unpickler.load()
     patches: list[Patch] = unpickler.load()
@@ -313,6 +314,8 @@ def apply_graph(
         _kind(kind, obj, content, classifier).put(obj, content)
     by_label = {root.label: root for root in roots}
     for label, changed, gone in names:
+        if label in later:
+            continue
         if label not in by_label:
             raise CannotResume(
                 f"the checkpoint was taken inside {label.rstrip(':')}, but this time the loop runs elsewhere. Call "

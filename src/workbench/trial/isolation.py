@@ -71,7 +71,7 @@ class Baseline:
     def _forget_modules(self) -> None:
         """The experiment's own modules are imported anew by the next leg: they may count or cache."""
         for name in sys.modules.keys() - self._modules:
-            if not _is_installed(sys.modules[name]):
+            if not is_installed(sys.modules[name]):
                 del sys.modules[name]
 
     def _check_libraries(self) -> str | None:
@@ -170,16 +170,17 @@ _LIBRARIES: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-def _is_installed(module: Any) -> bool:
+def is_installed(module: Any) -> bool:
     """True for modules of the environment; False for the experiment's own and for ones made by hand."""
     file = getattr(module, "__file__", None)
     if file is None:
         spec = getattr(module, "__spec__", None)
         return spec is not None and spec.origin in ("built-in", "frozen")
-    return str(file).startswith(_PATHS)
+    return str(file).startswith(INSTALLED)
 
 
-_PATHS = (
+#: Where the environment's own modules lie.
+INSTALLED = (
     *{sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")},
     str(Path(__file__).resolve().parent.parent),
 )

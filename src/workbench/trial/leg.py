@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import math
 import os
 import platform
+import secrets
 import sys
 import time
 import types
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +19,24 @@ from workbench.errors import NotFound, VersionsDiffer
 from workbench.records import PROTOCOL, Spec
 from workbench.search.seeds import trial_seed
 from workbench.snapshot import cell, loading, spawned
-from workbench.store import Store
-from workbench.trial import make_current, seeds, tracebacks
-from workbench.trial.course import LegCourse, Order, Place
+from workbench.snapshot.seen import Seen
+from workbench.store import Store, remote
+from workbench.store.checkpoints import Skipped
+from workbench.trial import determinism, make_current, seeds, tracebacks
+from workbench.trial.check import CheckVault, Watch
+from workbench.trial.course import LegCourse
+from workbench.trial.fork import Fork
 from workbench.trial.isolation import Baseline
 from workbench.trial.kinds import loaded
+from workbench.trial.order import Order, Place
 from workbench.trial.runner import Link
+from workbench.trial.saver import Vault, When
 from workbench.trial.trial import LegLeft, Trial
-from workbench.trial.vault import Settler, StoreVault
+from workbench.trial.vault import Settler, StoreVault, Writer
 from workbench.trial.wire import Message
 
+#: Seconds that a leg has lasted when it is looked up again what its process holds open or mapped.
+LOOK_AFTER_S = 0.25
 BACKEND = "module://workbench.trial.backend"
 
 
@@ -37,7 +48,10 @@ class Legs:
         self._own = own
         self._specs: dict[tuple[str, str], Spec] = {}
         self._settler = Settler()
+        #: In a process that is not ours everything happens in its one thread.
+        self._writer = Writer() if own else None
         self._baseline = Baseline() if own else None
+        self._sight = Sight() if own else None
         self._environ = dict(os.environ)
         self._used = False
         self._told: Path | None = None
@@ -57,6 +71,10 @@ class Legs:
         except BaseException as error:  # the outcome tells; nothing of the training code may end the runner
             left.fail(error, order)
         message = left.message(order)
+        if left.watch is not None:
+            message["touched"] = left.watch.touched()
+        elif left.seen is not None:
+            message["seen"] = left.seen
         why = left.why or self._reset()
         if not self._own:
             sys.modules["__main__"] = main
@@ -72,15 +90,35 @@ class Legs:
         main = _fresh_main()
         paths = store.experiment(spec.id).trial(order["trial"])
         wanted = Order.of(order)
-        seeds.set_all(spec.seed, wanted.trial)
+        if self._sight is not None:
+            self._sight.begin(store)
+        seed, number = spec.seeds_of(wanted.trial)
+        is_strict = self._own and spec.deterministic == "strict"
+        # Processes are forked from one another: without a seed of some sort their numbers would be the same.
+        drawn = secrets.randbits(63) if self._own and spec.deterministic == "off" else seed
+        seeds.set_all(drawn, number, is_strict=is_strict)
         namespace, function = fill(store, spec, main)
         if self._own:
             self._announce(store, spec, main, wanted)
         place = Place(namespace, run_code.__code__, environment=_environment)
-        vault = StoreVault(paths, wanted.attempt, self._settler)
-        course = left.course = LegCourse(wanted, spec.goal, self.link, vault, place, paths.files, spec.checkpoint_s)
-        seed = trial_seed(spec.seed, wanted.trial, "loader")
-        trial = Trial(course, wanted.trial, wanted.configuration, wanted.max_steps, seed, paths.files)
+        if is_strict:
+            place.begins = determinism.hold_again
+        if self._sight is not None:
+            place.seen = self._sight.first
+        fetch = partial(_fetch, store, spec, wanted) if spec.storage else None
+        vault: Vault = StoreVault(paths, wanted.attempt, self._settler, wanted.start, fetch)
+        link, when = self.link, When.of(spec)
+        if order.get("check"):
+            remote.at_hand(store, spec, wanted.trial, wanted.start or None)
+            aside = store.experiment(spec.id).check(wanted.trial)
+            vault, paths, when = CheckVault(paths, aside, wanted.start, order["check"]["keeps"]), aside, When(math.inf)
+            if self._own:
+                link = left.watch = Watch(self.link, store.root)
+        fork = Fork.of(store, spec)
+        course = left.course = LegCourse(wanted, spec.goal, link, vault, place, paths.files, when, self._writer, fork)
+        loader = trial_seed(seed, number, "loader")
+        # A trial that is trained again sees the number of the one that it repeats.
+        trial = Trial(course, number, wanted.configuration, wanted.max_steps, loader, paths.files)
         make_current(trial)
         try:
             code, arguments = prepare(spec, trial, namespace, function)
@@ -93,6 +131,10 @@ class Legs:
                 left.outcome = course.finish()
         finally:
             make_current(None)
+            if self._sight is not None:
+                left.seen = self._sight.last()  # while the names of the leg hold open what they hold open
+            if self._writer is not None:
+                self._writer.wait()
 
     def _spec(self, store: Store, order: Message) -> Spec:
         key = (str(order["store"]), str(order["experiment"]))
@@ -122,8 +164,6 @@ class Legs:
         torch = loaded("torch")
         if torch is not None and torch.get_num_threads() != training.threads:
             torch.set_num_threads(training.threads)
-        if torch is not None and spec.deterministic == "strict":
-            torch.use_deterministic_algorithms(True)
         if not self._used:
             self._used = True
             self._baseline = Baseline()
@@ -139,9 +179,11 @@ class Legs:
             self._told,
             store=store.root,
             capture=program.capture,
+            overlays=program.overlays,
             source=program.source if program.kind == "cell" else "",
             filename=program.filename,
             values=order.configuration,
+            seen=self._sight.seen.file if self._sight is not None else None,
         )
 
     def _reset(self) -> str | None:
@@ -161,6 +203,8 @@ def fill(store: Store, spec: Spec, main: types.ModuleType) -> tuple[dict[str, An
     namespace = main.__dict__
     if program.capture is not None:
         loading.load(store, program.capture, namespace)
+    for digest, names in program.overlays:
+        loading.overlay(store, digest, names, namespace)
     return namespace, namespace.get(str(program.entry)) if program.kind == "function" else None
 
 
@@ -199,6 +243,11 @@ def run_code(code: Any, namespace: dict[str, Any], arguments: dict[str, Any] | N
         code(trial, **arguments)
 
 
+def _fetch(store: Store, spec: Spec, order: Order, after: int, most: int) -> list[Skipped]:
+    patience = remote.PATIENCE_S
+    return remote.bring(store, spec, order.trial, after=after, most=most, attempt=order.attempt, patience_s=patience)
+
+
 def _fresh_main() -> types.ModuleType:
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
@@ -229,11 +278,50 @@ def _environment() -> dict[str, Any]:
     return found
 
 
+class Sight:
+    """What a runner sees of the files that its legs read, as their messages tell it."""
+
+    def __init__(self) -> None:
+        self.seen = Seen()
+        self._began = 0.0
+        self._looked = False
+        self._told: Message | None = None
+
+    def begin(self, store: Store) -> None:
+        """A leg begins."""
+        self.seen.begin(store.root)
+        self._began, self._told = time.monotonic(), None
+
+    def first(self) -> Message:
+        """What was read until its loop began."""
+        self._look()
+        self._told = self._now()
+        return self._told
+
+    def last(self) -> Message | None:
+        """What was read until it left, where that is more than was told."""
+        self._look()
+        found = self._now()
+        return found if found != self._told else None
+
+    def _look(self) -> None:
+        # It costs as much as a very short leg does: then once in a process.
+        if not self._looked or time.monotonic() - self._began > LOOK_AFTER_S:
+            self._looked = True
+            self.seen.look()
+
+    def _now(self) -> Message:
+        paths, beyond = self.seen.told()
+        return {"paths": paths, "beyond": beyond}
+
+
 class _Left:
     """How a leg was left, as it becomes known."""
 
     def __init__(self) -> None:
         self.course: LegCourse | None = None
+        self.watch: Watch | None = None
+        self.seen: Message | None = None
         self.outcome = "failed"
         self.filename = ""
         self.error: dict[str, Any] | None = None
@@ -243,6 +331,8 @@ class _Left:
         course = self.course
         missing = course is not None and course.missing
         self.outcome = "failed"
+        if course is not None:
+            course.give_up()
         self.error = tracebacks.describe(error, self.filename, missing_goal=missing)
         self.why = f"the training code failed ({self.error['type']})"
         print(self.error["traceback"], file=sys.stderr)  # noqa: T201 - into the trial's log
@@ -254,9 +344,11 @@ class _Left:
             reason = course.left.reason
         else:
             reason = ""
+        preempted = course is not None and course.preempted
         return {
             "op": "left",
-            "outcome": self.outcome,
+            "outcome": "died" if preempted else self.outcome,
+            **({"cause": "preempted"} if preempted else {}),
             "step": course.step if course is not None else order.get("start", 0),
             "metrics": course.latest() if course is not None else {},
             "error": self.error,

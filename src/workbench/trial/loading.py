@@ -11,13 +11,14 @@ import os
 import types
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from workbench.errors import CannotResume, NotFound
+from workbench.errors import CannotResume
 from workbench.records import Configuration, Spec, trial_label
 from workbench.search.seeds import trial_seed
-from workbench.store import Store
+from workbench.store import Store, remote
 from workbench.store.checkpoints import Checkpoint, Checkpoints
+from workbench.store.cleaning import missing
 from workbench.trial import current_or_none, make_current, seeds
 from workbench.trial.leg import fill, hidden_names, prepare, run_code
 from workbench.trial.namespace import frames_around
@@ -32,65 +33,7 @@ class Loaded(types.SimpleNamespace):
         return f"<trained trial with {', '.join(vars(self))}>"
 
 
-def load(store: Store, spec: Spec, trial: int, configuration: Configuration, step: int | None = None) -> Loaded:
-    """Run the set-up of ``trial`` and put its checkpoint at ``step`` (the newest where None) into it.
-
-    Raises NotFound where there is no such checkpoint, CannotResume where the set-up makes something else this time.
-    """
-    checkpoint = _checkpoint(store, spec, trial, step)
-    main = types.ModuleType("__main__")
-    main.__dict__["__builtins__"] = builtins
-    namespace, function = fill(store, spec, main)
-    course = _LoadCourse(checkpoint.folder, namespace)
-    files = store.experiment(spec.id).trial(trial).files
-    seed = trial_seed(spec.seed, trial, "loader")
-    stand_in = Trial(course, trial, configuration, spec.scheduler.last, seed, files)
-    with _surroundings(spec, trial, stand_in):
-        code, arguments = prepare(spec, stand_in, namespace, function)
-        course.hidden = hidden_names(namespace)
-        with contextlib.suppress(LegLeft):
-            run_code(code, namespace, arguments)
-    if course.names is None:
-        raise CannotResume(
-            f"the set-up code of {trial_label(trial)} came to its end without trial.steps(), so there is no place to "
-            "put its checkpoint into."
-        )
-    return Loaded(**course.names)
-
-
-def plain_state(store: Store, spec: Spec, trial: int) -> dict[str, Any]:
-    """The state dicts in the newest checkpoint of ``trial``, by the name of the object; runs no code of the cell."""
-    return read_tensors(_checkpoint(store, spec, trial, None).folder)
-
-
-def _checkpoint(store: Store, spec: Spec, trial: int, step: int | None) -> Checkpoint:
-    checkpoints = Checkpoints(store.experiment(spec.id).trial(trial))
-    found = checkpoints.newest() if step is None else checkpoints.at(step)
-    if found is None:
-        raise NotFound(
-            f"{spec.label}/{trial_label(trial)} has no checkpoint yet. Wait until it has reached its first level, or "
-            "load another trial."
-        )
-    return found
-
-
-@contextlib.contextmanager
-def _surroundings(spec: Spec, trial: int, stand_in: Trial) -> Iterator[None]:
-    before, folder, random_state = current_or_none(), os.getcwd(), seeds.state()
-    make_current(stand_in)
-    seeds.set_all(spec.seed, trial)
-    try:
-        with contextlib.suppress(OSError):
-            os.chdir(spec.training.cwd)
-        yield
-    finally:
-        os.chdir(folder)
-        make_current(before)
-        seeds.forget()
-        seeds.put(random_state)
-
-
-class _LoadCourse:
+class LoadCourse:
     """Ends the set-up code where training would begin, with the checkpoint put in."""
 
     def __init__(self, folder: Path, namespace: dict[str, Any]) -> None:
@@ -102,11 +45,16 @@ class _LoadCourse:
         self.names: dict[str, Any] | None = None
 
     def turn(self, frame: types.FrameType) -> int:
+        self.put_in(frame)
+        raise LegLeft("loaded")
+
+    def put_in(self, frame: types.FrameType) -> int:
+        """Put the checkpoint into what the set-up has made; its step."""
         frames = frames_around(frame, self._namespace, run_code.__code__)
         state = State(self._namespace, frames, hidden=self.hidden, tracked=self._tracked)
-        state.restore(self._folder)
+        header = state.restore(self._folder)
         self.names = state.names()
-        raise LegLeft("loaded")
+        return header.step
 
     def turns_left(self) -> int:
         return 0
@@ -126,6 +74,9 @@ class _LoadCourse:
     def show(self, figure: Any) -> None:
         """Nobody looks."""
 
+    def batches(self, loader: Any) -> Any:
+        return loader
+
     def track(self, objects: Mapping[str, Any]) -> None:
         self._tracked.update(objects)
 
@@ -138,3 +89,73 @@ class _LoadCourse:
     def restore(self) -> Path | None:
         saved = self._folder / "saved"
         return saved if saved.exists() and not (self._folder / GRAPH).exists() else None
+
+
+_Course = TypeVar("_Course", bound=LoadCourse)
+
+
+def load(store: Store, spec: Spec, trial: int, configuration: Configuration, step: int | None = None) -> Loaded:
+    """Run the set-up of ``trial`` and put its checkpoint at ``step`` (the newest where None) into it.
+
+    Raises NotFound where there is no such checkpoint, CannotResume where the set-up makes something else this time.
+    """
+    course = brought(store, spec, trial, configuration, step, LoadCourse)
+    if course.names is None:
+        raise CannotResume(
+            f"the set-up code of {trial_label(trial)} came to its end without trial.steps(), so there is no place to "
+            "put its checkpoint into."
+        )
+    return Loaded(**course.names)
+
+
+def brought(
+    store: Store, spec: Spec, trial: int, configuration: Configuration, step: int | None, kind: type[_Course]
+) -> _Course:
+    """The course of ``kind`` with which the training code was run, up to where that course left it."""
+    checkpoint = _checkpoint(store, spec, trial, step)
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = builtins
+    namespace, function = fill(store, spec, main)
+    course = kind(checkpoint.folder, namespace)
+    files = store.experiment(spec.id).trial(trial).files
+    seed, number = spec.seeds_of(trial)
+    loader = trial_seed(seed, number, "loader")
+    stand_in = Trial(course, number, configuration, spec.length, loader, files)
+    with _surroundings(spec, trial, stand_in):
+        code, arguments = prepare(spec, stand_in, namespace, function)
+        course.hidden = hidden_names(namespace)
+        with contextlib.suppress(LegLeft):
+            run_code(code, namespace, arguments)
+    return course
+
+
+def plain_state(store: Store, spec: Spec, trial: int) -> dict[str, Any]:
+    """The state dicts in the newest checkpoint of ``trial``, by the name of the object; runs no code of the cell."""
+    return read_tensors(_checkpoint(store, spec, trial, None).folder)
+
+
+def _checkpoint(store: Store, spec: Spec, trial: int, step: int | None) -> Checkpoint:
+    remote.at_hand(store, spec, trial, step)
+    checkpoints = Checkpoints(store.experiment(spec.id).trial(trial))
+    if step is not None and step in checkpoints.steps():
+        return checkpoints.at(step)
+    found = checkpoints.newest() if step is None else None
+    if found is None:
+        raise missing(store, spec, trial, step)
+    return found
+
+
+@contextlib.contextmanager
+def _surroundings(spec: Spec, trial: int, stand_in: Trial) -> Iterator[None]:
+    before, folder, random_state = current_or_none(), os.getcwd(), seeds.state()
+    make_current(stand_in)
+    seeds.set_all(*spec.seeds_of(trial))
+    try:
+        with contextlib.suppress(OSError):
+            os.chdir(spec.training.cwd)
+        yield
+    finally:
+        os.chdir(folder)
+        make_current(before)
+        seeds.forget()
+        seeds.put(random_state)

@@ -19,7 +19,13 @@ _OURS = str(Path(__file__).resolve().parent.parent)
 def roots(main: dict[str, Any], frames: list[types.FrameType], hidden: Iterable[str]) -> list[Names]:
     """Where surveys begin: the cell's namespace but for ``hidden`` names, then the frames, outermost first."""
     found = [_of_namespace(main, frozenset(hidden))]
-    labels: set[str] = set()
+    return [*found, *frame_roots(frames, found)]
+
+
+def frame_roots(frames: Iterable[types.FrameType], beside: Iterable[Names]) -> list[Names]:
+    """The locals of ``frames`` (outermost first) as roots, with labels that none of the roots ``beside`` has."""
+    found: list[Names] = []
+    labels = {root.label for root in beside}
     for frame in frames:
         label = f"{frame.f_code.co_qualname}():"
         while label in labels:  # a function that calls itself

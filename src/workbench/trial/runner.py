@@ -29,6 +29,9 @@ FLUSH_S = 0.05
 #: Points of one message at most, so that no frame grows without bound when the worker is slow.
 BATCH = 5000
 
+#: Why a leg leaves that nobody told to.
+NOTICE = "its machine gave notice (SIGTERM)"
+
 #: name, step, index (0: the step's reported value; 1, 2, …: logged inside it), value, UTC time.
 Point = tuple[str, int, int, float, float]
 
@@ -39,6 +42,8 @@ class StopOrder:
 
     reason: str
     keep: bool
+    #: Nobody of ours wants it: the machine has given notice that it goes.
+    is_notice: bool = False
 
 
 class Link(Protocol):
@@ -94,6 +99,9 @@ class Runner:
         self._newest: _Leg | None = None
         self._running: _Leg | None = None
         self._busy = threading.Event()
+        self._pid = os.getpid()
+        #: The machine has given notice: no leg begins here any more.
+        self._is_leaving = False
         #: The other thread may take the next leg off the socket; a byte here tells the main thread, which waits for it.
         self._ordered, self._order = os.pipe()
 
@@ -126,16 +134,22 @@ class Runner:
         """Run legs until the worker says exit. Returns the exit status."""
         from workbench.trial.leg import Legs
 
+        # Before a leg takes note of how signals are handled, and in the main thread.
+        signal.signal(signal.SIGTERM, self._notice)
         threading.Thread(target=self._keep_in_touch, name="workbench-link", daemon=True).start()
         self.send({"op": "hello", "protocol": PROTOCOL, "pid": os.getpid()})
         legs = Legs(self, own=True)
         while (leg := self._next()) is not None:
             self._running = leg
+            if self._is_leaving and leg.stop is None:
+                leg.stop = StopOrder(NOTICE, keep=True, is_notice=True)
             self._busy.set()
             left = legs.run(leg.order)
             _flush_output()
             self._busy.clear()
             self._running = None
+            if self._is_leaving:
+                left = {**left, "reusable": False, "why": NOTICE}
             self.send(left)
             # The last trial's memory goes while the worker looks for the next one.
             gc.collect()
@@ -166,10 +180,25 @@ class Runner:
         elif op == "stop":
             leg = self._newest
             if leg is not None and message.get("attempt", leg.order.get("attempt")) == leg.order.get("attempt"):
-                leg.stop = StopOrder(str(message.get("reason", "")), bool(message.get("keep", False)))
+                leg.stop = StopOrder(
+                    str(message.get("reason", "")), bool(message.get("keep", False)), bool(message.get("notice", False))
+                )
         elif op == "exit":
             _flush_output()
             self._go(0)
+
+    def _notice(self, number: int, frame: Any) -> None:
+        """SIGTERM: the machine is about to go. Whoever trains leaves with a checkpoint; whoever waits goes at once."""
+        if os.getpid() != self._pid:  # a loader's worker, forked from here: it dies of it, as it would without us
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        self._is_leaving = True
+        legs = [leg for leg in (self._running, *self._waiting) if leg is not None]
+        for leg in legs:
+            leg.stop = leg.stop or StopOrder(NOTICE, keep=True, is_notice=True)
+        if not legs:
+            self._go(128 + number)
 
     def _keep_in_touch(self) -> None:
         """The other thread: every 50 ms of a leg it sends the points, and it hears orders as they come."""

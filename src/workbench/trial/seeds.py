@@ -10,21 +10,29 @@ import importlib.abc
 import importlib.machinery
 import random
 import sys
+import threading
 import types
 from collections.abc import Sequence
 from typing import Any
 
 from workbench.search.seeds import trial_seed
+from workbench.trial import determinism
+from workbench.trial.isolation import INSTALLED
 from workbench.trial.kinds import loaded
 
 
-def set_all(experiment_seed: int, trial: int) -> None:
-    """Set every global generator from the trial's seeds. CUDA is not initialised by it: its seed waits until it is."""
+def set_all(experiment_seed: int, trial: int, *, is_strict: bool = False) -> None:
+    """Set every global generator from the trial's seeds. CUDA is not initialised by it: its seed waits until it is.
+
+    is_strict: torch is also held to what strict mode promises, where it is imported only later too.
+    """
     random.seed(trial_seed(experiment_seed, trial, "python"))
     for name in ("numpy", "torch"):
         if loaded(name) is not None:
             _set_library(name, experiment_seed, trial)
-    _on_import.seed = (experiment_seed, trial)
+    if is_strict:
+        determinism.hold()
+    _on_import.seed, _on_import.is_strict = (experiment_seed, trial), is_strict
     if _on_import not in sys.meta_path:
         sys.meta_path.insert(0, _on_import)
 
@@ -49,27 +57,79 @@ def _set_library(name: str, experiment_seed: int, trial: int) -> None:
 
 
 class OnImport(importlib.abc.MetaPathFinder):
-    """Seeds NumPy and torch when the training code imports them itself: until then there is nothing to seed."""
+    """Keeps imports from moving the trial's generators, and seeds NumPy and torch when they are first imported.
+
+    Some installed modules draw numbers while they are imported (scikit-learn does). A runner that has such a module
+    already would draw others afterwards than one that imports it now. The experiment's own modules are let be: every
+    leg imports those anew.
+    """
 
     def __init__(self) -> None:
         self.seed: tuple[int, int] | None = None
+        self.is_strict = False
+        self._is_inside = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in ("numpy", "torch") or self.seed is None:
+        if self.seed is None or self._is_inside or threading.current_thread() is not threading.main_thread():
             return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if spec is None or spec.loader is None:
+        spec = self._found(fullname, path, target)
+        if spec is None or not (spec.origin or "").startswith(INSTALLED) or not hasattr(spec.loader, "exec_module"):
             return spec
+        assert spec.loader is not None
         execute, seed = spec.loader.exec_module, self.seed
 
-        def execute_and_seed(module: types.ModuleType) -> None:
-            execute(module)
-            _set_library(fullname, *seed)
+        def execute_aside(module: types.ModuleType) -> None:
+            self._is_inside = True
+            try:
+                before = _drawn_from(fullname)
+                execute(module)
+                _put_back(before, *seed)
+                if self.is_strict:
+                    determinism.hold()
+            finally:
+                self._is_inside = False
 
-        spec.loader.exec_module = execute_and_seed  # type: ignore[method-assign]
+        spec.loader.exec_module = execute_aside  # type: ignore[method-assign]
         return spec
+
+    def _found(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """What the other finders find, as if this one were not there."""
+        for finder in sys.meta_path:
+            look = getattr(finder, "find_spec", None)
+            if finder is not self and look is not None:
+                spec: importlib.machinery.ModuleSpec | None = look(fullname, path, target)
+                if spec is not None:
+                    return spec
+        return None
+
+
+def _drawn_from(beginning: str) -> dict[str, Any]:
+    """The state of what can be drawn from while the module ``beginning``, which is no more than a name yet, begins."""
+    numpy, torch = loaded("numpy"), loaded("torch")
+    found: dict[str, Any] = {"python": random.getstate()}
+    if numpy is not None and beginning != "numpy":
+        found["numpy"] = numpy.random.get_state(legacy=True)
+    if torch is not None and beginning != "torch":
+        found["torch"] = torch.get_rng_state()
+    return found
+
+
+def _put_back(before: dict[str, Any], experiment_seed: int, trial: int) -> None:
+    random.setstate(before["python"])
+    for name in ("numpy", "torch"):
+        module: Any = loaded(name)
+        if module is None:
+            continue
+        if name not in before:
+            _set_library(name, experiment_seed, trial)
+        elif name == "numpy":
+            module.random.set_state(before[name])
+        else:
+            module.set_rng_state(before[name])
 
 
 _on_import = OnImport()

@@ -1,6 +1,7 @@
 """What a checkpoint holds of a trial's state, and how it is put back.
 
     tensors.safetensors   torch's storages that changed, and the state dicts of the objects found: plain bytes and JSON
+    tensors-….bin         a large storage, named by its bytes: the file of the checkpoint before, where it has it
     graph.pkl             header (step, history of reports, shapes), the state of the global random generators, then
                           everything else that changed since the set-up
 
@@ -12,21 +13,24 @@ from __future__ import annotations
 import io
 import pickle
 import re
+import time
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import CannotResume
 from workbench.records import SCHEMA, check_schema
+from workbench.store.checkpoints import Checkpoint
+from workbench.store.parts import Parts
 from workbench.trial import graph, seeds, tensors, torch_kinds
 from workbench.trial.classifier import Classifier, has_state_dict
-from workbench.trial.discovery import Found, Survey
+from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
-from workbench.trial.kinds import loaded
+from workbench.trial.kinds import SCALARS, loaded
 from workbench.trial.liveness import assigned_first
-from workbench.trial.namespace import loop_frame, roots
+from workbench.trial.namespace import frame_roots, loop_frame, roots
 
 TENSORS, GRAPH = "tensors.safetensors", "graph.pkl"
 #: Bytes up to which a tensor of a found object is saved whether it changed since the set-up or not.
@@ -37,7 +41,10 @@ LARGE = 1 << 20
 
 @dataclass(slots=True)
 class Header:
-    """What a checkpoint says about itself. ``ended``: the loop was over; resuming runs only the code after it."""
+    """What a checkpoint says about itself.
+
+    ended: the loop was over; resuming runs only the code after it, unless the trial is longer now than ``length``.
+    """
 
     step: int
     ended: bool = False
@@ -47,7 +54,32 @@ class Header:
     data: dict[str, Any] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     found: dict[str, Any] = field(default_factory=dict)
+    #: Where in a turn it was taken, if not at its end: see ``batches.py``.
+    inside: dict[str, Any] | None = None
+    #: What the set-up gave each optimizer: see :attr:`State.options`.
+    options: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    #: Steps of a whole trial when it was taken.
+    length: int = 0
     schema: int = SCHEMA
+
+
+@dataclass(slots=True)
+class Captured:
+    """A checkpoint's content, taken at one moment: it can be written while training goes on."""
+
+    graph: memoryview
+    storages: dict[str, Any]
+    objects: dict[str, Any]
+    unchanged: dict[str, Any]
+    found: Found
+
+    def write(self, folder: Path, earlier: Callable[[], Sequence[Checkpoint]] = tuple) -> dict[str, str]:
+        """Write the files into ``folder``, or link those that ``earlier`` ones have; digests that it knows, by file."""
+        (folder / GRAPH).write_bytes(self.graph)
+        parts = Parts(folder, earlier)
+        if loaded("torch") is not None:
+            tensors.write(folder / TENSORS, self.storages, self.objects, self.unchanged, parts)
+        return parts.digests
 
 
 class State:
@@ -60,14 +92,22 @@ class State:
         *,
         hidden: Iterable[str] = (),
         tracked: Mapping[str, Any] | None = None,
+        resumes: str = "",
     ) -> None:
         self._main = main
         self._classifier = Classifier(main)
+        #: How exactly the trial resumes, in words.
+        self.resumes = resumes
         self._roots = roots(main, frames, hidden)
         if tracked:
             self._roots.append(_tracked(tracked))
+        begun = time.perf_counter()
         self._base = Survey(self._classifier, self._roots)
-        self._shapes = _shapes(self._objects())
+        #: Seconds that it took to look at the state: most of what training waits for at a checkpoint.
+        self.survey_s = time.perf_counter() - begun
+        self._shapes = _shapes(self.objects())
+        #: What the set-up gave each optimizer as options, by its path: a mapping for each of its groups.
+        self.options = self._options()
         #: What was found of the state, as of the last survey.
         self.found = self._found(self._base, [])
 
@@ -75,28 +115,53 @@ class State:
         """The state is put back, or need not be: let go of what only the set-up needed."""
         self._base.release()
 
-    def save(self, folder: Path, header: Header, frame: types.FrameType | None = None) -> None:
-        """Write the checkpoint's files into ``folder``. Nothing is fsynced here: training waits for this.
+    @property
+    def roots(self) -> list[Names]:
+        """Where the state begins: the cell's names, and the locals of the functions around the loop."""
+        return self._roots
+
+    def capture(
+        self,
+        header: Header,
+        frame: types.FrameType | None = None,
+        frames: Sequence[types.FrameType] = (),
+        *,
+        aside: bool = False,
+    ) -> Captured:
+        """Take the state as it is now.
 
         frame: where the loop waits for its next turn. Large values that every turn gives anew are left out.
+        frames: functions that the loop has called, and whose locals are state as well.
+        aside: copy what training changes, for it goes on while the checkpoint is written.
         """
-        skipped = self._skip(loop_frame(frame, self._main))
-        survey = Survey(self._classifier, self._roots, self._base)
-        header.shapes = self._shapes
+        below = frame_roots(frames, self._roots)
+        if header.inside is not None:
+            header.inside["below"] = [root.label for root in below]
+        skipped = self._skip(loop_frame(frame, self._main), [*self._roots, *below])
+        survey = Survey(self._classifier, [*self._roots, *below], self._base)
+        header.shapes, header.options = self._shapes, self.options
         stream = io.BytesIO()
         fields = {name: getattr(header, name) for name in header.__dataclass_fields__ if name != "found"}
         # Pickled apart: its thousand numbers need not be asked for references one by one.
         fields["random"] = pickle.dumps(seeds.state(), 5)
         pickler = graph.write_graph(stream, survey, fields)
         survey.unsaved_names += skipped
-        self.found = self._found(survey, [name for root in self._roots for name in survey.changed_names(root)[0]])
-        (folder / GRAPH).write_bytes(stream.getbuffer())
-        if loaded("torch") is not None:
-            self._save_tensors(folder / TENSORS, pickler.new_storages)
+        self.found = self._found(survey, [name for root in survey.roots for name in survey.changed_names(root)[0]])
+        captured = Captured(stream.getbuffer(), *self._tensors(pickler.new_storages), self.found)
+        if aside:
+            # From a GPU at once to the host: a second copy on the device could take the memory that training needs.
+            captured.storages = {
+                key: storage.clone() if storage.device.type == "cpu" else storage.cpu()
+                for key, storage in captured.storages.items()
+            }
         self._base.forget(survey)
+        return captured
 
-    def restore(self, folder: Path) -> Header:
-        """Put the checkpoint in ``folder`` into what the set-up code has made. Raises CannotResume."""
+    def restore(self, folder: Path, frames: Sequence[types.FrameType] | None = None) -> Header:
+        """Put the checkpoint in ``folder`` into what the set-up code has made. Raises CannotResume.
+
+        frames: functions that the loop has called, for a checkpoint from inside a turn; None where none is called yet.
+        """
         with open(folder / GRAPH, "rb") as file:
             saved = graph.read_header(file)
             header = _header(saved)
@@ -109,11 +174,47 @@ class State:
             file.seek(0)
             graph.make_in(self._main)
             try:
-                graph.apply_graph(file, self._classifier, self._roots, made, _Storages(storages))
+                below = frame_roots(frames or (), self._roots)
+                later = (header.inside or {}).get("below", []) if frames is None else []
+                graph.apply_graph(
+                    file, self._classifier, [*self._roots, *below], made, _Storages(storages), frozenset(later)
+                )
             finally:
                 graph.make_in(None)
         seeds.put(pickle.loads(saved["random"]))
         return header
+
+    def made(self, kind: type) -> list[tuple[str, Any]]:
+        """The objects of a class that the set-up has made, each with its path."""
+        base = self._base
+        # By their type: an object's own answer to isinstance may be to raise.
+        return [(base.path(number), one) for number, one in base.objects.items() if issubclass(type(one), kind)]
+
+    def _options(self) -> dict[str, list[dict[str, Any]]]:
+        torch = loaded("torch")
+        if torch is None:
+            return {}
+        return {
+            path: [
+                {key: value for key, value in group.items() if key != "params" and _is_plain(value)}
+                for group in one.param_groups
+            ]
+            for path, one in self.made(torch.optim.Optimizer)
+        }
+
+    def other(self, configuration: Mapping[str, Any]) -> list[tuple[Names, dict[str, Any]]]:
+        """Names of a configuration that stand for other plain values now, by the namespace that has them."""
+        found = []
+        for root in self._roots:
+            values = root.values()
+            names = {
+                name: values[name]
+                for name, value in configuration.items()
+                if name in values and type(values[name]) in SCALARS and values[name] != value
+            }
+            if names:
+                found.append((root, names))
+        return found
 
     def names(self) -> dict[str, Any]:
         """What the names of the training code stand for; those of its functions hide the namespace's."""
@@ -121,10 +222,10 @@ class State:
             name: value for root in self._roots if root.label != "tracked:" for name, value in root.values().items()
         }
 
-    def _skip(self, frame: types.FrameType | None) -> list[tuple[str, str]]:
+    def _skip(self, frame: types.FrameType | None, roots: list[Names]) -> list[tuple[str, str]]:
         """Have the roots pass over large values that the next turn assigns before it reads them."""
         skipped: list[tuple[str, str]] = []
-        for root in self._roots:
+        for root in roots:
             root.skipped = set()
             if frame is None or root.frame is not (None if frame.f_locals is self._main else frame):
                 continue
@@ -139,7 +240,8 @@ class State:
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
-    def _objects(self) -> dict[str, Any]:
+    def objects(self) -> dict[str, Any]:
+        """What has a state of its own (modules, optimizers, schedulers, loaders), by name."""
         return {name: value for root in self._roots for name, value in root.values().items() if has_state_dict(value)}
 
     def _found(self, survey: Survey, names: list[str]) -> Found:
@@ -147,7 +249,7 @@ class State:
             name = survey.name(number)
             if name not in names:
                 names.append(name)
-        objects = list(self._objects())
+        objects = list(self.objects())
         left: dict[str, str] = {}
         for number, reason in survey.unsaved:
             left.setdefault(_listed(survey.path(number)), reason)
@@ -160,14 +262,16 @@ class State:
             objects,
             [name for name in names if name not in skipped and name not in objects],
             [{"name": name, "reason": reason} for name, reason in left.items()],
+            self.resumes,
         )
 
-    def _save_tensors(self, path: Path, new: Mapping[str, Any]) -> None:
+    def _tensors(self, new: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """All storages to save, the trees of the state dicts over them, and what of those did not change."""
         storages = dict(new)
         key_of = {storage._cdata: key for key, storage in new.items()}
         trees: dict[str, Any] = {}
         unchanged: dict[str, Any] = {}
-        for name, value in self._objects().items():
+        for name, value in self.objects().items():
             kept: dict[str, Any] = {}
             try:
                 state = value.state_dict()
@@ -177,7 +281,7 @@ class State:
                 kept = {}  # not plain, or not to be had now: it is in the graph all the same
             if kept:
                 unchanged[name] = kept
-        tensors.write(path, storages, trees, unchanged)
+        return storages, trees, unchanged
 
     @staticmethod
     def _add_small(state: Any, storages: dict[str, Any], key_of: dict[int, str]) -> None:
@@ -206,6 +310,10 @@ class State:
                     f"with shape {tuple(shape)}. Set-up must make the same shapes each time: does it read a file that "
                     "changed?"
                 )
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in SCALARS or (type(value) is tuple and all(type(part) in SCALARS for part in value))
 
 
 def _listed(path: str) -> str:
@@ -285,8 +393,6 @@ def _shapes(objects: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _tracked(tracked: Mapping[str, Any]) -> Any:
-    from workbench.trial.discovery import Names
-
     def put(changed: dict[str, Any], gone: list[str]) -> None:
         """Tracked objects are put back in place; their names are the trial's, not the cell's."""
 

@@ -15,28 +15,41 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from workbench.errors import StoreError
 from workbench.records import SCHEMA, check_schema
+from workbench.store.parts import NAMED, Parts
 from workbench.trial.kinds import SCALARS, loaded
 
 _LENGTH = struct.Struct("<Q")
 _ALIGNED = 64
+#: Bytes from which on a storage has a file of its own. One more file costs about as much as writing half a megabyte.
+APART = 1 << 22
 
 
 class NotPlain(Exception):
     """A state dict holds more than tensors, numbers and texts."""
 
 
-def write(path: Path, storages: Mapping[str, Any], objects: Mapping[str, Any], unchanged: Mapping[str, Any]) -> None:
-    """Write storages (by key) and the trees that :func:`tree` made of state dicts."""
+def write(
+    path: Path, storages: Mapping[str, Any], objects: Mapping[str, Any], unchanged: Mapping[str, Any], parts: Parts
+) -> None:
+    """Write storages (by key; large ones to ``parts``) and the trees that :func:`tree` made of state dicts."""
     header: dict[str, Any] = {}
+    apart: dict[str, str] = {}
     views: list[memoryview] = []
     at = 0
     keep = []
     for key, storage in storages.items():
+        length = storage.nbytes()
         if storage.device.type != "cpu":
             storage = storage.cpu()
-            keep.append(storage)
-        length = storage.nbytes()
+            if length < APART:
+                keep.append(storage)
+        if length >= APART:
+            if storage.is_shared():
+                storage = storage.clone()  # another process may change it between the digest and the write
+            apart[key] = parts.put(bytes_of(storage))
+            continue
         header[key] = {"dtype": "U8", "shape": [length], "data_offsets": [at, at + length]}
         if length:
             views.append(bytes_of(storage))
@@ -44,8 +57,10 @@ def write(path: Path, storages: Mapping[str, Any], objects: Mapping[str, Any], u
         if gap:
             views.append(memoryview(bytes(gap)))
         at += length + gap
-    trees = json.dumps({"schema": SCHEMA, "objects": objects, "unchanged": unchanged})
-    header["__metadata__"] = {"workbench": trees}
+    plain = {"schema": SCHEMA, "objects": objects, "unchanged": unchanged}
+    if apart:
+        plain["apart"] = apart
+    header["__metadata__"] = {"workbench": json.dumps(plain)}
     text = json.dumps(header).encode()
     text += b" " * (-(len(text) + _LENGTH.size) % _ALIGNED)
     with open(path, "wb", buffering=1 << 16) as file:
@@ -61,7 +76,7 @@ def bytes_of(storage: Any) -> memoryview:
 
 
 def read_storages(path: Path) -> dict[str, Any]:
-    """The storages in the file, by key, as private copies."""
+    """The storages in the file and beside it, by key, as private copies. Raises StoreError for names that are none."""
     torch = loaded("torch")
     header, data, start = _open(path)
     storages = {}
@@ -73,6 +88,11 @@ def read_storages(path: Path) -> dict[str, Any]:
             else:
                 view = torch.frombuffer(data, dtype=torch.uint8, count=end - begin, offset=start + begin)
                 storages[key] = view.clone().untyped_storage()
+    for key, name in json.loads(header["__metadata__"]["workbench"]).get("apart", {}).items():
+        if NAMED.fullmatch(name) is None:
+            raise StoreError(f"{path} speaks of {name!r}, and no part of a checkpoint is called so. Take another one.")
+        # Two of the same content are two again.
+        storages[key] = torch.frombuffer(_mapped(path.with_name(name)), dtype=torch.uint8).clone().untyped_storage()
     return storages
 
 
@@ -88,11 +108,15 @@ def read_objects(path: Path) -> dict[str, Any]:
 
 
 def _open(path: Path) -> tuple[dict[str, Any], mmap.mmap, int]:
-    with open(path, "rb") as file:
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    data = _mapped(path)
     (length,) = _LENGTH.unpack_from(data)
     start = _LENGTH.size + length
     return json.loads(data[_LENGTH.size : start]), data, start
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
 
 def tree(value: Any, key_of: Mapping[int, str], kept: dict[str, Any], path: str = "") -> Any:

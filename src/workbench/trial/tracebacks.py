@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import BadMetric, CannotResume, StaleAttempt, StoreError
+from workbench.trial.devices import device_memory
 from workbench.trial.trial import LegLeft
 
 _OURS = str(Path(__file__).resolve().parent.parent)
@@ -30,12 +31,15 @@ def describe(error: BaseException, filename: str, *, missing_goal: bool = False)
     lines = [line for frame, line in frames if frame.f_code.co_filename == filename]
     if isinstance(error, SyntaxError) and error.filename == filename and error.lineno:
         lines.append(error.lineno)
+    why = cause(error, missing_goal=missing_goal)
+    memory = device_memory() if why == "cuda_out_of_memory" else None
     return {
         "type": type(error).__name__,
         "message": _message(error),
         "traceback": "".join(_lines(error)),
         "line": lines[-1] if lines else None,
-        "cause": cause(error, missing_goal=missing_goal),
+        "cause": why,
+        **({"device_memory": memory} if memory else {}),
     }
 
 

@@ -38,6 +38,9 @@ class Course(Protocol):
     def show(self, figure: Any) -> None:
         """Keep a figure that the training code has shown."""
 
+    def batches(self, loader: Any) -> Any:
+        """One pass over ``loader``, which a leg can leave and resume between any two batches."""
+
     def track(self, objects: Mapping[str, Any]) -> None:
         """Look after objects that no name of the cell reaches."""
 
@@ -123,6 +126,15 @@ class Trial:
     def log(self, **values: Any) -> None:
         """Record points inside a step, and figures, images, text or files by step. The search never sees these."""
         self._course.log(values)
+
+    def batches(self, loader: Any) -> Any:
+        """The batches of ``loader``, for steps that take long: ``for x, y in trial.batches(loader):`` inside a step.
+
+        Checkpoints are then taken between batches too, and a resumed trial goes on at the exact next batch, without
+        reading those before. The loop's first pass of each step is saved so. An iterator around it (``enumerate``,
+        ``zip``) counts for itself and keeps it from being exact; the trial's page says so.
+        """
+        return self._course.batches(loader)
 
     def track(self, *objects: Any, **named: Any) -> Any:
         """Name objects whose state no name of the cell reaches. Returns the (first) object, to be used in passing."""

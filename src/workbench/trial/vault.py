@@ -1,14 +1,20 @@
-"""A trial's checkpoints as its leg uses them, and the thread that brings them to the disk while training goes on."""
+"""A trial's checkpoints as its leg uses them, and the threads that write them while training goes on."""
 
 from __future__ import annotations
 
+import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from workbench.errors import StoreError
-from workbench.store.checkpoints import Checkpoints
+from workbench.store.atomic import telling
+from workbench.store.checkpoints import Checkpoint, Checkpoints, Skipped
 from workbench.store.layout import TrialPaths
+
+#: Fills the folder of a checkpoint; gives digests of its files, by name, where it has them already.
+Write: TypeAlias = Callable[[Path], Mapping[str, str] | None]
 
 #: Seconds between two visits to the disk, so that a thousand short legs do not wait for each other's.
 SETTLE_S = 1.0
@@ -44,29 +50,131 @@ class Settler:
                     pass  # the disk is full or gone: whoever writes next says so
 
 
-class StoreVault:
-    """The checkpoints of one trial in the store, written by one attempt."""
+class Writer:
+    """Does one piece of work at a time in a thread of its own, in the order in which they come."""
 
-    def __init__(self, trial: TrialPaths, attempt: int, settler: Settler | None = None) -> None:
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a piece of work is under way."""
+        return not self._idle.is_set()
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Have ``job`` done, which raises nothing, after the one under way."""
+        self.wait()
+        self._idle.clear()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="workbench-save", daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+
+    def wait(self) -> None:
+        """Until nothing is under way."""
+        self._idle.wait()
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            try:
+                job()
+            finally:
+                del job  # what it would have written is memory
+                self._idle.set()
+
+
+class StoreVault:
+    """The checkpoints of one trial in the store, written by one attempt.
+
+    Those between levels (*passing*) lie apart, so that none takes the place of a level's; only the newest stays.
+    """
+
+    def __init__(
+        self,
+        trial: TrialPaths,
+        attempt: int,
+        settler: Settler | None = None,
+        known: int = 0,
+        fetch: Callable[[int, int], list[Skipped]] | None = None,
+    ) -> None:
+        """known: a step whose checkpoint there has been. fetch: brings what lies elsewhere behind a step, up to one."""
         self._checkpoints = Checkpoints(trial)
+        self._passing = Checkpoints(trial.passing)
         self._attempt = attempt
         self._settler = settler
+        self._known, self._fetch = known, fetch
+        self._has_passing = False
+        #: What the last :meth:`newest` passed over because it is damaged.
+        self.skipped: list[Skipped] = []
+        #: Whether what it found lies between levels.
+        self.is_passing = False
 
     def newest(self, at_most: int) -> tuple[int, Path] | None:
-        found = self._checkpoints.newest(at_most)
-        return None if found is None else (found.step, found.folder)
+        """Step and folder of the newest whole checkpoint, at most that of step ``at_most``."""
+        found = [self._checkpoints.newest(at_most)]
+        missed = []
+        if self._fetch is not None and not self._reaches(found[0], at_most):
+            missed = self._fetch(-1 if found[0] is None else found[0].step, at_most)
+            damaged = self._checkpoints.skipped
+            found = [self._checkpoints.newest(at_most)]
+            missed += [one for one in damaged if one.step not in {left.step for left in self._checkpoints.skipped}]
+        if self._passing.folder.is_dir():
+            self._has_passing = True
+            self._passing.fence(self._attempt)
+            found.append(self._passing.newest(at_most))
+        self.skipped = [*self._checkpoints.skipped, *self._passing.skipped, *missed]
+        best = max((one for one in found if one is not None), key=_how_far, default=None)
+        self.is_passing = best is not None and best is not found[0]
+        return None if best is None else (best.step, best.folder)
 
-    def keep(self, step: int, write: Callable[[Path], None]) -> int:
-        aside = self._checkpoints.begin(step, self._attempt)
+    def _reaches(self, found: Checkpoint | None, at_most: int) -> bool:
+        """Whether nothing is lost: ``found`` or one between levels reaches the step that was known."""
+        known = min(self._known, at_most)
+        return (found is not None and found.step >= known) or any(
+            known <= one <= at_most for one in self._passing.steps()
+        )
+
+    def earlier(self) -> list[Checkpoint]:
+        """The newest checkpoints, at a level and between levels: the next may have their files by links.
+
+        Their files are looked at when they are linked; a damaged one is written again.
+        """
+        newest = (place.newest(verify="size") for place in (self._passing, self._checkpoints))
+        return [one for one in newest if one is not None]
+
+    def keep(self, step: int, write: Write, *, passing: bool = False, inside: int = 0) -> int:
+        """Have ``write`` fill a folder that becomes the checkpoint of ``step`` at once; its size in bytes.
+
+        inside: batches done of the turn under way.
+        """
+        place = self._passing if passing else self._checkpoints
+        aside = place.begin(step, self._attempt)
         try:
-            write(aside)
-            manifest = self._checkpoints.publish(aside, step, self._attempt)
+            with telling(aside):
+                digests = write(aside)
+            details = {"inside": inside} if inside else None
+            manifest = place.publish(aside, step, self._attempt, digests, details, settled=passing)
         except BaseException:
-            self._checkpoints.discard(aside)
+            place.discard(aside)
             raise
-        if self._settler is not None:
+        if not passing and self._settler is not None:
             self._settler.take(self._checkpoints)
+        if passing or self._has_passing:
+            for older in self._passing.steps():
+                if not passing or older != step:
+                    self._passing.remove(older)
+        self._has_passing = passing
         return manifest.size
 
-    def remove(self, step: int) -> None:
-        self._checkpoints.remove(step)
+    def drop_passing(self) -> None:
+        """Remove what lies between levels."""
+        for step in self._passing.steps():
+            self._passing.remove(step)
+
+
+def _how_far(checkpoint: Checkpoint) -> tuple[int, int]:
+    return checkpoint.step, int(checkpoint.manifest.details.get("inside", 0))

@@ -12,38 +12,515 @@ export type State =
   | 'stopped'
   | 'failed';
 
+/** States in which nothing happens any more. */
+export const ENDED: ReadonlySet<string> = new Set(['completed', 'stopped', 'failed']);
+
 /** JSON has no NaN and no infinity: the server writes those as words. */
 export type Value = number | 'nan' | 'inf' | '-inf';
+
+export interface IGoal {
+  readonly metric: string;
+  readonly mode: 'max' | 'min';
+}
+
+export interface IBest {
+  readonly value: Value;
+  /** `t0007` */
+  readonly trial: string;
+  readonly number?: number;
+}
 
 export interface IExperiment {
   readonly id: string;
   /** `digits@2` */
   readonly label: string;
+  readonly name?: string;
+  readonly version?: number;
   readonly state: State;
   readonly reason: string | null;
   /** UTC, ISO 8601. */
   readonly created: string;
-  readonly goal: { readonly metric: string; readonly mode: 'max' | 'min' } | null;
-  readonly best: { readonly value: Value; readonly trial: string } | null;
+  readonly started?: string | null;
+  readonly ended?: string | null;
+  readonly goal: IGoal | null;
+  readonly best: IBest | null;
   /** Trials begun so far, and how many are planned where that is known. */
   readonly trials: { readonly begun: number; readonly planned: number | null };
+  /** Trials by state. */
+  readonly counts?: Readonly<Record<string, number>>;
   /** Share of the work that is done, 0 to 1, where the plan is known. */
   readonly progress: number | null;
+  readonly tags?: readonly string[];
+  readonly note?: string;
+  readonly notebook?: string | null;
+  /** Best values so far, oldest first, at most 30. */
+  readonly sparkline?: readonly Value[];
+  readonly seconds_left?: number | null;
+  readonly slots?: { readonly used: number; readonly given: number } | null;
+  /** The request that will delete it, while that can be withdrawn. */
+  readonly deleting?: string | null;
+  readonly pinned?: boolean;
+  readonly lineage?: { readonly parent: string } | null;
+  /** What keeps it, or the copies of its checkpoints, waiting. */
+  readonly troubles?: readonly ITrouble[];
+}
+
+export interface ITrouble {
+  /** No room on the disk (or of the quota), or a storage that is not reached. */
+  readonly kind: 'room' | 'storage';
+  readonly words: string;
 }
 
 export interface IExperiments {
   readonly experiments: readonly IExperiment[];
 }
 
-/** GET an address under `/workbench/api/`. Rejects with the server's own words. */
-export async function requestAPI<T>(
-  endPoint: string,
-  settings: ServerConnection.ISettings
-): Promise<T> {
-  const address = URLExt.join(settings.baseUrl, 'workbench', 'api', endPoint);
-  const response = await ServerConnection.makeRequest(address, {}, settings);
-  if (!response.ok) {
-    throw await ServerConnection.ResponseError.create(response);
+/** What a search space, a program and a scheduler look like in a spec; read with care, as older specs hold less. */
+export type Spec = Readonly<Record<string, unknown>>;
+
+export interface IExperimentAnswer {
+  readonly experiment: IExperiment;
+  readonly meta: Readonly<Record<string, unknown>>;
+  readonly spec: Spec;
+}
+
+export interface ITrial {
+  readonly number: number;
+  /** `t0007` */
+  readonly label: string;
+  readonly configuration: Readonly<Record<string, unknown>>;
+  readonly bracket: number | null;
+  readonly state: State;
+  readonly reason: string | null;
+  readonly level: number | null;
+  readonly step: number | null;
+  readonly value: Value | null;
+  readonly best: Value | null;
+  readonly attempt: number;
+  readonly restarts: number;
+  readonly started: string | null;
+  readonly ended: string | null;
+  readonly error?: string | null;
+}
+
+export interface ITrials {
+  readonly cursor: number;
+  readonly trials: readonly ITrial[];
+}
+
+export interface IPoints {
+  readonly cursor: number;
+  readonly columns: readonly string[];
+  readonly points: readonly (readonly (number | string | null)[])[];
+}
+
+export interface IMetrics {
+  readonly metrics: readonly {
+    readonly name: string;
+    readonly goal: boolean;
+    readonly points?: number;
+  }[];
+}
+
+export interface ICurve {
+  readonly trial: number;
+  readonly x: readonly number[];
+  readonly y: readonly Value[];
+  /** Whether points were left out; minima, maxima and both ends are kept. */
+  readonly thinned: boolean;
+  /** How many points there are in truth. */
+  readonly points: number;
+}
+
+export interface ICurves {
+  readonly cursor: number;
+  readonly x: 'step' | 'time';
+  /** Whether these are a sample, given at once; ask again for all. */
+  readonly draft?: boolean;
+  readonly curves: readonly ICurve[];
+}
+
+/** A journal line as the fold takes it. */
+export interface IEvent {
+  readonly n: number;
+  readonly at: string;
+  readonly kind: string;
+  readonly trial?: number;
+  readonly step?: number;
+  readonly value?: Value | null;
+  readonly reason?: string | null;
+  readonly until?: number;
+  readonly start?: number;
+  readonly attempt?: number;
+  readonly outcome?: string;
+  readonly cause?: string | null;
+  readonly state?: State;
+  /** Of an order to stop: the state that the trial has afterwards. */
+  readonly then?: 'stopped' | 'paused';
+  readonly bracket?: number;
+}
+
+export interface IEvents {
+  readonly n: number;
+  readonly events: readonly IEvent[];
+}
+
+export interface ILeg {
+  readonly trial: number;
+  readonly label: string;
+  readonly attempt: number;
+  readonly worker: string | null;
+  readonly slot: number | string | null;
+  readonly start: number;
+  readonly until: number;
+  readonly began_s: number | null;
+  readonly left_s: number | null;
+  readonly started: string | null;
+  readonly ended: string | null;
+  readonly outcome: string | null;
+  readonly reason: string | null;
+  readonly checkpoint: number | null;
+  readonly pid: number | null;
+}
+
+export interface ITimeline {
+  readonly cursor: number;
+  readonly legs: readonly ILeg[];
+}
+
+export interface IImportance {
+  readonly method: string;
+  readonly trials: number;
+  /** R² on held-out trials, 1 at best. */
+  readonly quality: number;
+  readonly values: readonly {
+    readonly name: string;
+    readonly importance: number;
+    readonly std: number | null;
+  }[];
+}
+
+export interface ICheckpoint {
+  readonly step: number;
+  readonly attempt: number;
+  readonly bytes: number;
+  readonly at: string;
+  readonly sound: boolean;
+  readonly why: string | null;
+  readonly holds: readonly string[];
+  readonly pinned: boolean;
+}
+
+export interface ITrialFile {
+  readonly name: string;
+  /** What it shows, without its step: files of one title belong together. */
+  readonly title?: string;
+  readonly step: number | null;
+  readonly kind: 'image' | 'figure' | 'text' | 'audio' | 'other';
+  readonly bytes: number;
+}
+
+/** A file, or a folder with many that were read; only its name while its digest is not made yet. */
+export interface IDataFile {
+  readonly size?: number;
+  readonly modified?: string;
+  readonly digest?: string;
+  readonly files?: number;
+  readonly rows?: number;
+  /** The digest is of samples: the file is large. */
+  readonly sampled?: boolean;
+}
+
+export interface ITrialAnswer {
+  readonly trial: ITrial;
+  readonly legs: readonly ILeg[];
+  readonly found: {
+    readonly objects: unknown;
+    readonly names: unknown;
+    readonly left_out: unknown;
+  } | null;
+  readonly environment: Readonly<Record<string, unknown>> | null;
+  /** What the training code named, and what it was seen to read: never all that it may have read. */
+  readonly data: {
+    readonly named: Readonly<Record<string, IDataFile>>;
+    readonly seen: {
+      readonly files: Readonly<Record<string, IDataFile>>;
+      /** How many more there were. */
+      readonly beyond: number;
+    } | null;
+  };
+  readonly checkpoints: readonly ICheckpoint[];
+  readonly restarts: readonly {
+    readonly attempt: number;
+    readonly at: string;
+    readonly cause: string | null;
+    readonly reason: string | null;
+    readonly step: number | null;
+  }[];
+  readonly files: readonly ITrialFile[];
+  readonly seeds: Readonly<Record<string, unknown>> | null;
+  readonly verify: Readonly<Record<string, unknown>> | null;
+  readonly lineage: unknown;
+}
+
+export interface ILog {
+  /** Where this text starts, in bytes. */
+  readonly offset: number;
+  readonly next: number;
+  readonly size: number;
+  /** Whole lines. */
+  readonly text: string;
+  /** The last line as far as it is printed; it comes again in a text when it is whole. */
+  readonly line?: string;
+}
+
+export interface ISnapshot {
+  readonly digest: string;
+  readonly cells: readonly {
+    readonly n: number;
+    readonly source: string;
+    readonly cell_id: string | null;
+    readonly hash?: string;
+  }[];
+  readonly train_cell: number | string | null;
+  readonly environment: Readonly<Record<string, unknown>> | null;
+  readonly data: readonly unknown[];
+  readonly notebook: boolean;
+  readonly document: { readonly at: string; readonly unsaved: boolean } | null;
+  readonly git: Readonly<Record<string, unknown>> | null;
+}
+
+/** `" "` same, `"-"` only in the first, `"+"` only in the second. */
+export type DiffLine = readonly [' ' | '-' | '+', string];
+
+export interface IComparisonSection {
+  readonly kind:
+    | 'data'
+    | 'configuration'
+    | 'code'
+    | 'architecture'
+    | 'libraries'
+    | 'hardware'
+    | 'seeds'
+    | 'settings'
+    | 'arguments';
+  readonly title: string;
+  readonly summary: string;
+  /** 1 is the likeliest cause. */
+  readonly likely: number;
+  readonly items: readonly {
+    readonly name: string;
+    readonly a: unknown;
+    readonly b: unknown;
+    readonly note?: string | null;
+  }[];
+  readonly cells?: readonly {
+    readonly id: string;
+    readonly state: 'same' | 'changed' | 'added' | 'removed' | 'moved';
+    /** Its text on each side; null where that side has no such cell. */
+    readonly a: string | null;
+    readonly b: string | null;
+    readonly diff: readonly DiffLine[];
+  }[];
+}
+
+export interface IComparisonSide {
+  readonly ref: string;
+  readonly experiment: string;
+  readonly label: string;
+  readonly trial: number | null;
+  readonly step: number | null;
+}
+
+export interface IComparison {
+  readonly a: IComparisonSide;
+  readonly b: IComparisonSide;
+  readonly same: boolean;
+  readonly title: string;
+  /** What is not known. */
+  readonly partial: readonly string[];
+  readonly sections: readonly IComparisonSection[];
+  readonly results: {
+    readonly goal: IGoal | null;
+    readonly metrics: readonly {
+      readonly name: string;
+      readonly a: Value | null;
+      readonly b: Value | null;
+      readonly parts_at: number | null;
+    }[];
+    readonly pairs: readonly {
+      readonly configuration: Readonly<Record<string, unknown>>;
+      readonly a: number;
+      readonly b: number;
+      readonly value_a: Value | null;
+      readonly value_b: Value | null;
+      readonly parts_at: number | null;
+    }[];
+    readonly within_noise: { readonly verdict: boolean; readonly why: string } | null;
+  };
+}
+
+export interface IEngine {
+  readonly alive: boolean;
+  readonly state?: 'running' | 'closing' | 'none' | 'dead';
+  readonly host?: string | null;
+  readonly pid?: number | null;
+  readonly heartbeat?: string | null;
+  readonly address?: string | null;
+}
+
+export interface IHealth {
+  readonly schema: number;
+  readonly store: boolean;
+  readonly root?: string;
+  readonly readonly?: boolean;
+  readonly version?: string;
+  /** Earlier servers said only whether it lives. */
+  readonly engine: IEngine | boolean;
+}
+
+export interface IStore {
+  readonly root: string;
+  readonly bytes: number;
+  readonly free: number;
+  readonly reclaimable: number;
+  readonly experiments: readonly { readonly id: string; readonly bytes: number }[];
+  readonly quota: number | null;
+  readonly rule: Readonly<Record<string, unknown>>;
+}
+
+export interface IWorker {
+  readonly name: string;
+  readonly address?: string;
+  readonly host?: string;
+  readonly slots: number;
+  readonly used: number;
+  readonly memory: number | null;
+  /** Bytes of its machine. */
+  readonly memory_limit: number | null;
+  /** Cores that it keeps busy. */
+  readonly cpu: number | null;
+  readonly gpu: readonly {
+    readonly name: string;
+    readonly used: number;
+    readonly total: number;
+    readonly utilisation: number | null;
+    readonly others: number | null;
+  }[];
+}
+
+export interface ICluster {
+  readonly at?: string;
+  readonly engine?: IEngine;
+  readonly workers: readonly IWorker[];
+  readonly slots?: readonly {
+    readonly worker: string;
+    readonly slot: number | string;
+    readonly experiment: string | null;
+    readonly trial: string | null;
+    readonly since: string | number | null;
+  }[];
+  readonly memory?: {
+    readonly total: number;
+    /** By everybody, `others` included. */
+    readonly used: number;
+    readonly others: number | null;
+  } | null;
+}
+
+/** What the engine answered to a request, or that it has not yet. */
+export interface IAnswer {
+  readonly request: string;
+  readonly accepted?: boolean;
+  readonly state?: 'waiting' | 'accepted' | 'refused';
+  readonly message?: string;
+  /** Of a deletion: what would be lost, and until when it can be withdrawn. */
+  readonly bytes?: number;
+  readonly until?: string;
+  readonly [more: string]: unknown;
+}
+
+export type Query = Readonly<
+  Record<string, string | number | boolean | readonly number[] | null | undefined>
+>;
+
+/** The server refused, in its own words; or it could not be reached (status 0). */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    /** The part of the question that made no sense. */
+    readonly field: string | null = null
+  ) {
+    super(message);
+    this.name = 'ApiError';
   }
-  return (await response.json()) as T;
+}
+
+/** The addresses under `<base_url>workbench/api/`. Everything rejects with `ApiError`. */
+export class Api {
+  constructor(readonly settings: ServerConnection.ISettings) {}
+
+  get<T>(path: string, query: Query = {}): Promise<T> {
+    return this._ask<T>('GET', path, query);
+  }
+
+  post<T>(path: string, body: unknown): Promise<T> {
+    return this._ask<T>('POST', path, {}, body);
+  }
+
+  remove<T>(path: string): Promise<T> {
+    return this._ask<T>('DELETE', path, {});
+  }
+
+  /** Where something can be shown from, such as a logged image. */
+  url(path: string, query: Query = {}): string {
+    return URLExt.join(this.settings.baseUrl, 'workbench', 'api', path) + queried(query);
+  }
+
+  /** A file of ours under `<base_url>workbench/`. */
+  async text(file: string): Promise<string> {
+    const response = await this._send(URLExt.join(this.settings.baseUrl, 'workbench', file), {});
+    if (!response.ok) {
+      throw new ApiError(response.status, `${file}: ${response.statusText}`);
+    }
+    return response.text();
+  }
+
+  private async _ask<T>(method: string, path: string, query: Query, body?: unknown): Promise<T> {
+    const init: RequestInit = { method };
+    if (body !== undefined) {
+      init.body = JSON.stringify(body);
+    }
+    const response = await this._send(this.url(path, query), init);
+    // An empty answer is no error: DELETE may say nothing.
+    const answer: unknown = await response.json().catch(() => null);
+    if (!response.ok) {
+      const { message, field } = (answer ?? {}) as { message?: string; field?: string };
+      throw new ApiError(response.status, message ?? response.statusText, field ?? null);
+    }
+    return answer as T;
+  }
+
+  private async _send(address: string, init: RequestInit): Promise<Response> {
+    try {
+      return await ServerConnection.makeRequest(address, init, this.settings);
+    } catch (error) {
+      throw new ApiError(0, error instanceof Error ? error.message : String(error));
+    }
+  }
+}
+
+/** The path of an experiment or of what is below it: `experiment('digits@2', 'trials')`. */
+export function experimentPath(ref: string, ...below: readonly (string | number)[]): string {
+  return ['experiments', ref, ...below].map(part => encodeURIComponent(part)).join('/');
+}
+
+function queried(query: Query): string {
+  const given = Object.entries(query).filter(
+    ([, value]) => value !== null && value !== undefined && value !== ''
+  );
+  return given.length === 0
+    ? ''
+    : `?${given.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`).join('&')}`;
 }

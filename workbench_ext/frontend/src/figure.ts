@@ -10,6 +10,8 @@ interface IFigure {
   readonly view: Node;
   /** The figure for every kind of viewer, by MIME type. */
   readonly bundle: Readonly<Record<string, unknown>>;
+  /** The experiment's id, which stays with the figure. */
+  readonly experiment?: string;
 }
 
 /** A code cell's outputs: `widgets` shows what `model` holds, in the same order. */
@@ -31,12 +33,13 @@ interface IDocument {
 /** Listen for figures. The output of a cell is changed as the kernel would have: what is saved then holds the figure. */
 export function keepFigures(shell: JupyterFrontEnd.IShell): void {
   document.addEventListener('workbench:figure', event => {
-    const { view, bundle } = (event as CustomEvent<IFigure>).detail;
+    const { view, bundle, experiment } = (event as CustomEvent<IFigure>).detail;
+    const metadata = experiment ? { workbench: { experiment } } : {};
     for (const area of outputAreas(shell)) {
       const index = area.widgets.findIndex(widget => widget.node.contains(view));
       // The kernel's own figure may have come first.
       if (index >= 0 && VIEW in area.model.get(index).data) {
-        area.model.set(index, { output_type: 'display_data', data: bundle, metadata: {} });
+        area.model.set(index, { output_type: 'display_data', data: bundle, metadata });
         return;
       }
     }

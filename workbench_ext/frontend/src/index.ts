@@ -1,49 +1,66 @@
 /** What Workbench adds to JupyterLab. Law: only wires things together. */
 
-import {
-  ILayoutRestorer,
-  JupyterFrontEnd,
-  JupyterFrontEndPlugin
-} from '@jupyterlab/application';
+import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IThemeManager, WidgetTracker } from '@jupyterlab/apputils';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { LabIcon } from '@jupyterlab/ui-components';
 
+import { Api } from './api';
+import { ExperimentDocument } from './document';
+import { documents } from './documents';
+import { ExperimentsModel } from './experiments';
 import { keepFigures } from './figure';
-import { ExperimentsModel } from './model';
-import { ExperimentsPanel } from './panel';
+import { forks } from './fork';
+import { Live } from './live';
+import { menus } from './menus';
+import { notebooks } from './notebooks';
+import { notifications } from './notify';
+import { Requests, refused } from './requests';
+import { Settings } from './settings';
+import { Picks } from './sidebar/picks';
+import { sidebar } from './sidebar/plugin';
+import { IWorkbench } from './tokens';
+import { toNotebook } from './tonotebook';
+import { trialCommands } from './trialmenu';
 
-/** A ladder of rungs: few of many go on. */
-const icon = new LabIcon({
-  name: 'workbench:experiments',
-  svgstr: `<svg xmlns="http://www.w3.org/2000/svg" width="16" height="16" viewBox="0 0 16 16">
-    <g class="jp-icon3" fill="#616161">
-      <rect x="2" y="12" width="12" height="2" rx="1"/>
-      <rect x="4" y="7" width="8" height="2" rx="1"/>
-      <rect x="6" y="2" width="4" height="2" rx="1"/>
-    </g>
-  </svg>`
-});
+/** The plugin whose settings are in schema/plugin.json. */
+const SETTINGS = 'workbench-ext:plugin';
 
-const experiments: JupyterFrontEndPlugin<void> = {
-  id: 'workbench-ext:experiments',
-  description: 'The sidebar that lists experiments',
+const workbench: JupyterFrontEndPlugin<IWorkbench> = {
+  id: SETTINGS,
+  description: 'The connection to the server that all parts of Workbench share',
   autoStart: true,
-  optional: [ILayoutRestorer, ITranslator],
+  provides: IWorkbench,
+  optional: [ITranslator, IThemeManager, ISettingRegistry],
   activate: (
     app: JupyterFrontEnd,
-    restorer: ILayoutRestorer | null,
-    translator: ITranslator | null
-  ) => {
-    const model = new ExperimentsModel(app.serviceManager.serverSettings);
-    const panel = new ExperimentsPanel(model, translator ?? undefined);
+    translator: ITranslator | null,
+    themes: IThemeManager | null,
+    registry: ISettingRegistry | null
+  ): IWorkbench => {
+    const api = new Api(app.serviceManager.serverSettings);
+    const live = new Live(app.serviceManager.events.stream);
     const trans = (translator ?? nullTranslator).load('workbench');
-    panel.title.icon = icon;
-    app.shell.add(panel, 'left', { rank: 250, type: 'Workbench' });
-    restorer?.add(panel, panel.id);
-    app.commands.addCommand('workbench:show-experiments', {
-      label: trans.__('Show Workbench Experiments'),
-      execute: () => app.shell.activateById(panel.id)
+    const experiments = new ExperimentsModel(api, live);
+    const settings = new Settings();
+    settings.changed.connect(() => {
+      live.interval = 1000 * settings.value.pollInterval;
     });
+    // Not awaited: what cannot be read must not keep the rest from starting.
+    if (registry) {
+      settings.follow(registry, SETTINGS).catch(refused);
+    }
+    return {
+      api,
+      live,
+      trans,
+      themes,
+      experiments,
+      settings,
+      picks: new Picks(),
+      requests: new Requests(api, experiments, settings, trans),
+      documents: new WidgetTracker<ExperimentDocument>({ namespace: 'workbench' })
+    };
   }
 };
 
@@ -54,4 +71,15 @@ const figures: JupyterFrontEndPlugin<void> = {
   activate: (app: JupyterFrontEnd) => keepFigures(app.shell)
 };
 
-export default [experiments, figures];
+export default [
+  workbench,
+  sidebar,
+  documents,
+  menus,
+  figures,
+  notebooks,
+  notifications,
+  trialCommands,
+  toNotebook,
+  forks
+];

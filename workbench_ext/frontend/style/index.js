@@ -1,1 +1,1 @@
-import './panel.css';
+import './index.css';

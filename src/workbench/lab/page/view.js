@@ -67,8 +67,14 @@ class View {
       this.board.ask(kind, null, () => this.board.header.state !== before);
     });
     this.stop.addEventListener("click", () => this.askStop(null));
+    // The JupyterLab extension says on the page's body that it listens; elsewhere the button is not shown.
+    this.open = element("button", "wb-button wb-open", "Open page");
+    this.open.type = "button";
+    this.open.addEventListener("click", () =>
+      document.dispatchEvent(new CustomEvent("workbench:open", { detail: { experiment: this.board.header.id } })),
+    );
     const buttons = element("span", "wb-buttons");
-    buttons.append(this.pause, this.stop);
+    buttons.append(this.open, this.pause, this.stop);
     const name = element("span", "wb-name");
     name.append(this.mark, this.title, this.version);
     head.append(name, this.state, this.trouble, buttons);
@@ -252,7 +258,7 @@ class View {
   // not know where; whoever owns the document (the JupyterLab extension) may do it on this event. It comes from the page's
   // document, because a notebook takes cells that are far out of sight from the page.
   leave(bundle) {
-    document.dispatchEvent(new CustomEvent("workbench:figure", { detail: { view: this.root, bundle } }));
+    document.dispatchEvent(new CustomEvent("workbench:figure", { detail: { view: this.root, bundle, experiment: this.board.header.id } }));
   }
 
   resized() {

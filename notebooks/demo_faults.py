@@ -1,0 +1,270 @@
+"""The story of faults in a real browser, as `make demo-faults` plays it: `python notebooks/demo_faults.py [FOLDER]`.
+
+A person's cell with 27 trials trains in JupyterLab, its ladder beside it. Then, by `kill -9`, a Dask worker dies, the
+kernel, and the engine; the tab is closed. A new tab, Restart and Run All: the view is complete, the model loads, and
+the last cell compares all that the search gave with a run that nobody disturbed. The exit code is 0 when it is
+identical. Pictures are kept in FOLDER (a new one under build/demo-faults).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import psutil
+from playwright.sync_api import Page, sync_playwright
+
+import workbench as wb
+from workbench.engine.ask import ask
+from workbench.errors import NotFound
+from workbench.store import Store
+from workbench.store.lease import read_engine
+
+HERE = Path(__file__).resolve().parent
+TOKEN = "faults"  # noqa: S105 - of a server that lives as long as the story
+#: Seconds within which each part of the story happens, on a slow machine.
+PATIENCE_S = 180.0
+#: Steps that are trained between two kills.
+BETWEEN = 6
+
+RUN = """async count => {
+  const notebook = window.jupyterapp.shell.currentWidget;
+  for (let cell = 0; cell < count; cell++) {
+    notebook.content.activeCellIndex = cell;
+    notebook.content.deselectAll();
+    await window.jupyterapp.commands.execute('notebook:run-cell');
+  }
+}"""
+BESIDE = """async experiment => {
+  const { commands, shell } = window.jupyterapp;
+  const notebook = shell.currentWidget;
+  await commands.execute('workbench:open', { experiment, tab: 'rungs' });
+  shell.add(shell.currentWidget, 'main', { mode: 'split-right', ref: notebook.id });
+  shell.collapseLeft();
+}"""
+RESTART_AND_RUN_ALL = """async () => {
+  const { commands, shell } = window.jupyterapp;
+  for (const widget of shell.widgets('main')) {
+    if (widget.content?.model?.cells) { shell.activateById(widget.id); }
+  }
+  const notebook = shell.currentWidget;
+  await notebook.sessionContext.ready;
+  await notebook.sessionContext.session.kernel.restart();
+  await commands.execute('notebook:run-all-cells');
+}"""
+LAST_OUTPUT = """() => {
+  for (const widget of window.jupyterapp.shell.widgets('main')) {
+    const cells = widget.content?.model?.cells;
+    if (cells) { return JSON.stringify(cells.get(cells.length - 1).outputs.toJSON()); }
+  }
+  return '[]';
+}"""
+SHOW_END = """() => {
+  for (const widget of window.jupyterapp.shell.widgets('main')) {
+    if (widget.content?.model?.cells) {
+      window.jupyterapp.shell.activateById(widget.id);
+      widget.content.activeCellIndex = widget.content.model.cells.length - 1;
+      widget.content.scrollToItem(widget.content.activeCellIndex, 'end');
+    }
+  }
+}"""
+
+
+def main(folder: Path) -> int:
+    """Play the story; 0 when what came out is identical to the calm run."""
+    room = folder / "room"
+    room.mkdir(parents=True)
+    write_notebook(room / "faults.ipynb")
+    store = Store(room / ".workbench")
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
+
+    with jupyterlab(room, folder / "server.log") as (server, url), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu", "--no-first-run"]
+        )
+        page = browser.new_page(viewport={"width": 1600, "height": 950})
+        open_notebook(page, url)
+        page.evaluate(f"count => {{ ({RUN})(count) }}", 2)
+        exp = until(lambda: found("faults", store), "the experiment")
+        say(f"the cell is running: {exp.label}")
+        page.evaluate(BESIDE, exp.id)
+        trained = progress(exp, 0)
+        picture(page, folder / "1-running.png", say)
+        for kind, victim in (("a Dask worker", worker), ("the kernel", kernel), ("the engine", engine)):
+            process = until(lambda victim=victim: victim(store, server), kind)
+            process.send_signal(signal.SIGKILL)
+            say(f"after {trained} steps: kill -9 {process.pid}, {kind}")
+            trained = progress(exp, trained)
+        picture(page, folder / "2-after-the-kills.png", say)
+        page.close()
+        say("the tab is closed")
+        progress(exp, trained)
+        page = browser.new_page(viewport={"width": 1600, "height": 950})
+        open_notebook(page, url)
+        say("a new tab: Restart and Run All")
+        page.evaluate(f"() => {{ ({RESTART_AND_RUN_ALL})() }}")
+        told = until(lambda: told_at_the_end(page), "the comparison in the last cell", 3 * PATIENCE_S)
+        page.evaluate(SHOW_END)
+        page.wait_for_timeout(1000)  # for a person's eye: the page comes to rest before its picture is taken
+        picture(page, folder / "3-the-result.png", say)
+        browser.close()
+        ask(store, {"kind": "end"})
+    print(told)
+    identical = told.count("identical") == 3 and "DIFFERENT" not in told and "Error" not in told
+    print("Identical to the calm run." if identical else "NOT identical to the calm run.")
+    print(f"Pictures: {os.path.relpath(folder)}")
+    return 0 if identical else 1
+
+
+def write_notebook(path: Path) -> None:
+    """The notebook of faults without its own trouble: here trouble comes from outside."""
+    notebook = nbformat.read(HERE / "faults.ipynb", as_version=4)
+    kept = [cell for cell in notebook.cells if cell.cell_type == "code" and "trouble" not in tags(cell)]
+    notebook.cells = [cell for cell in kept if cell.source]
+    nbformat.write(notebook, path)
+
+
+def tags(cell: Any) -> list[str]:
+    return list(cell.metadata.get("tags", []))
+
+
+@contextlib.contextmanager
+def jupyterlab(root: Path, log: Path) -> Iterator[tuple[psutil.Process, str]]:
+    """A JupyterLab over ``root``: its process and address. Nothing of it is left afterwards."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = [
+        *("--no-browser", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0", "--allow-root"),
+        *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}", "--LabApp.expose_app_in_browser=True"),
+    ]
+    surroundings = {name: value for name, value in os.environ.items() if name != "WORKBENCH_HOME"}
+    surroundings |= {"WORKBENCH_WORKERS": "2", "WORKBENCH_IDLE": "60", "JUPYTERLAB_WORKSPACES_DIR": str(root.parent)}
+    # No question about news in the pictures, and no request to anybody.
+    news = root.parent / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    news.parent.mkdir(parents=True)
+    news.write_text('{"fetchNews": "false"}')
+    surroundings["JUPYTERLAB_SETTINGS_DIR"] = str(root.parent / "settings")
+    surroundings["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{surroundings['PATH']}"
+    with open(log, "wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=surroundings,
+            start_new_session=True,
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        until(lambda: answers(f"{url}/api?token={TOKEN}"), f"JupyterLab (its log: {log})")
+        yield psutil.Process(process.pid), url
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own server's
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def open_notebook(page: Page, url: str) -> None:
+    page.goto(f"{url}/lab/tree/faults.ipynb?reset&token={TOKEN}")
+    page.wait_for_function("window.jupyterapp?.restored", timeout=PATIENCE_S * 1000)
+    page.evaluate("async () => { await window.jupyterapp.restored }")
+    page.wait_for_function("window.jupyterapp.shell.currentWidget?.content?.model?.cells?.length > 3")
+    page.evaluate("async () => { await window.jupyterapp.shell.currentWidget.sessionContext.ready }")
+
+
+def told_at_the_end(page: Page) -> str | None:
+    """What the last cell printed, as soon as it compared."""
+    outputs = str(page.evaluate(LAST_OUTPUT))
+    return outputs if "weights" in outputs or "Error" in outputs else None
+
+
+def found(name: str, store: Store) -> Any:
+    """The experiment, as soon as there is one."""
+    try:
+        return wb.open(name, store=store) if store.exists else None
+    except NotFound:
+        return None
+
+
+def progress(exp: Any, before: int) -> int:
+    """Wait until some more steps are trained, or the search is over; how many there are."""
+
+    def steps() -> int:
+        trained = int(exp.trials["step"].sum()) if len(exp.trials) else 0
+        return trained if trained >= before + BETWEEN or exp.is_ended else 0
+
+    return int(until(steps, "progress"))
+
+
+def engine(store: Store, server: psutil.Process) -> psutil.Process | None:
+    info = read_engine(store)
+    return psutil.Process(info.pid) if info is not None and info.alive else None
+
+
+def worker(store: Store, server: psutil.Process) -> psutil.Process | None:
+    """A Dask worker of the engine's cluster: a process that has a forkserver of training code below it."""
+    of = engine(store, server)
+    for child in of.children() if of is not None else []:
+        if any("workbench.trial.forkserver" in " ".join(below.cmdline()) for below in child.children()):
+            return child
+    return None
+
+
+def kernel(store: Store, server: psutil.Process) -> psutil.Process | None:
+    return next((child for child in server.children() if "ipykernel" in " ".join(child.cmdline())), None)
+
+
+def picture(page: Page, path: Path, say: Callable[[str], None]) -> None:
+    """Take one, after JupyterLab's word that a kernel has died was read and put away."""
+    told = page.locator(".jp-Dialog").get_by_role("button", name="Ok")
+    if told.count():
+        told.click()
+        told.wait_for(state="detached")
+    page.screenshot(path=str(path))
+    say(f"picture: {path.name}")
+
+
+def until(condition: Callable[[], Any], what: str, limit_s: float = PATIENCE_S) -> Any:
+    """Wait until ``condition`` gives something true; that."""
+    limit = time.monotonic() + limit_s
+    while time.monotonic() < limit:
+        with contextlib.suppress(psutil.Error):
+            value = condition()
+            if value:
+                return value
+        time.sleep(0.05)
+    raise TimeoutError(f"{what} did not come within {limit_s:g} s")
+
+
+if __name__ == "__main__":
+    new = HERE.parent / "build" / "demo-faults" / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    sys.exit(main(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else new))

@@ -1,0 +1,148 @@
+"""What a machine of the cluster is doing: memory, processor, GPUs, and what of it is not ours. Law: it looks, only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import psutil
+
+Message = dict[str, Any]
+
+#: Processor seconds of each worker and all below it, when they were last looked at.
+_spent: dict[int, tuple[float, float]] = {}
+
+
+def survey(workers: Mapping[str, Mapping[str, Any]]) -> Message:
+    """This machine now: ``host``, ``memory`` in bytes, and for each of ``workers`` (by address; ``pid`` and
+    ``visible``, its GPUs as CUDA_VISIBLE_DEVICES has them) its memory, processor use in cores, and GPUs.
+
+    A worker's memory is its processes' proportional share, so that pages which forked runners have in common count
+    once. ``others`` is what is used and not by these workers; for a GPU it is None where the driver does not say whose.
+    """
+    below = _below([int(one["pid"]) for one in workers.values()])
+    gpus = list(_gpus())
+    told: Message = {}
+    for address, one in workers.items():
+        pids = below.get(int(one["pid"]), [])
+        told[address] = {
+            "memory": sum(map(_memory, pids)),
+            "cpu": _cores(int(one["pid"]), pids),
+            "gpu": [_told(gpu, set(pids)) for gpu in _seen(gpus, one.get("visible"))],
+        }
+    memory = psutil.virtual_memory()
+    used = memory.total - memory.available
+    ours = sum(one["memory"] for one in told.values()) + _memory(os.getpid())
+    return {
+        "host": platform.node(),
+        "workers": told,
+        "memory": {"total": memory.total, "used": used, "others": max(0, used - ours)},
+    }
+
+
+async def survey_here(workers: Mapping[str, Mapping[str, Any]]) -> Message:
+    """:func:`survey` aside of the event loop that is asked."""
+    return await asyncio.get_running_loop().run_in_executor(None, survey, workers)
+
+
+def _below(pids: list[int]) -> dict[int, list[int]]:
+    """Each of ``pids`` with all processes below it: one pass over the machine's processes."""
+    children: dict[int, list[int]] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            children.setdefault(process.ppid(), []).append(process.pid)
+    found = {}
+    for pid in pids:
+        tree, waiting = [], [pid]
+        while waiting:
+            one = waiting.pop()
+            tree.append(one)
+            waiting += children.get(one, [])
+        found[pid] = tree
+    return found
+
+
+def _memory(pid: int) -> int:
+    """Bytes of one process, shared pages by share; its resident size where the system does not tell more."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+        for line in file:
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) << 10
+    with contextlib.suppress(psutil.Error):
+        return int(psutil.Process(pid).memory_info().rss)
+    return 0
+
+
+def _cores(pid: int, pids: list[int]) -> float | None:
+    """Processor seconds per second since the last look at this worker; None at the first."""
+    spent = 0.0
+    for one in pids:
+        with contextlib.suppress(psutil.Error):
+            times = psutil.Process(one).cpu_times()
+            spent += times.user + times.system
+    now = time.monotonic()
+    before = _spent.get(pid)
+    _spent[pid] = (now, spent)
+    if before is None or now <= before[0]:
+        return None
+    # A runner that ended takes its seconds along.
+    return round(max(0.0, spent - before[1]) / (now - before[0]), 2)
+
+
+def _gpus() -> Iterator[Message]:
+    """NVIDIA's GPUs of this machine, asked without touching CUDA; none where there is no driver."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # no package, no driver, no permission: all mean that nothing can be told
+        return
+    try:
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            with contextlib.suppress(pynvml.NVMLError):
+                memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+                gpu = {
+                    "index": str(index),
+                    "uuid": _text(pynvml.nvmlDeviceGetUUID(handle)),
+                    "name": _text(pynvml.nvmlDeviceGetName(handle)),
+                    "used": int(memory.used),
+                    "total": int(memory.total),
+                    "utilisation": None,
+                    "holders": None,
+                }
+                with contextlib.suppress(pynvml.NVMLError):
+                    gpu["utilisation"] = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
+                with contextlib.suppress(pynvml.NVMLError):
+                    holders = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+                    gpu["holders"] = {one.pid: one.usedGpuMemory for one in holders}
+                yield gpu
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _seen(gpus: list[Message], visible: str | None) -> list[Message]:
+    """The GPUs of a worker: the first that it sees (dask-cuda turns the list for each worker), or all."""
+    if visible is None:
+        return gpus
+    first = visible.split(",")[0].strip()
+    return [gpu for gpu in gpus if first and (gpu["index"] == first or gpu["uuid"].startswith(first))]
+
+
+def _told(gpu: Message, ours: set[int]) -> Message:
+    told = {name: gpu[name] for name in ("name", "used", "total", "utilisation")}
+    holders = gpu["holders"]
+    # In a container the driver may say processes by numbers of the machine outside, which are nobody's here.
+    known = holders is not None and all(
+        size is not None and (pid in ours or psutil.pid_exists(pid)) for pid, size in holders.items()
+    )
+    return {**told, "others": sum(size for pid, size in holders.items() if pid not in ours) if known else None}
+
+
+def _text(words: Any) -> str:
+    return words.decode() if isinstance(words, bytes) else str(words)

@@ -1,0 +1,69 @@
+"""The versions under one name: what each changed, and what that gained."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from workbench.compare.comparison import compared
+from workbench.compare.sides import Side
+from workbench.errors import NotFound, StoreError
+from workbench.records import Json
+from workbench.store import Store
+from workbench.store.catalog import Reference, read_catalog, resolve
+
+
+def history(store: Store, name: str) -> list[dict[str, Json]]:
+    """One entry for each version, oldest first: its best value, what it changed since the one before, and the gain.
+
+    ``gained`` is positive where the version is better, whichever way the goal goes. Raises NotFound.
+    """
+    wanted = resolve(store, name)
+    entries: list[dict[str, Any]] = [dict(entry) for entry in read_catalog(store)]
+    own = next((entry["name"] for entry in entries if entry["id"] == wanted.experiment), name)
+    entries = sorted(
+        (entry for entry in entries if entry["name"] == own), key=lambda entry: (entry["version"], entry["id"])
+    )
+    found: list[dict[str, Json]] = []
+    before: Side | None = None
+    try:
+        for entry in entries:
+            try:
+                side = Side(store, Reference(entry["id"], entry["label"]))
+            except (NotFound, StoreError):
+                continue  # its spec is damaged or of a later Workbench: ls says so
+            found.append(_entry(entry, side, before))
+            if before is not None:
+                before.close()
+            before = side
+    finally:
+        if before is not None:
+            before.close()
+    return found
+
+
+def _entry(entry: dict[str, Any], side: Side, before: Side | None) -> dict[str, Json]:
+    best = entry.get("best")
+    goal = side.spec.goal
+    told: dict[str, Json] = {
+        "id": entry["id"],
+        "label": entry["label"],
+        "version": entry["version"],
+        "created": entry.get("created"),
+        "state": entry.get("state"),
+        "trials": len(side.trials) or entry.get("trials"),
+        "goal": {"metric": goal.metric, "mode": goal.mode},
+        "best": best,
+        "changed": None,
+        "sections": [],
+        "gained": None,
+    }
+    if before is not None:
+        comparison = compared(before, side)
+        told["changed"] = comparison["title"]
+        told["sections"] = [{key: one[key] for key in ("kind", "title", "summary")} for one in comparison["sections"]]
+        values = [metric for metric in comparison["results"]["metrics"] if metric["name"] == goal.metric]
+        pair = [metric[key] for metric in values[:1] for key in ("a", "b") if metric[key] is not None]
+        if before.spec.goal == goal and len(pair) == 2 and all(map(math.isfinite, pair)):
+            told["gained"] = (pair[1] - pair[0]) * (1 if goal.mode == "max" else -1)
+    return told

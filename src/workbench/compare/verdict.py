@@ -1,0 +1,180 @@
+"""What a replay and what repeats have shown. Law: *identical* means every reported value, bit for bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from workbench.compare.comparison import differences
+from workbench.compare.noise import interval
+from workbench.compare.results import bits, curve
+from workbench.compare.section import counted, listed, number
+from workbench.compare.sides import Side
+from workbench.errors import NotFound, StoreError, WorkbenchError
+from workbench.records import Json, Spec, trial_label
+from workbench.store import Store
+from workbench.store.catalog import Reference
+from workbench.store.checkpoints import Checkpoints
+from workbench.store.parts import NAMED
+from workbench.store.series import Series
+
+#: Relative difference up to which a replay counts as within tolerance unless told: single precision holds 7 digits,
+#: and a few of them go when sums are taken in another order.
+TOLERANCE = 1e-4
+#: Values smaller than this differ by noise only.
+_SMALL = 1e-8
+_TENSORS = "tensors.safetensors"
+
+
+def conclusion(store: Store, spec: Spec) -> dict[str, dict[str, Json]]:
+    """What is kept of an experiment that trained something again: under ``replay`` or ``repeat``, or nothing."""
+    if spec.replays:
+        return {"replay": verdict(store, spec)}
+    if spec.repeats:
+        return {"repeat": repeated(store, spec)}
+    return {}
+
+
+def verdict(store: Store, spec: Spec) -> dict[str, Json]:
+    """The verdict on a replay.
+
+    ``verdict`` is *identical*, *within tolerance*, *parts* (at step ``parts_at``) or *failed*; ``words`` says it in a
+    line, ``why`` holds the causes as far as they are known, the most likely first.
+    """
+    origin: Mapping[str, Any] = spec.replays or {}
+    label = str(origin.get("label", origin["experiment"])).partition("/")[0]
+    found: dict[str, Json] = {
+        "verdict": "failed",
+        "of": {key: origin.get(key) for key in ("experiment", "trial", "label")},
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tolerance": float(origin.get("tolerance", TOLERANCE)),
+        "parts_at": None,
+        "worst": None,
+        "why": [],
+    }
+    sides = []
+    try:
+        for reference in (
+            Reference(origin["experiment"], label, int(origin["trial"])),
+            Reference(spec.id, spec.label, 0),
+        ):
+            sides.append(Side(store, reference))  # noqa: PERF401 - closed below
+        a, b = sides
+        found["why"] = [f"{one.kind}: {one.summary}" for one in differences(a, b) if one.causes and one.items]
+        if spec.deterministic == "off":
+            found["why"].insert(0, "seeds: none is set (--deterministic off), so other numbers were drawn")
+        _judge(found, a, b, spec)
+    except WorkbenchError as error:
+        found["words"] = f"failed: the original cannot be read ({error})"
+    finally:
+        for side in sides:
+            side.close()
+    return found
+
+
+def _judge(found: dict[str, Json], a: Side, b: Side, spec: Spec) -> None:
+    steps = spec.scheduler.last
+    values, missing, differ = 0, 0, []
+    for name in a.metrics:
+        one, other = curve(a, a.trial, name), curve(b, b.trial, name)
+        for key, value in sorted(one.items()):
+            if key[0] > steps:
+                continue
+            values += 1
+            if key not in other:
+                missing += 1
+            elif bits(value) != bits(other[key]):
+                differ.append((key[0], name, value, other[key]))
+    found |= {"steps": steps, "values": values, "weights": _weights(a, b, steps)}
+    if missing or not values:
+        reason = str(b.row.get("reason") or "it ended early")
+        found["words"] = f"failed: {missing} of {values} values are missing ({reason})"
+        return
+    if not differ:
+        found["verdict"] = "identical"
+        weights = {True: f", and the same weights at step {steps}", False: "; but other weights", None: ""}
+        found["words"] = (
+            f"identical: {counted(values, 'value')} of {counted(steps, 'step')}, the same bit for bit"
+            f"{weights[found['weights']]}"
+        )
+        return
+    step, name, before, after = min(differ, key=lambda one: one[0])
+    worst = max(_apart(one[2], one[3]) for one in differ)
+    found |= {"parts_at": step, "worst": worst if math.isfinite(worst) else None}
+    reason = listed(found["why"], 4) or "nothing that is recorded differs"
+    if worst <= found["tolerance"]:
+        found["verdict"] = "within tolerance"
+        found["words"] = (
+            f"within tolerance: values differ from step {step} on by at most {worst:.2g} of themselves (allowed "
+            f"{found['tolerance']:g}); {reason}"
+        )
+        return
+    found["verdict"] = "parts"
+    found["words"] = f"parts at step {step}: {name} {number(before)} → {number(after)}; {reason}"
+
+
+def _apart(one: float, other: float) -> float:
+    """Their difference as a share of the larger; nothing for two that are next to zero."""
+    if bits(one) == bits(other):
+        return 0.0
+    if not (math.isfinite(one) and math.isfinite(other)):
+        return math.inf
+    apart = abs(one - other)
+    return 0.0 if apart <= _SMALL else apart / max(abs(one), abs(other))
+
+
+def _weights(a: Side, b: Side, step: int) -> bool | None:
+    """Whether the tensors of both checkpoints at ``step`` are the same bytes; None where one has none there."""
+    files, apart = [], []
+    for side in (a, b):
+        try:
+            kept = Checkpoints(side.store.experiment(side.spec.id).trial(side.trial or 0)).at(step)
+        except (NotFound, StoreError):  # cleaned up, or damaged: nothing to compare
+            return None
+        if _TENSORS not in kept.manifest.files:
+            return None
+        files.append(kept.manifest.files[_TENSORS])
+        apart.append(any(NAMED.fullmatch(name) for name in kept.manifest.files))
+    if apart[0] != apart[1]:  # of a version that kept large tensors in the same file: other files, same bytes perhaps
+        return None
+    # It names the large ones by their bytes.
+    return bool(files[0] == files[1])
+
+
+def repeated(store: Store, spec: Spec) -> dict[str, Json]:
+    """Mean and 95 % interval of the goal over the repeats of a trial, with each seed's value."""
+    path = store.experiment(spec.id).series
+    rows: list[dict[str, Any]] = []
+    if path.exists():
+        with Series.read(path) as series:
+            rows = [row for row in series.trials() if row["state"] == "completed" and row["value"] is not None]
+    values = [{"seed": spec.seeds_of(row["number"])[0], "value": float(row["value"])} for row in rows]
+    found = {**interval([float(one["value"]) for one in values]), "values": values, "metric": spec.goal.metric}
+    found["of"] = {key: (spec.repeats or {}).get(key) for key in ("experiment", "trial", "label")}
+    if found["low"] is None:
+        found["words"] = f"{found['n']} of {spec.trials} repeats ended; two are wanted for an interval"
+    else:
+        half = (found["high"] - found["low"]) / 2
+        found["words"] = (
+            f"{spec.goal.metric} {number(found['mean'])} ± {number(half)} (95 % interval of the mean of {found['n']} "
+            f"seeds; one seed scatters by {number(found['deviation'])})"
+        )
+    return found
+
+
+def replays_of(store: Store, experiment: str, trial: int) -> list[dict[str, Json]]:
+    """The verdicts of all replays of a trial that have ended, the newest first."""
+    found: list[dict[str, Json]] = []
+    for one in reversed(store.experiment_ids()):
+        origin = store.read_spec_json(one).get("replays")
+        path = store.experiment(one).series
+        if not isinstance(origin, dict) or (origin.get("experiment"), origin.get("trial")) != (experiment, trial):
+            continue
+        if path.exists():
+            with Series.read(path) as series:
+                kept = series.meta().get("replay")
+            if kept:
+                found.append({**kept, "experiment": one, "trial": trial_label(0)})
+    return found

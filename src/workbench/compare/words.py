@@ -1,0 +1,84 @@
+"""A comparison as lines of text. Law: text in, text out; whoever prints them sees to what a terminal would act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from workbench.compare.section import number
+from workbench.records import Json, trial_label
+
+#: Lines of unchanged text around a changed one.
+_AROUND = 2
+#: Items of one section, and pairs of trials, that are printed; the JSON form has all.
+_MOST = 12
+
+#: What a line is: a title, plain text, or one that came or went.
+Line = tuple[str, str]
+
+
+def lines(comparison: Mapping[str, Json]) -> list[Line]:
+    """The comparison as a person reads it: each line with its kind (``title``, ``""``, ``+`` or ``-``)."""
+    a, b = comparison["a"]["ref"], comparison["b"]["ref"]
+    found: list[Line] = [("title", f"{a} → {b}: {comparison['title']}")]
+    for section in comparison["sections"]:
+        found += [("", ""), ("title", f"{section['likely']}. {section['title']}: {section['summary']}")]
+        found += [("", f"   {line}") for line in _items(section["items"])]
+        for cell in section.get("cells") or ():
+            found += _cell(cell)
+    found += [("", ""), ("title", "Results")]
+    found += [("", f"   {line}") for line in _results(comparison["results"])]
+    if comparison["partial"]:
+        found += [("", ""), ("title", "Not known")]
+        found += [("", f"   {word}") for word in comparison["partial"]]
+    return found
+
+
+def _items(items: list[dict[str, Json]]) -> Iterator[str]:
+    width = max((len(item["name"]) for item in items), default=0)
+    for item in items[:_MOST]:
+        both = item["a"] is not None or item["b"] is not None
+        values = f"{_value(item['a'])} → {_value(item['b'])}" if both else ""
+        note = f"({item['note']})" if item["note"] and both else item["note"]
+        yield "  ".join(part for part in (f"{item['name']:{min(width, 30)}}", values, note) if part)
+    if len(items) > _MOST:
+        yield f"and {len(items) - _MOST} more"
+
+
+def _value(value: Any) -> str:
+    return "not there" if value is None else repr(value) if isinstance(value, float) else str(value)
+
+
+def _cell(cell: Mapping[str, Json]) -> Iterator[Line]:
+    if not cell["diff"]:
+        return
+    yield "", ""
+    yield "", f"   {cell['id']} ({cell['state']})"
+    changed = [place for place, (sign, _) in enumerate(cell["diff"]) if sign != " "]
+    near = {place + step for place in changed for step in range(-_AROUND, _AROUND + 1)}
+    skipped = False
+    for place, (sign, text) in enumerate(cell["diff"]):
+        if place in near:
+            if skipped:
+                yield "", "     …"
+            yield sign.strip(), f"   {sign} {text}"
+        skipped = place not in near
+
+
+def _results(results: Mapping[str, Json]) -> Iterator[str]:
+    for metric in results["metrics"]:
+        step = metric["parts_at"]
+        where = "the same at every common step" if step is None else f"part at step {step}"
+        yield f"{metric['name']}  {number(metric['a'])} → {number(metric['b'])}  ({where})"
+    if not results["metrics"]:
+        yield "nothing was reported on either side"
+    pairs = results["pairs"]
+    if pairs:
+        same = sum(1 for pair in pairs if pair["parts_at"] is None)
+        yield f"{len(pairs)} trials of equal configuration, {same} of them the same bit for bit"
+        for pair in [pair for pair in pairs if pair["parts_at"] is not None][:_MOST]:
+            values = f"{number(pair['value_a'])} → {number(pair['value_b'])}"
+            yield f"  {trial_label(pair['a'])} | {trial_label(pair['b'])}  {values}  part at step {pair['parts_at']}"
+    noise = results["within_noise"]
+    if noise:
+        yield f"{'within' if noise['verdict'] else 'beyond'} noise: {noise['why']}"

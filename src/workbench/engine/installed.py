@@ -1,0 +1,164 @@
+"""What is installed where a search trains. Law: it looks at folders' times and names; a search whose packages changed
+pauses, names them, and goes on only when a person says so.
+
+A project that is installed editable may change: every leg imports the copy of its code that was made at the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.cluster.backend import Message
+from workbench.errors import WorkbenchError
+from workbench.records import PauseAsked, Spec
+from workbench.snapshot import environment, read_snapshot
+from workbench.store import Store
+
+if TYPE_CHECKING:
+    from workbench.engine.loop import ExperimentLoop
+
+log = logging.getLogger("workbench.engine")
+
+#: Seconds between two looks.
+LOOK_S = 1.0
+#: How the reason of a pause ends that this file asked for.
+INSTALLED = " since the search began. To go on with it, resume."
+#: The journal's line that a person goes on with what is installed now.
+ACCEPTED = "EnvironmentAccepted"
+#: Packages that are named.
+_NAMED = 4
+#: A variable that training code does not read: legs that begin after a change share no process with those before it.
+_VARIABLE = "WORKBENCH_INSTALLED"
+
+#: A distribution's version before and now; None where there is none.
+Changes = dict[str, tuple[str | None, str | None]]
+
+
+class Installed:
+    """The packages of one experiment's training environment."""
+
+    def __init__(self, store: Store, spec: Spec) -> None:
+        self._store, self._spec = store, spec
+        self._recorded: dict[str, str] | None = None
+        #: What a person has accepted, by name.
+        self._accepted: dict[str, str | None] = {}
+        self._seen: Changes = {}
+        #: What was said to have changed.
+        self.told: Changes = {}
+
+    def look(self) -> str | None:
+        """Why the search must pause, in words that were not said yet; else None. It reads the disk.
+
+        A change counts when two looks see the same: installing takes a while.
+        """
+        training = self._spec.training
+        if not training.path:
+            return None
+        now = environment.distributions(os.path.join(training.cwd, entry) for entry in training.path)
+        if self._recorded is None:
+            self._recorded = self._of_snapshot() or now
+        found = changes({**self._recorded, **self._accepted}, now) if now else {}
+        before, self._seen = self._seen, found
+        if found != before:
+            environment.forget_distributions()  # what stands inside of its folder may be written last
+            return None
+        if found == self.told:
+            return None
+        self.told = found
+        return self._words(found) if found else None
+
+    def accept(self) -> dict[str, Any] | None:
+        """A person resumes: the line that says what was accepted by it, or None where nothing had changed."""
+        if not self.told:
+            return None
+        line = {"kind": ACCEPTED, "distributions": {name: after for name, (_, after) in self.told.items()}}
+        self.recall(line)
+        self.told = self._seen = {}
+        return line
+
+    def recall(self, line: Mapping[str, Any]) -> None:
+        """An earlier engine's line of what was accepted."""
+        self._accepted |= line["distributions"]
+
+    def training(self) -> Message:
+        """The training environment as it travels, with the versions that were accepted."""
+        training = asdict(self._spec.training)
+        if self._accepted:
+            key = hashlib.sha256(json.dumps(self._accepted, sort_keys=True).encode()).hexdigest()
+            versions = training["versions"]
+            training["versions"] = versions | {
+                name: version.partition(" @ ")[0]
+                for name, version in self._accepted.items()
+                if name in versions and version is not None
+            }
+            training["env"] = {**training["env"], _VARIABLE: key[:16]}
+        return training
+
+    def _of_snapshot(self) -> dict[str, str] | None:
+        if self._spec.snapshot is None:
+            return None
+        try:
+            recorded = read_snapshot(self._store, self._spec.snapshot)["environment"]
+        except (WorkbenchError, OSError, ValueError) as error:
+            log.warning("the packages of %s are compared with those of now: %s", self._spec.label, error)
+            return None
+        return dict(recorded.get("distributions") or {}) or None
+
+    def _words(self, found: Changes) -> str:
+        put = [name for name, (_, after) in found.items() if after is not None]
+        gone = [name for name, (_, after) in found.items() if after is None]
+        parts = [
+            f"{_listed([_word(name, *found[name]) for name in names])} {'was' if len(names) == 1 else 'were'} {verb}"
+            for names, verb in ((put, "installed"), (gone, "removed"))
+            if names
+        ]
+        return f"{' and '.join(parts)} in {Path(self._spec.training.python).parent.parent}{INSTALLED}"
+
+
+def changes(before: Mapping[str, str | None], now: Mapping[str, str]) -> Changes:
+    """The distributions that differ, those left out that are a person's own project, before and now."""
+    found = {}
+    for name in sorted({**before, **now}):
+        one, other = before.get(name), now.get(name)
+        both_own = all(version is not None and version.endswith("(editable)") for version in (one, other))
+        if one != other and not both_own:
+            found[name] = (one, other)
+    return found
+
+
+def _word(name: str, before: str | None, after: str | None) -> str:
+    one, other = ((version or "").partition(" @ ")[0] for version in (before, after))
+    if one and other and one == other:
+        return f"{name} {after or ''}"  # the same version from elsewhere
+    return f"{name} {one} → {other}" if one and other else f"{name} {one or other}"
+
+
+def _listed(words: list[str]) -> str:
+    rest = len(words) - _NAMED
+    words = words if rest <= 0 else [*words[:_NAMED], f"{rest} more"]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+async def watch(loops: Mapping[str, ExperimentLoop]) -> None:
+    """Look at the environments of what runs, until cancelled."""
+    while True:
+        for loop in list(loops.values()):
+            if loop.finished.is_set() or (loop.is_paused and not loop.waits_for_consent):
+                continue
+            try:
+                why = await asyncio.to_thread(loop.installed.look)
+            except OSError as error:
+                log.warning("the packages of %s cannot be looked at: %s", loop.spec.label, error)
+                continue
+            if why is not None and not loop.finished.is_set():
+                log.warning("%s pauses: %s", loop.spec.label, why)
+                loop.tell(PauseAsked(why))
+        await asyncio.sleep(LOOK_S)

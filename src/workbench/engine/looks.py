@@ -1,0 +1,113 @@
+"""What the cluster looks like, written for viewers about once a second. Law: it shows, and nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from workbench.cluster.backend import Backend, Message, Slot
+from workbench.errors import StoreError
+from workbench.store import Store
+from workbench.store.cluster import write_cluster
+from workbench.store.lease import EngineLease
+
+log = logging.getLogger("workbench.engine")
+
+#: Seconds between two looks at the slots, and at most between two writes.
+LOOK_S, WRITE_S = 1.0, 5.0
+#: Looking at machines takes at most this part of the engine's time.
+SHARE = 0.02
+#: Memory that changes by less is shown as before.
+_ROUND = 1 << 20
+
+#: Who trains in a slot: experiment and trial (labels) and since when (monotonic seconds), or None.
+Holder = Callable[[Slot], tuple[str, str, float | None] | None]
+
+
+class Looks:
+    """Keeps ``cluster.json`` while the engine lives."""
+
+    def __init__(self, store: Store, lease: EngineLease, backend: Backend, holder: Holder) -> None:
+        self._store, self._lease, self._backend, self._holder = store, lease, backend, holder
+        self._machines: list[Message] = []
+        self._next_look = 0.0
+        self._shown: dict[str, Any] = {}
+        self._written = 0.0
+
+    async def keep(self) -> None:
+        """Look and write, until cancelled."""
+        while True:
+            await self._look()
+            with contextlib.suppress(StoreError):  # a full disk: viewers see that it is old
+                self._write()
+            await asyncio.sleep(LOOK_S)
+
+    async def _look(self) -> None:
+        begun = time.monotonic()
+        if begun < self._next_look:
+            return
+        try:
+            self._machines = await self._backend.look()
+        except Exception as error:  # a machine that cannot be looked at must not take the engine with it
+            log.warning("the machines cannot be looked at: %r", error)
+        now = time.monotonic()
+        self._next_look = now + max(LOOK_S, (now - begun) / SHARE)
+
+    def _write(self) -> None:
+        facts = self._facts()
+        now = time.monotonic()
+        if facts == self._shown and now - self._written < WRITE_S:
+            return
+        if self._lease.held and self._lease.is_ours:
+            at = datetime.now(UTC).isoformat(timespec="milliseconds")
+            write_cluster(self._store, self._lease.info, {"at": at, **facts})
+            self._shown, self._written = facts, now
+
+    def _facts(self) -> dict[str, Any]:
+        slots = [self._slot(slot) for slot in self._backend.slots]
+        workers = []
+        for machine in self._machines:
+            for address, one in machine["workers"].items():
+                mine = [slot for slot in slots if slot["worker"] == address]
+                used = sum(1 for slot in mine if slot["trial"] is not None)
+                if mine:
+                    workers.append({
+                        "name": one.get("name") or address,
+                        "address": address,
+                        "host": machine["host"],
+                        "slots": len(mine),
+                        "used": used,
+                        "memory": _rounded(one["memory"]),
+                        "memory_limit": machine["memory"]["total"],
+                        "cpu": one["cpu"],
+                        "gpu": one["gpu"],
+                    })  # fmt: skip
+        parts = ("total", "used", "others")
+        memory = {part: _rounded(sum(one["memory"][part] for one in self._machines)) for part in parts}
+        return {"workers": workers, "slots": slots, "memory": memory if self._machines else None}
+
+    def _slot(self, slot: Slot) -> dict[str, Any]:
+        held = self._holder(slot)
+        experiment, trial, since = held or (None, None, None)
+        at = None
+        if since is not None:
+            began = datetime.fromtimestamp(time.time() - (time.monotonic() - since), UTC)
+            # To the second: the two clocks drift by less, and a time that is the same is shown as the same.
+            at = began.replace(microsecond=0).isoformat()
+        return {
+            "worker": slot.worker,
+            "slot": slot.index,
+            "experiment": experiment,
+            "trial": trial,
+            "since": at,
+            **({"closed": slot.closed} if slot.closed else {}),
+        }
+
+
+def _rounded(size: int) -> int:
+    return size // _ROUND * _ROUND

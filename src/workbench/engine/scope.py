@@ -1,0 +1,47 @@
+"""The engine's own systemd scope: logging out, or culling a notebook server, ends its group and not the engine's.
+
+Law: where there is no systemd session nothing happens; an engine never waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import threading
+
+#: Seconds that systemd gets to answer.
+ANSWER_S = 10.0
+#: Set by the unit of an installed service.
+SERVICE = "WORKBENCH_SERVICE"
+_MANAGER = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
+
+
+def leave_group() -> threading.Thread | None:
+    """Move this process, and all that it will start, into a scope of its own; the thread that does, or None.
+
+    Only an engine that was started aside does: one in the foreground belongs to its terminal, and a service has a group
+    already.
+    """
+    if os.getpid() != os.getsid(0) or SERVICE in os.environ or shutil.which("busctl") is None:
+        return None
+    if not os.environ.get("DBUS_SESSION_BUS_ADDRESS") and not os.environ.get("XDG_RUNTIME_DIR"):
+        return None
+    thread = threading.Thread(target=_ask, name="workbench-scope", daemon=True)
+    thread.start()
+    return thread
+
+
+def command(pid: int) -> list[str]:
+    """What asks systemd for a scope that takes in the process ``pid``."""
+    scope = (f"workbench-engine-{pid}.scope", "fail")
+    properties = ("2", "PIDs", "au", "1", str(pid), "Description", "s", "Workbench engine")
+    return ["busctl", "--user", "call", *_MANAGER, "StartTransientUnit", "ssa(sv)a(sa(sv))", *scope, *properties, "0"]
+
+
+def _ask() -> None:
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            command(os.getpid()), stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_S, check=False
+        )

@@ -1,0 +1,181 @@
+"""Which leg trains in which slot. Law: no slot waits while something could train; checks have what nobody wants."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from workbench.cluster.backend import Backend, Message, Slot
+from workbench.engine.book import Book
+from workbench.engine.leg import Leg
+from workbench.engine.legs import Legs
+from workbench.engine.loop import ExperimentLoop
+from workbench.engine.placing import fit
+from workbench.engine.suspects import Suspects
+from workbench.engine.verify import Verification
+from workbench.records import trial_label
+from workbench.store import Store
+
+#: Beats for which a slot stays free before a check may have it while searches go on.
+BEATS_FREE = 2
+#: Legs that a slot is said to hold while a check is in it; and how far below every leg's a check's priority is.
+MANY, CHECKS = 1_000, 1_000_000_000
+
+
+class Slots(ABC):
+    """The slots of a backend, and the experiments that share them."""
+
+    def __init__(self, store: Store, make_backend: Callable[[Any], Backend]) -> None:
+        self.backend = make_backend(self._heard)
+        self._wake = asyncio.Event()
+        self.book = Book(store, self._wake.set)
+        self.loops: dict[str, ExperimentLoop] = {}
+        self._suspects = Suspects()
+        self._by_key: dict[str, tuple[ExperimentLoop | Verification, Leg]] = {}
+        #: Beats for which some slot has been free and nothing waited.
+        self._beats_free = 0
+        self._queue: list[tuple[tuple[Any, int], ExperimentLoop, Leg]] = []
+        self._count = itertools.count()
+
+    @abstractmethod
+    def later(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Have ``coroutine`` done aside."""
+
+    def rebalance(self) -> None:
+        """Share the slots evenly among the experiments, older ones first; none gets more than it can use."""
+        loops = [loop for loop in self.loops.values() if not loop.finished.is_set()]
+        free = sum(not slot.closed for slot in self.backend.slots)
+        shares = dict.fromkeys(loops, 0)
+        wanting = list(loops)
+        while free and wanting:
+            for loop in list(wanting):
+                if shares[loop] >= loop.most:
+                    wanting.remove(loop)
+                elif free:
+                    shares[loop] += 1
+                    free -= 1
+        for loop, share in shares.items():
+            # A slot whose leg was told to leave is given out at once: the next leg waits for it on the worker.
+            depth = loop.depth if loop.probed else 1
+            loop.set_capacity(share, min(share * depth, loop.most) + loop.leaving)
+
+    def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
+        """Start ``leg`` in the slot with the least to do, or keep it until there is one."""
+        self._by_key[leg.key] = (loop, leg)
+        heapq.heappush(self._queue, ((loop.search.order(leg.trial), next(self._count)), loop, leg))
+        self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        later = []
+        clock = time.monotonic()
+        while self._queue:
+            slot = self._slot(self._queue[0][1], self._queue[0][2])
+            if slot is None and self._queue[0][2].not_before <= clock:
+                slot = self._made_room(self._queue[0][1], self._queue[0][2])
+            if slot is None:
+                break
+            rank, loop, leg = heapq.heappop(self._queue)
+            if leg.key not in self._by_key:
+                continue  # stopped while it waited
+            if leg.not_before > clock:
+                later.append((rank, loop, leg))
+                asyncio.get_running_loop().call_later(leg.not_before - clock + 0.001, self._send_waiting)
+                continue
+            leg.slot = slot
+            # Unique, and higher for higher rungs: Dask runs tasks of equal priority last-in-first-out.
+            priority = -loop.search.order(leg.trial)[0] * 1_000_000 - next(self._count)
+            self.backend.start(loop.message(leg), slot, priority)
+            loop.leg_started(leg)
+        for entry in later:
+            heapq.heappush(self._queue, entry)
+
+    def _slot(self, loop: ExperimentLoop, leg: Leg) -> Slot | None:
+        slots = fit(self.backend.slots, leg, {leg.slot.worker for leg in self._legs() if leg.alone and leg.slot})
+        slots = [slot for slot in slots if self._staying(slot) < loop.depth]
+        return min(slots, key=lambda slot: (slot.worker == leg.avoid, self._staying(slot)), default=None)
+
+    def _legs(self) -> Iterator[Leg]:
+        return (leg for _, leg in self._by_key.values())
+
+    def went_wrong(self, loop: Legs, leg: Leg, way: tuple[str, str]) -> None:
+        """Note a death on a worker; one on which three trials died in the same way is not used any more."""
+        if leg.slot is None:
+            return
+        worker = leg.slot.worker
+        others = len({slot.worker for slot in self.backend.slots if not slot.closed and slot.worker != worker})
+        why = self._suspects.died(worker, (loop.spec.id, leg.trial), way, others)
+        if why is not None:
+            self.book.line({"kind": "SetAside", "worker": worker, "reason": why})
+            self.backend.close_worker(worker, why)
+
+    def _staying(self, slot: Slot) -> int:
+        """How many legs of a slot were not told to leave it."""
+        found = (self._by_key.get(key) for key in slot.legs)
+        # Nothing is queued behind a check: it would wait for something that does not matter.
+        return sum(
+            MANY if isinstance(one[0], Verification) else 1 for one in found if one is not None and one[1].stop is None
+        )
+
+    # -- checks of resuming -----------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """Give slots that nobody wants to checks: at once for a search that has ended, else when they stay free."""
+        free = [slot for slot in self.backend.slots if not slot.legs and not slot.closed]
+        if self._queue or not free:
+            self._beats_free = 0
+            return
+        for loop in self.loops.values():
+            if free and loop.may_check and (loop.finished.is_set() or self._beats_free >= BEATS_FREE):
+                leg, message = loop.begin_check()
+                leg.slot = free.pop()
+                self._by_key[leg.key] = (loop.verification, leg)
+                self.backend.start(message, leg.slot, -CHECKS - next(self._count))
+
+    def _made_room(self, loop: ExperimentLoop, waiting: Leg) -> Slot | None:
+        """A slot for ``loop`` that a check leaves at once."""
+        for hearer, leg in self._by_key.values():
+            if isinstance(hearer, Verification) and leg.slot is not None and leg.stop is None:
+                hearer.make_room("a search wants its slot")
+                return self._slot(loop, waiting)
+        return None
+
+    def _holder(self, slot: Slot) -> tuple[str, str, float | None] | None:
+        """Who trains in a slot: the first of its legs that is still there."""
+        for key in slot.legs:
+            found = self._by_key.get(key)
+            if found is not None:
+                return found[0].spec.label, trial_label(found[1].trial), found[1].began
+        return None
+
+    def stop_leg(self, leg: Leg, reason: str, keep_s: float | None) -> None:
+        """Stop it where it trains, or drop it where it waits."""
+        if leg.slot is not None:
+            self.backend.stop(leg.key, reason, keep_s)
+            return
+        self.later(self._heard_later({"op": "left", "key": leg.key, "outcome": "stopped", "reason": reason}))
+
+    async def _heard_later(self, message: Message) -> None:
+        self._heard(message)
+
+    def _heard(self, message: Message) -> None:
+        if message["op"] == "slots":
+            self.rebalance()
+            self._send_waiting()
+            return
+        found = self._by_key.get(message["key"])
+        if found is None:
+            return
+        loop, leg = found
+        if message["op"] == "left":
+            del self._by_key[message["key"]]
+            if message["outcome"] in ("reached", "completed") and leg.slot is not None:
+                self._suspects.well(leg.slot.worker)
+        loop.hear(leg, message)
+        if message["op"] == "left":
+            self._send_waiting()
+            self._wake.set()

@@ -1,0 +1,58 @@
+"""What somebody published, found by its place. Law: it is looked at where it lies, and trained again only at home:
+after a person has said that its author is trusted, it is taken into the store at hand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from workbench.errors import NotFound, Untrusted
+from workbench.store import Store
+from workbench.store.catalog import Reference, resolve
+from workbench.store.trust import check_trusted, is_foreign, trust
+
+
+def found(text: str) -> tuple[Store, Reference] | None:
+    """The published store, and what ``text`` names of it: ``DEST``, ``DEST#t0007``, ``DEST#t0007:27``.
+
+    DEST is a folder or a URL. None where ``text`` names no publication, as ``digits@2/t0007`` does not.
+    """
+    from workbench.launch import experiments
+    from workbench.share.publish import opened
+
+    place, mark, rest = text.rpartition("#")
+    if not mark:
+        place, rest = text, ""
+        if "/" not in text:
+            return None
+    store = opened(place)
+    if store is None:
+        if not mark:
+            return None
+        raise NotFound(f"{place} is nothing that `workbench publish` wrote. Write for example ~/public/digits#t0007.")
+    (entry,) = experiments(store)
+    if not rest:
+        return store, Reference(entry["id"], entry["label"])
+    return store, resolve(store, f"{entry['id']}/{rest}" if re.match(r"t?\d", rest) else rest)
+
+
+def at_home(published: Store, reference: Reference, home: Store) -> tuple[Store, Reference]:
+    """The same in the store ``home``, which it is taken into where it is not there yet.
+
+    Raises Untrusted where nobody has said that its author is trusted.
+    """
+    from workbench.share.archive import take_in
+
+    if is_foreign(published, reference.experiment):
+        raise Untrusted(
+            f"{reference.label} was published by somebody else, and to train it runs its code. If you trust its "
+            "author: wb.open(…, trust=True).replay(), or workbench replay … --trust."
+        )
+    if home.exists and home.experiment(reference.experiment).spec.exists():
+        label = home.read_spec(reference.experiment).label
+        check_trusted(home, reference.experiment, label)  # what lies here under this id may be something else
+    else:
+        label = str(take_in(home, published.root)["label"])
+        trust(home, reference.experiment)
+    return home, dataclasses.replace(reference, label=label)

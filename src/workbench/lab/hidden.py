@@ -1,0 +1,168 @@
+"""Hidden state: names that a train cell uses and that the notebook, as it is now, would not make so again.
+
+Law: one line, or none. What is not known for certain (an unsaved notebook, cells without ids) is not said.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from workbench.errors import WorkbenchError
+from workbench.experiment.executed import Log, Run, log_of
+from workbench.snapshot.cell import content_of
+from workbench.snapshot.facts import facts_of
+from workbench.store import Store
+from workbench.store.atomic import read_json
+
+#: Files of notebooks up to this size are looked at: reading a larger one would be felt.
+_MOST_BYTES = 4 << 20
+#: Executions that are looked at for one name, the newest.
+_MOST_RUNS = 100
+#: Seconds for which a page's word counts as now, and how many of the newest words are looked at.
+_NOW_S, _NEWEST = 30.0, 4
+
+DELETED, EDITED, ORDER = "its cell was deleted", "edited since", "executed out of order"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A notebook's cells by id, in their order, as they were at a time (seconds since 1970)."""
+
+    cells: dict[str, str]
+    at: float
+
+
+def line(shell: Any, store: Store, notebook: str | None, names: Iterable[str]) -> str | None:
+    """The line about ``names``, or None where all is well or nothing is known."""
+    log = log_of(shell)
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    cell_id = (parent.get("metadata") or {}).get("cellId")
+    if log is None or cell_id is None:
+        return None
+    used = {name: log.binders[name][-1] for name in names if log.binders.get(name)}
+    if not used:
+        return None
+    source = str((parent.get("content") or {}).get("code", ""))
+    shown = _document(store, cell_id, source) or _file(notebook, min(run.at for run in used.values()))
+    return words(hidden(log, used, shown, cell_id)) if shown is not None else None
+
+
+def hidden(log: Log, used: dict[str, Run], shown: Shown, cell_id: str) -> dict[str, str]:
+    """Names with what is wrong with them. used: each with its last execution that may give it."""
+    found = {}
+    order = {key: number for number, key in enumerate(shown.cells)}
+    for name, run in used.items():
+        if run.cell_id is None or not run.is_whole or shown.at <= run.at:
+            continue
+        if run.cell_id not in shown.cells:
+            found[name] = DELETED
+        elif not _alike(shown.cells[run.cell_id], run.source):
+            imported = run.facts.modules.get(name)
+            if imported is None or facts_of(shown.cells[run.cell_id]).modules.get(name) != imported:
+                found[name] = EDITED
+        elif name not in run.facts.modules and _out_of_order(log, name, run, shown, order, order.get(cell_id)):
+            found[name] = ORDER
+    return found
+
+
+def _out_of_order(log: Log, name: str, run: Run, shown: Shown, order: dict[str, int], here: int | None) -> bool:
+    """Whether all cells from the top would give ``name`` by another cell, or from other values."""
+    assert run.cell_id is not None
+    at = order[run.cell_id]
+    if here is None:
+        return False
+    if at > here:
+        return True
+    for other in log.binders[name][-_MOST_RUNS:]:
+        between = at < order.get(other.cell_id or "", -1) < here
+        if between and other.source != run.source and name in other.facts.binds and _place(other, shown, order):
+            return True  # the one below was executed before it
+    for one in run.facts.uses:
+        binders = log.binders.get(one, [])
+        before = next((other for other in reversed(binders) if other.number < run.number), None)
+        last = binders[-1] if binders else None
+        if before is None or last is None or last.number <= run.number or last.source == before.source:
+            continue
+        place = _place(last, shown, order)
+        if place is not None and place < at and one not in last.facts.modules:
+            return True  # what it was made from was changed above it, and it was not executed again
+    return False
+
+
+def _place(run: Run, shown: Shown, order: dict[str, int]) -> int | None:
+    """Where the cell of ``run`` stands, if it is known to stand there as it was executed."""
+    if run.cell_id is None or not run.is_whole or shown.at <= run.at or run.cell_id not in shown.cells:
+        return None
+    return order[run.cell_id] if _alike(shown.cells[run.cell_id], run.source) else None
+
+
+def words(found: dict[str, str]) -> str | None:
+    """The line, without the word before it."""
+    if not found:
+        return None
+    parts = []
+    for why in (DELETED, EDITED, ORDER):
+        names = sorted(name for name, reason in found.items() if reason == why)
+        if names:
+            rest = len(names) - 6
+            parts.append(f"{', '.join(names if rest <= 0 else [*names[:6], f'{rest} more'])} ({why})")
+    return f"hidden state: {', '.join(parts)}. A new kernel may make others of this notebook"
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two texts are the same code, remarks aside."""
+    if one.rstrip() == other.rstrip():
+        return True
+    try:
+        return content_of(ast.parse(one)) == content_of(ast.parse(other))
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the notebook is now
+
+
+def _document(store: Store, cell_id: str, source: str) -> Shown | None:
+    """The notebook as the page showed it when this cell was executed, where the page has said so already."""
+    digest = hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
+    try:
+        names = sorted((name for name in os.listdir(store.documents) if name.endswith(".json")), reverse=True)
+        for name in names[:_NEWEST]:
+            told = read_json(store.documents / name)
+            age = time.time() - datetime.fromisoformat(told["at"]).timestamp()
+            if (told["cell_id"], told["source"]) == (cell_id, digest) and age < _NOW_S:
+                return _cells(store.get_blob(told["blob"]), float("inf"))
+    except (OSError, ValueError, KeyError, TypeError, WorkbenchError):
+        return None
+    return None
+
+
+def _file(notebook: str | None, after: float) -> Shown | None:
+    """The notebook on the disk, where it was saved after the first of the executions that matter."""
+    if notebook is None:
+        return None
+    try:
+        status = os.stat(notebook)
+        if status.st_mtime <= after or status.st_size > _MOST_BYTES:
+            return None
+        with open(notebook, "rb") as file:
+            return _cells(file.read(), status.st_mtime)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _cells(content: bytes, at: float) -> Shown | None:
+    cells: Sequence[Any] = json.loads(content)["cells"]
+    if not all(cell.get("id") for cell in cells):
+        return None  # of a version in which cells have none
+    texts = {cell["id"]: cell["source"] for cell in cells if cell["cell_type"] == "code"}
+    return Shown({key: text if isinstance(text, str) else "".join(text) for key, text in texts.items()}, at)

@@ -1,0 +1,248 @@
+"""A recorded trial as an experiment of its own: with the same seeds (a replay), or with others (repeats).
+
+Law: code, captured values, configuration and seeds are the recorded ones. What cannot be (a file that changed, another
+environment) is said in ``notes`` and recorded in the new snapshot, so that a comparison finds it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from workbench.compare.sides import seen_of
+from workbench.errors import BadOption, NotFound, WorkbenchError
+from workbench.records import Json, Scheduler, Searcher, Spec, trial_label
+from workbench.replay.place import Place, place
+from workbench.snapshot import read_snapshot
+from workbench.snapshot.data import DataFile, describe
+from workbench.snapshot.folder import retake
+from workbench.snapshot.loading import blobs_of
+from workbench.space import Space
+from workbench.store import Store, new_id
+from workbench.store.atomic import make_folder
+from workbench.store.catalog import Reference, read_catalog, resolve
+from workbench.store.series import Series
+from workbench.store.trust import check_trusted
+
+#: The folder of a snapshot's copied code, in this store or in the one that it was moved from.
+_CODE = re.compile(r"/snapshots/([0-9a-f]{8,128})/code$")
+#: Most repeats of one trial.
+_MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An experiment that is written and not started. notes: what is not as it was, in words, before anything trains."""
+
+    spec: Spec
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What is known of a trial that is to be trained again. steps: how many of them it was trained."""
+
+    store: Store
+    reference: Reference
+    spec: Spec
+    configuration: dict[str, Any]
+    steps: int
+    snapshot: Mapping[str, Json]
+    #: The files that it was seen to read.
+    seen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def trial(self) -> int:
+        """Its number."""
+        return self.reference.trial or 0
+
+
+def recorded(store: Store, ref: str | Reference) -> Recorded:
+    """The trial that ``ref`` names; of an experiment its best. Raises NotFound where it cannot be trained again."""
+    reference = resolve(store, ref) if isinstance(ref, str) else ref
+    spec = store.read_spec(reference.experiment)
+    check_trusted(store, spec.id, spec.label)
+    path = store.experiment(spec.id).series
+    if not path.exists():
+        raise NotFound(f"{reference} has not begun: there is nothing to train again.")
+    with Series.read(path) as series:
+        if reference.trial is None:
+            best: dict[str, Any] | None = series.meta().get("best")
+            if best is None:
+                raise NotFound(f"{reference} has no best trial: nobody has reported {spec.goal.metric}. Name a trial.")
+            reference = dataclasses.replace(reference, trial=int(best["trial"]))
+        assert reference.trial is not None
+        row = series.trial(reference.trial)
+        points = series.points([reference.trial])
+        seen = seen_of(series.legs(reference.trial)) or {}
+    steps = max((step for _, _, step, index, _, _ in points if index == 0), default=0)
+    if reference.step is not None:
+        steps = min(steps, reference.step)
+    if steps < 1:
+        raise NotFound(f"{reference} has reported nothing: there is nothing to compare a replay with.")
+    snapshot: Mapping[str, Json] = read_snapshot(store, spec.snapshot) if spec.snapshot is not None else {}
+    _check_blobs(store, spec)
+    return Recorded(store, reference, spec, dict(row.get("configuration") or {}), steps, snapshot, seen)
+
+
+def _check_blobs(store: Store, spec: Spec) -> None:
+    captures = [capture for capture in (spec.program.capture, *(c for c, _ in spec.program.overlays)) if capture]
+    missing = [sha for capture in captures for sha in blobs_of(store, capture) if not store.has_blob(sha)]
+    if missing:
+        raise NotFound(
+            f"{len(missing)} captured values of {spec.label} are gone (the first is blob {missing[0][:12]}): they were "
+            "cleaned up, or the store was copied without them. It cannot be trained again."
+        )
+
+
+def replay(store: Store, ref: str | Reference, *, env: str = "same", tolerance: float | None = None) -> Prepared:
+    """Write the experiment that trains the trial ``ref`` again from step 0, with its own seeds.
+
+    tolerance: relative difference up to which a result counts as *within tolerance*. Raises NotFound, BadOption,
+    VersionsDiffer.
+    """
+    if tolerance is not None and not 0 <= tolerance < 1:
+        raise BadOption(f"--tolerance {tolerance:g}: wanted a relative difference, 0 ≤ x < 1, such as 1e-4.")
+    origin = recorded(store, ref)
+    replays = {"experiment": origin.spec.id, "trial": origin.trial, "label": str(origin.reference), "env": env}
+    if tolerance is not None:
+        replays["tolerance"] = tolerance
+    seeds = [origin.spec.seeds_of(origin.trial)]
+    return written(origin, "replay", seeds, place(store, origin.spec, origin.snapshot, env), replays=replays)
+
+
+def repeat(store: Store, ref: str | Reference, count: int, *, env: str = "same") -> Prepared:
+    """Write the experiment that trains the trial ``ref`` with ``count`` other seeds. Raises as :func:`replay` does."""
+    if not 1 <= count <= _MOST:
+        raise BadOption(f"--seeds {count}: wanted how many other seeds, 1 to {_MOST}. Write for example --seeds 5.")
+    origin = recorded(store, ref)
+    seed, trial = origin.spec.seeds_of(origin.trial)
+    repeats = {"experiment": origin.spec.id, "trial": origin.trial, "label": str(origin.reference)}
+    seeds = [(seed + step, trial) for step in range(1, count + 1)]
+    return written(origin, "repeat", seeds, place(store, origin.spec, origin.snapshot, env), repeats=repeats)
+
+
+def written(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], where: Place, **fields: Any) -> Prepared:
+    """Write snapshot and spec of an experiment with one trial for each of ``seeds``, all of one configuration."""
+    made = composed(origin, kind, seeds, where, **fields)
+    origin.store.write_spec(made.spec)
+    return made
+
+
+def composed(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], where: Place, **fields: Any) -> Prepared:
+    """The same with its spec not written: only the snapshot is."""
+    store, spec = origin.store, origin.spec
+    notes = [where.words] if where.how != "same" else []
+    files, changed = _data(origin)
+    notes += changed
+    training = where.training
+    if spec.snapshot is not None:
+        snapshot = retake(store, spec.snapshot, environment=where.environment, data=files)
+        training = dataclasses.replace(training, path=_path(training.path, store, spec))
+        fields["snapshot"] = snapshot.digest
+    name = fields.pop("name", None) or _name(spec.name, kind)
+    others: dict[str, Any] = {
+        "space": Space(origin.configuration).to_json(),
+        "scheduler": Scheduler(kind="all", first=origin.steps, last=origin.steps),
+        "probe": False,
+        "max_steps": spec.length if spec.length > origin.steps else None,
+        "replays": None,
+        "repeats": None,
+        "mirror": (),
+        "puts_back": None,
+    }
+    made = dataclasses.replace(
+        spec,
+        id=new_id(),
+        name=name,
+        version=_next_version(store, name),
+        created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        searcher=Searcher(),
+        training=training,
+        trials=len(seeds),
+        parallel=None,
+        limit_s=None,
+        content="",
+        seeds=tuple(seeds),
+        **{**others, **fields},
+    )
+    if not Path(training.cwd).is_dir():
+        cwd = store.experiment(made.id).folder / "place"
+        make_folder(cwd)
+        notes.append(f"the notebook's folder {training.cwd} is gone; it trains in an empty one")
+        made = dataclasses.replace(made, training=dataclasses.replace(training, cwd=str(cwd)))
+    return Prepared(made, tuple(notes))
+
+
+def _data(origin: Recorded) -> tuple[list[DataFile], list[str]]:
+    """The files that the snapshot names, as they are now; and what changed of them and of those that were seen."""
+    found, told = [], []
+    for entry in (origin.snapshot.get("data") or {}).get("files") or ():
+        before = DataFile(**{key: value for key, value in entry.items() if key in DataFile.__dataclass_fields__})
+        try:
+            now = describe(before.path)
+        except OSError:
+            told.append(f"{before.path} is gone (its digest was {before.digest[:12]})")
+            continue
+        found.append(now)
+        if now.digest != before.digest:
+            told.append(
+                f"{before.path} changed: {before.size:,} → {now.size:,} bytes, digest {before.digest[:12]} → "
+                f"{now.digest[:12]}"
+            )
+    named = {os.path.realpath(Path(origin.spec.training.cwd, one.path)) for one in found}
+    for path, seen in origin.seen.items():
+        if not seen.get("digest") or os.path.realpath(path) in named:
+            continue
+        try:
+            now = describe(path)
+        except OSError:
+            told.append(f"{path}, which the trial was seen to read, is gone (its digest was {seen['digest'][:12]})")
+            continue
+        if now.digest != seen["digest"]:
+            told.append(
+                f"{path}, which the trial was seen to read, changed since: {seen['size']:,} → {now.size:,} bytes, "
+                f"digest {seen['digest'][:12]} → {now.digest[:12]}"
+            )
+    return found, told
+
+
+def _path(path: Sequence[str], store: Store, spec: Spec) -> tuple[str, ...]:
+    """``path`` with the copied code of ``spec`` first, in place of any other's, wherever the store is now."""
+    code = []
+    for entry in spec.training.path:
+        match = _CODE.search(entry)
+        if match is not None:
+            here = store.snapshots / match[1] / "code"
+            code.append(str(here) if here.is_dir() else entry)
+    return (*code, *(entry for entry in path if not _CODE.search(entry)))
+
+
+def _name(name: str, kind: str) -> str:
+    return name if name.endswith(f"-{kind}") else f"{name[: 99 - len(kind)]}-{kind}"
+
+
+def _next_version(store: Store, name: str) -> int:
+    entries = list(read_catalog(store))
+    known = {entry["id"] for entry in entries}
+    versions = [int(entry["version"]) for entry in entries if entry.get("name") == name]
+    for experiment in store.experiment_ids():
+        if experiment not in known:
+            try:
+                spec = store.read_spec(experiment, viewing=True)
+            except WorkbenchError:
+                continue
+            versions += [spec.version] if spec.name == name else []
+    return max(versions, default=0) + 1
+
+
+def trial_of(spec: Spec) -> str:
+    """The trial that ``spec`` trains again, as people name it."""
+    origin: Mapping[str, Any] = spec.replays or spec.repeats or {}
+    return str(origin.get("label") or f"{origin.get('experiment')}/{trial_label(int(origin.get('trial') or 0))}")

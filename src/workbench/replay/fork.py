@@ -1,0 +1,108 @@
+"""A trial forked: from a checkpoint on, with other hyperparameters or other code. Law: its parent stays as it is.
+
+Steps go on counting: a fork of step 27 begins with turn 28. Its set-up is seeded as its parent's was, so that what the
+set-up draws (a split, what is frozen) is the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.errors import BadOption, NotFound
+from workbench.records import Configuration, Json, Scheduler, Spec
+from workbench.replay.again import Prepared, recorded, written
+from workbench.replay.place import place
+from workbench.space import Space
+from workbench.store import Store, remote
+from workbench.store.catalog import Reference, resolve
+from workbench.store.checkpoints import Checkpoints
+from workbench.store.series import Series
+
+__all__ = ["checked_steps", "fork", "length_of", "parent_of"]
+
+
+def parent_of(store: Store, ref: str | Reference) -> tuple[Spec, dict[str, Any]]:
+    """The spec of the experiment whose trial ``ref`` names, and what a fork's spec keeps of that trial's checkpoint.
+
+    Without a step it is the newest checkpoint. Raises BadOption where no trial is named, NotFound where there is no
+    such trial or checkpoint, StoreError where the checkpoint is damaged.
+    """
+    reference = resolve(store, ref) if isinstance(ref, str) else ref
+    if reference.trial is None:
+        raise BadOption(
+            f"{ref} names an experiment; wanted one of its trials, and where it is to go on. Write for example "
+            f"{reference}/t0000:27, or {reference}/t0000 for its newest checkpoint."
+        )
+    spec = store.read_spec(reference.experiment)
+    remote.at_hand(store, spec, reference.trial, reference.step)
+    checkpoints = Checkpoints(store.experiment(spec.id).trial(reference.trial))
+    newest = checkpoints.newest() if reference.step is None else checkpoints.at(reference.step)
+    if newest is None:
+        raise NotFound(
+            f"{reference} has no checkpoint to go on from: it has not come to its first level, or they were cleaned up."
+        )
+    with Series.read(store.experiment(spec.id).series) as series:
+        configuration = series.trial(reference.trial).get("configuration") or {}
+    return spec, {
+        "experiment": spec.id,
+        "trial": reference.trial,
+        "step": newest.step,
+        "digest": newest.manifest.digest,
+        "label": str(dataclasses.replace(reference, step=newest.step)),
+        "configuration": {name: value for name, value in configuration.items() if value is not None},
+        "seeds": list(spec.seeds_of(reference.trial)),
+    }
+
+
+def length_of(store: Store, spec: Spec) -> int:
+    """Steps of a whole trial, extensions counted."""
+    with Series.read(store.experiment(spec.id).series) as series:
+        return max(spec.length, int(series.meta().get("last") or 0))
+
+
+def checked_steps(parent: Mapping[str, Json], steps: tuple[int, int] | None, length: int) -> tuple[int, int]:
+    """First and last rung of a fork, both behind the checkpoint. Without ``steps`` it ends where its parent does."""
+    done = int(parent["step"])
+    first, last = steps or (done + 1, length)
+    if last <= done:
+        raise BadOption(
+            f"{parent['label']} has taken {done} steps already; wanted a last step behind that. Write for example "
+            f"--steps {2 * done}."
+        )
+    return max(first, done + 1), last
+
+
+def fork(
+    store: Store, ref: str | Reference, changes: Configuration, *, name: str | None = None, last: int | None = None
+) -> Prepared:
+    """Write the experiment in which the trial ``ref`` goes on with ``changes`` to its configuration.
+
+    last: steps of the whole trial; its parent's where None. Raises BadOption for a hyperparameter that it does not
+    have, and as :func:`parent_of` does.
+    """
+    spec, parent = parent_of(store, ref)
+    configuration: Configuration = parent["configuration"]
+    for key in changes:
+        if key not in configuration:
+            near = difflib.get_close_matches(key, configuration, n=1, cutoff=0.5)
+            advice = f" Did you mean {near[0]}?" if near else f" It has {', '.join(configuration) or 'none'}."
+            raise BadOption(f"{parent['label']} has no hyperparameter {key!r}.{advice} Other code is forked by a cell.")
+    _, until = checked_steps(parent, None if last is None else (1, last), length_of(store, spec))
+    origin = recorded(store, Reference(spec.id, spec.label, parent["trial"]))
+    seed, number = parent["seeds"]
+    named: dict[str, Any] = {"name": name} if name else {}
+    return written(
+        origin,
+        "fork",
+        [(seed, number)],
+        place(store, origin.spec, origin.snapshot),
+        **named,
+        parent=parent,
+        space=Space({**configuration, **changes}).to_json(),
+        scheduler=Scheduler(kind="all", first=until, last=until),
+        max_steps=None,
+        probe=True,
+    )

@@ -1,0 +1,265 @@
+"""Where something is trained again: the environment as it is now, or one that is built from the recorded versions.
+
+Law: what differs from the record is said before training; nothing is installed but what was recorded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import workbench
+from workbench.errors import BadOption, NotFound, VersionsDiffer
+from workbench.records import Json, Spec, Training
+from workbench.snapshot.environment import distributions, machine, variables
+from workbench.store import Store
+from workbench.store.atomic import make_folder
+
+#: Seconds that an interpreter may take to say who it is.
+_LOOK_S = 30.0
+_SAY = "import json, sys; print(json.dumps({'version': sys.version.split()[0], 'path': sys.path}))"
+#: Packages that must be the same on every worker; recorded in a spec.
+_COMPARED = ("torch", "numpy", "workbench")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An environment to train in.
+
+    training: what runners get. environment: as a snapshot records it. how: ``same``, ``rebuilt`` or ``other``.
+    differs: what is not as it was recorded, in words.
+    """
+
+    training: Training
+    environment: dict[str, Json]
+    how: str
+    differs: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """One line about it."""
+        if self.how == "rebuilt":
+            return "the recorded environment, built anew" + (f" except {self._listed}" if self.differs else "")
+        return f"another environment: {self._listed}" if self.differs else "the recorded environment"
+
+    @property
+    def _listed(self) -> str:
+        rest = len(self.differs) - 4
+        return ", ".join(self.differs if rest <= 0 else [*self.differs[:4], f"{rest} more"])
+
+
+def place(store: Store, spec: Spec, snapshot: Mapping[str, Json], env: str = "same") -> Place:
+    """The place for training ``spec`` again.
+
+    env: ``same`` takes the recorded interpreter as it is now (this one where it is gone), ``rebuild`` makes a virtual
+    environment of the recorded versions, and anything else is the path of an interpreter or a virtual environment.
+    Raises BadOption, NotFound where the recorded versions cannot be had, VersionsDiffer where captured code cannot run.
+    """
+    if env == "rebuild":
+        python = _rebuilt(store, snapshot)
+        training, version = _of_interpreter(spec.training, python)
+    elif env == "same":
+        python = spec.training.python
+        if os.access(python, os.X_OK):
+            training, version = spec.training, _look(python)["version"]
+        else:
+            training, version = _of_interpreter(spec.training, sys.executable)
+    else:
+        training, version = _of_interpreter(spec.training, _interpreter(env))
+    _check_python(store, spec, version)
+    recorded: Mapping[str, Any] = snapshot.get("environment") or {}
+    now = distributions(training.path)
+    versions = {name: now[name].partition(" @ ")[0] for name in _COMPARED if name in now}
+    if env == "rebuild" or training is not spec.training:
+        versions["workbench"] = _version_in(training.python) or versions.get("workbench", "")
+    training = dataclasses.replace(training, versions={"python": version, **versions})
+    environment = {
+        **recorded,
+        "python": {**(recorded.get("python") or {}), "version": version, "executable": training.python},
+        "machine": machine(),
+        "variables": variables(),
+        "distributions": now,
+        "libraries": _libraries(recorded.get("libraries") or {}, now),
+    }
+    differs = _differs(recorded, environment)
+    how = "rebuilt" if env == "rebuild" else "other" if differs else "same"
+    return Place(training, environment, how, tuple(differs))
+
+
+def _differs(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs, Python first and packages by name."""
+    told = []
+    before, after = (part.get("python", {}).get("version") for part in (recorded, now))
+    if before and before != after:
+        told.append(f"python {before} → {after}")
+    one, other = (part.get("distributions") or {} for part in (recorded, now))
+    names = sorted({**one, **other}, key=lambda name: (name not in _COMPARED, name)) if one else []
+    told += [
+        f"{name} {_bare(one.get(name))} → {_bare(other.get(name))}"
+        for name in names
+        if one.get(name) != other.get(name)
+    ]
+    one, other = (part.get("machine") or {} for part in (recorded, now))
+    told += [
+        f"{key} {one[key]} → {other.get(key)}"
+        for key in ("architecture", "processor", "gpus")
+        if one.get(key) and one[key] != other.get(key)
+    ]
+    return told
+
+
+def _bare(version: str | None) -> str:
+    return "not there" if version is None else version.partition(" @ ")[0]
+
+
+def _libraries(recorded: Mapping[str, Any], now: Mapping[str, str]) -> dict[str, Json]:
+    """What was known of the builds, where the versions are still the same."""
+    found: dict[str, Json] = {}
+    for name, told in recorded.items():
+        version = now.get(name, "").partition(" @ ")[0]
+        same = str(told.get("version", "")).partition("+")[0] == version.partition("+")[0]
+        found[name] = told if same else {"version": version}
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Interpreters
+
+
+def _look(python: str) -> dict[str, Any]:
+    """The version and search path of an interpreter. Raises BadOption where it does not answer."""
+    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    try:
+        done = subprocess.run(
+            [python, "-c", _SAY], capture_output=True, text=True, timeout=_LOOK_S, env=surroundings, check=True, cwd="/"
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise BadOption(
+            f"{python} does not answer as a Python interpreter ({error}). Name another with --env."
+        ) from None
+    return found
+
+
+def _interpreter(env: str) -> str:
+    path = Path(env).expanduser()
+    python = path / "bin" / "python" if path.is_dir() else path
+    if not os.access(python, os.X_OK):
+        raise BadOption(
+            f"--env {env}: wanted same, rebuild, or the path of a Python interpreter or a virtual environment; "
+            f"{python} is none."
+        )
+    return os.path.abspath(python)
+
+
+def _of_interpreter(training: Training, python: str) -> tuple[Training, str]:
+    """``training`` with another interpreter and its search path; the folders that are the person's own stay first."""
+    found = _look(python)
+    own = [entry for entry in training.path if not _is_installed(entry)]
+    path = tuple(dict.fromkeys([*own, *(entry for entry in found["path"] if entry)]))
+    return dataclasses.replace(training, python=python, path=path), found["version"]
+
+
+def _is_installed(entry: str) -> bool:
+    """Whether a folder of the search path belongs to an interpreter and not to the person."""
+    parts = Path(entry).parts
+    return bool({"site-packages", "dist-packages"} & {*parts}) or any(part.startswith("python3") for part in parts[-2:])
+
+
+def _version_in(python: str) -> str | None:
+    """The version of Workbench that the interpreter has."""
+    code = "from importlib.metadata import version; print(version('workbench'))"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=_LOOK_S, check=False, cwd="/")
+    return done.stdout.strip() or None
+
+
+def _check_python(store: Store, spec: Spec, version: str) -> None:
+    """Captured functions are compiled code: they run in the Python that compiled them only."""
+    if spec.program.capture is None:
+        return
+    written = str(json.loads(store.get_blob(spec.program.capture))["python"])
+    if version.split(".")[:2] != written.split(".")[:2]:
+        raise VersionsDiffer(
+            f"{spec.label} was captured by Python {written}, and {version} would train it: compiled functions do not "
+            f"go from one to the other. Name an interpreter of Python {written} with --env."
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Building it anew
+
+
+def _rebuilt(store: Store, snapshot: Mapping[str, Json]) -> str:
+    """The interpreter of a virtual environment with the recorded versions, made where it is missing."""
+    recorded: Mapping[str, Any] = snapshot.get("environment") or {}
+    wanted = {name: str(version) for name, version in (recorded.get("distributions") or {}).items()}
+    if not wanted:
+        raise NotFound("this snapshot records no distributions to build an environment from. Use --env same.")
+    base = _base(recorded.get("python") or {})
+    key = hashlib.sha256(json.dumps([sorted(wanted.items()), base]).encode()).hexdigest()[:16]
+    folder = store.environments / key
+    python, made = folder / "bin" / "python", folder / ".made"
+    if not made.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        make_folder(folder.parent)
+        _run("make a virtual environment", base, "-m", "venv", "--without-pip", str(folder))
+        packages = [_requirement(name, version) for name, version in wanted.items() if name != "workbench"]
+        if packages:
+            pip = (sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps")
+            _run("install the recorded versions", *pip, "--disable-pip-version-check", *packages)
+        _link_workbench(python, folder)
+        made.touch()
+    return str(python)
+
+
+def _base(python: Mapping[str, Any]) -> str:
+    """An interpreter of the recorded version: the recorded one, or this one."""
+    wanted = str(python.get("version", ""))
+    for candidate in (str(python.get("executable", "")), sys.executable):
+        if os.access(candidate, os.X_OK) and _look(candidate)["version"].split(".")[:2] == wanted.split(".")[:2]:
+            return candidate
+    raise NotFound(
+        f"no interpreter of Python {wanted} is here to build the environment with. Install it, or --env same."
+    )
+
+
+def _requirement(name: str, version: str) -> str:
+    number, _, origin = version.partition(" @ ")
+    if origin:
+        return f"{name} @ {origin.removesuffix(' (editable)').replace('#', '@')}"
+    # An index may hold a build under the public version only: 2.13.0 is also what 2.13.0+cpu satisfies.
+    return f"{name}=={number.partition('+')[0]}"
+
+
+def _link_workbench(python: Path, folder: Path) -> None:
+    """This very Workbench, whatever version the record names: engine, worker and runner must be of one protocol."""
+    ours = Path(workbench.__file__).parent
+    room = folder / "workbench-link"
+    room.mkdir()
+    (room / "workbench").symlink_to(ours)
+    for info in (*ours.parent.glob("workbench-*.dist-info"), *_infos()):
+        if not (room / info.name).exists():
+            (room / info.name).symlink_to(info)
+    [site] = (python.parent.parent / "lib").glob("python3*/site-packages")
+    (site / "workbench-link.pth").write_text(f"{room}\n")
+
+
+def _infos() -> list[Path]:
+    """The metadata of an editable installation lie elsewhere than its code."""
+    return [info for entry in sys.path if entry for info in Path(entry).glob("workbench-*.dist-info")]
+
+
+def _run(what: str, *words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip()[-600:]
+        raise NotFound(f"the recorded environment cannot be built; it failed to {what}: {said}. Use --env same.")

@@ -1,0 +1,226 @@
+"""Why two trials differ: hybrids of both, in which one difference after the other is put back as it was.
+
+Law: a hybrid is made of recorded parts of the two, and nothing is guessed. What cannot be put back is said, and the
+others are put back all the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.compare.comparison import differences
+from workbench.compare.section import Section
+from workbench.compare.sides import Side
+from workbench.errors import BadOption, WorkbenchError
+from workbench.records import Json, Program, Spec
+from workbench.replay.again import Prepared, Recorded, composed, recorded
+from workbench.replay.place import place
+from workbench.snapshot.data import describe
+from workbench.store import Store
+from workbench.store.catalog import Reference
+
+#: What is put back, in this order, and the sections of a comparison that belong to each. Options of the magic line are
+#: put back as what they mean, and an architecture follows from the code and the configuration.
+ORDER: dict[str, tuple[str, ...]] = {
+    "data": ("data",),
+    "configuration": ("configuration", "settings"),
+    "code": ("code",),
+    "libraries": ("libraries", "hardware"),
+    "seeds": ("seeds",),
+}
+
+
+@dataclass(slots=True)
+class Step:
+    """One difference that is put back: what it is, in words, and what of it could not be."""
+
+    name: str
+    words: str
+    could_not: list[str] = field(default_factory=list)
+
+
+class Hybrids:
+    """Two trials of one store, and the hybrids between them: ``b`` with more and more of ``a``.
+
+    env: ``same`` or ``rebuild``, for the libraries. Raises NotFound, and BadOption where the two are one.
+    """
+
+    def __init__(self, store: Store, a: str | Reference, b: str | Reference, env: str = "same") -> None:
+        self.store, self.env = store, env
+        self.a, self.b = recorded(store, a), recorded(store, b)
+        if (self.a.spec.id, self.a.trial) == (self.b.spec.id, self.b.trial):
+            raise BadOption(f"{self.a.reference} was named twice; wanted two trials that differ.")
+        if self.a.spec.goal != self.b.spec.goal:
+            raise BadOption(
+                f"{self.a.reference} has the goal {self.a.spec.goal}, {self.b.reference} {self.b.spec.goal}: there is "
+                "no metric to explain. Wanted two trials of one goal."
+            )
+        sides = [Side(store, one.reference) for one in (self.a, self.b)]
+        try:
+            self._one, self._other = sides[0].captured, sides[1].captured
+            self.sections: list[Section] = [one for one in differences(*sides) if one.causes and one.items]
+        finally:
+            for side in sides:
+                side.close()
+        self._there = place(store, self.b.spec, self.b.snapshot)
+        self._back: dict[str, Any] = {}
+        #: Notes on what is not as it was recorded even before anything is put back.
+        self.notes: tuple[str, ...] = ()
+
+    def steps(self) -> Iterator[tuple[Step, Prepared]]:
+        """Each difference with the hybrid in which it, and all before it, are put back. Only snapshots are written."""
+        for name, kinds in ORDER.items():
+            sections = [section for section in self.sections if section.kind in kinds]
+            if not sections:
+                continue
+            step = Step(name, " · ".join(section.summary for section in sections))
+            getattr(self, f"_{name}")(step, sections)
+            self._back[name] = True
+            made = self._composed(list(self._back))
+            yield step, made
+
+    def again(self) -> Prepared | None:
+        """``b`` itself, to be trained again where its environment or its data are not as they were; else None."""
+        if self._there.how == "same" and not self._changed_files(self.b):
+            return None
+        return self._composed([])
+
+    # -- what is put back ---------------------------------------------------------------------------------------------
+
+    def _data(self, step: Step, sections: list[Section]) -> None:
+        wanted, disk = _files(self.a), _files(self.b)
+        for item in sections[0].items:
+            if item.name in self._one or item.name in self._other:
+                if item.name not in self._one:
+                    step.could_not.append(f"{item.name} was not there; it stays until the code is put back")
+                continue
+            self._file(step, item.name, wanted, disk)
+
+    @staticmethod
+    def _file(step: Step, name: str, wanted: Mapping[str, Any], disk: Mapping[str, Any]) -> None:
+        key = next((path for path in (*wanted, *disk) if path == name or path.endswith(f"/{name}")), None)
+        if key is None or key not in wanted:
+            step.could_not.append(f"{name} was read by one side only; it comes with the code")
+            return
+        try:
+            now = describe(key).digest
+        except OSError:
+            step.could_not.append(f"{name} is gone")
+            return
+        then = str(wanted[key].get("digest"))
+        if now != then:
+            step.could_not.append(f"{name}: its bytes of then were not kept (digest {then[:12]})")
+
+    def _configuration(self, step: Step, sections: list[Section]) -> None:
+        missing = self.a.configuration.keys() - self.b.configuration.keys()
+        if missing:
+            step.could_not.append(f"{', '.join(sorted(missing))}: the other code has none; they come with the code")
+
+    def _code(self, step: Step, sections: list[Section]) -> None:
+        """Program, captured names and copied modules are all of them the first one's from now on."""
+
+    def _libraries(self, step: Step, sections: list[Section]) -> None:
+        try:
+            self._there = place(self.store, self.a.spec, self.a.snapshot, self.env)
+        except WorkbenchError as error:
+            step.could_not.append(str(error))
+            return
+        if self._there.differs:
+            advice = "" if self.env == "rebuild" else "; --env rebuild builds the recorded ones"
+            step.could_not.append(f"{', '.join(self._there.differs[:6])}{advice}")
+
+    def _seeds(self, step: Step, sections: list[Section]) -> None:
+        """The seeds of the first one."""
+
+    # -- the hybrid ---------------------------------------------------------------------------------------------------
+
+    def _composed(self, back: list[str]) -> Prepared:
+        has_code = "code" in back
+        base = self.a if has_code else self.b
+        settings = (self.a if "configuration" in back else self.b).spec
+        spec = dataclasses.replace(
+            base.spec,
+            name=self.a.spec.name,
+            program=self.a.spec.program if has_code else self._program(back),
+            max_steps=settings.length,
+            deterministic=settings.deterministic,
+            slots=settings.slots,
+        )
+        origin = Recorded(
+            self.store,
+            base.reference,
+            spec,
+            self._values(back),
+            min(self.a.steps, spec.length),
+            base.snapshot,
+            base.seen,
+        )
+        seeds = self.a.spec.seeds_of(self.a.trial) if "seeds" in back else self.b.spec.seeds_of(self.b.trial)
+        training = dataclasses.replace(self._there.training, cwd=base.spec.training.cwd)
+        where = dataclasses.replace(self._there, training=training)
+        told: dict[str, Json] = {
+            "a": str(self.a.reference),
+            "b": str(self.b.reference),
+            "of": [[one.spec.id, one.trial] for one in (self.a, self.b)],
+            "back": back,
+        }
+        return composed(origin, "why", [seeds], where, puts_back=told)
+
+    def _values(self, back: list[str]) -> dict[str, Any]:
+        if "code" in back:  # configurations were put back before, or were the same
+            return self.a.configuration
+        if "configuration" not in back:
+            return self.b.configuration
+        return {name: self.a.configuration.get(name, value) for name, value in self.b.configuration.items()}
+
+    def _program(self, back: list[str]) -> Program:
+        """The second one's code, with data or values of the first one in place of its own."""
+        kinds = {kind for kind, name in (("data", "data"), ("value", "configuration")) if name in back}
+        names = tuple(
+            name
+            for name, captured in self._one.items()
+            if captured.kind in kinds and name in self._other and self._other[name].digest != captured.digest
+        )
+        program, capture = self.b.spec.program, self.a.spec.program.capture
+        if not names or capture is None:
+            return program
+        return dataclasses.replace(program, overlays=(*program.overlays, (capture, names)))
+
+    @staticmethod
+    def _changed_files(one: Recorded) -> bool:
+        for path, file in _files(one).items():
+            try:
+                if describe(path).digest != file.get("digest"):
+                    return True
+            except OSError:
+                return True
+        return False
+
+
+def _files(one: Recorded) -> dict[str, Any]:
+    named = {str(file["path"]): file for file in (one.snapshot.get("data") or {}).get("files") or ()}
+    return {**one.seen, **named}
+
+
+def trained_before(store: Store, wanted: Spec) -> str | None:
+    """The newest experiment that trains exactly what ``wanted`` does, for the same two; None where there is none."""
+    content = _content(wanted)
+    for experiment in reversed(store.experiment_ids()):
+        if not store.read_spec_json(experiment).get("puts_back"):
+            continue
+        try:
+            found = store.read_spec(experiment)
+        except WorkbenchError:
+            continue
+        if _content(found) == content:
+            return experiment
+    return None
+
+
+def _content(spec: Spec) -> dict[str, Json]:
+    data = spec.to_json()
+    # The folder of an experiment whose notebook's folder is gone has its id.
+    return {key: value for key, value in data.items() if key not in ("id", "version", "created")}

@@ -1,0 +1,96 @@
+"""A search made longer: more trials, more steps. Law: what was decided stays; ladders only grow.
+
+all, median: the next trials in order; trials that took all steps go on to the new last one.
+hyperband: further brackets in the same rotation; every bracket gets rungs on top, to which one in eta goes on.
+asha: the next trials, shared among the brackets as at the start; every bracket gets rungs on top.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from workbench.errors import BadOption
+from workbench.records import Searcher
+from workbench.search import rungs
+from workbench.search.plan import Plan, counted
+from workbench.search.rungs import Ladder, halving
+from workbench.search.searchers import grid_size
+from workbench.space import Space
+
+__all__ = ["extended"]
+
+
+def extended(plan: Plan, trials: int, last: int | None, space: Space, searcher: Searcher) -> Plan:
+    """``plan`` with ``trials`` more of them, and with ``last`` steps for each where it is given.
+
+    Raises BadOption for steps that are not more, and for a grid whose points are all in the search.
+    """
+    if isinstance(trials, bool) or not isinstance(trials, int) or trials < 0:
+        raise BadOption(f"--trials {trials}: wanted how many more, a whole number of 1 or more. Write --trials 20.")
+    if searcher.kind == "grid" and trials:
+        left = grid_size(space) - plan.trials
+        if left < 1:
+            raise BadOption(
+                f"--trials {trials}: the grid has {plan.trials} points, and all of them are in the search. Give more "
+                "steps, or start a search with a larger grid."
+            )
+        trials = min(trials, left)
+    scheduler, ladders = plan.scheduler, plan.ladders
+    if last is not None:
+        if isinstance(last, bool) or not isinstance(last, int) or last <= scheduler.last:
+            raise BadOption(
+                f"--steps {last}: a trial of this search takes {scheduler.last} steps already; wanted more. Write for "
+                f"example --steps {scheduler.last * scheduler.eta}."
+            )
+        ladders = tuple(_higher(ladder, last, scheduler.eta, scheduler.kind) for ladder in ladders)
+        scheduler = dataclasses.replace(scheduler, last=last)
+    if trials:
+        more = {"hyperband": _more_brackets, "asha": _more_shares}.get(scheduler.kind, _more)
+        ladders = more(ladders, trials, scheduler.eta, scheduler.table)
+    return counted(scheduler, ladders)
+
+
+def _higher(ladder: Ladder, last: int, eta: int, kind: str) -> Ladder:
+    if kind in ("all", "median"):
+        return dataclasses.replace(ladder, levels=(last,))
+    levels = rungs.longer(ladder.levels, last, eta)
+    sizes = (*ladder.sizes, *halving(ladder.sizes[-1], len(levels) - len(ladder.levels) + 1, eta)[1:])
+    return dataclasses.replace(ladder, levels=levels, sizes=sizes)
+
+
+def _more(ladders: tuple[Ladder, ...], trials: int, eta: int, table: str) -> tuple[Ladder, ...]:
+    (only,) = ladders
+    return (dataclasses.replace(only, sizes=(only.sizes[0] + trials,)),)
+
+
+def _more_brackets(ladders: tuple[Ladder, ...], trials: int, eta: int, table: str) -> tuple[Ladder, ...]:
+    # Every ladder is the upper part of the first one, however often it was made higher.
+    steps = ladders[0].levels
+    starts = rungs.hyperband_sizes(len(steps), eta, "table1" if table == "table1" else "algorithm1")
+    found = list(ladders)
+    while trials:
+        before = found[-1]
+        at = (len(steps) - len(before.levels) + 1) % len(steps)
+        start = min(starts[at], trials)
+        own, first = steps[at:], before.first + before.sizes[0]
+        number, turn = len(own) - 1, before.turn + (at == 0)
+        # Brackets that were made higher keep their numbers, and no two of a round may have the same.
+        turn += any((one.number, one.turn) == (number, turn) for one in found)
+        found.append(Ladder(number, own, halving(start, len(own), eta), first, turn))
+        trials -= start
+    return tuple(found)
+
+
+def _more_shares(ladders: tuple[Ladder, ...], trials: int, eta: int, table: str) -> tuple[Ladder, ...]:
+    brackets = {ladder.number: ladder for ladder in ladders}
+    first = ladders[-1].first + ladders[-1].sizes[0]
+    if len(brackets) == 1:
+        (only,) = ladders
+        return (dataclasses.replace(only, sizes=halving(only.sizes[0] + trials, len(only.levels), eta)),)
+    lengths = tuple(len(ladder.levels) for ladder in brackets.values())
+    found = list(ladders)
+    for ladder, count in zip(brackets.values(), rungs.share(trials, lengths, eta), strict=False):
+        sizes = halving(count, len(ladder.levels), eta)
+        found.append(Ladder(ladder.number, ladder.levels, sizes, first, ladders[-1].turn + 1))
+        first += count
+    return tuple(found)

@@ -1,0 +1,7 @@
+"""Experiments carried away: one file that another store takes in, a folder that anybody may look at, plain tables."""
+
+from workbench.share.archive import export, take_in
+from workbench.share.publish import publish
+from workbench.share.tables import write_table
+
+__all__ = ["export", "publish", "take_in", "write_table"]

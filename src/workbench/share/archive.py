@@ -1,0 +1,239 @@
+"""One experiment in one file, and a file taken into a store. Law: what comes from elsewhere is looked at before it lies
+anywhere, and nothing of it is executed.
+
+A zip archive: ``manifest.json`` first (schema, the experiment, each file's bytes and SHA-256), then the files by their
+places in a store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from workbench.engine.ask import ask
+from workbench.errors import BadInput, NewerSchema, StoreError
+from workbench.records import SCHEMA, check_schema
+from workbench.share.contents import copy_series, experiment_of, files_of, is_name
+from workbench.store import Store
+from workbench.store.atomic import telling, write_json
+from workbench.store.catalog import read_catalog, resolve
+from workbench.store.layout import checked_id
+from workbench.store.trust import mark
+
+MANIFEST = "manifest.json"
+KIND = "workbench experiment"
+#: Bytes that a file may unpack to before somebody says that so much is meant.
+MOST_BYTES = 100 << 30
+#: A file that says it unpacks to more than so many times its packed size is no checkpoint: those hardly pack at all.
+MOST_RATIO = 200
+_CHUNK = 1 << 20
+
+
+def export(store: Store, ref: str, target: Path, *, checkpoints: bool = True) -> dict[str, Any]:
+    """Write the experiment ``ref`` to the file ``target``, which must not exist; what was written, in numbers.
+
+    It is looked at as it is now: of one that still trains, what its engine has written so far goes along.
+    """
+    experiment_id = resolve(store.check(), ref).experiment
+    if target.exists():
+        raise BadInput(f"{target} exists. Name another file, or remove it first.")
+    entry = next((entry for entry in read_catalog(store) if entry["id"] == experiment_id), {})
+    aside = target.with_name(f".{target.name}.writing")
+    listed: list[dict[str, Any]] = []
+    with telling(target), tempfile.TemporaryDirectory(dir=target.parent, prefix=".workbench-") as folder:
+        series = Path(folder) / "series.db"
+        files = list(files_of(store, experiment_id, checkpoints=checkpoints))
+        spec = store.read_spec_json(experiment_id)
+        if spec.get("storage") or spec.get("mirror"):
+            # It may hold a secret, and it is nobody else's place.
+            write_json(Path(folder) / "spec.json", {**spec, "storage": None, "mirror": []})
+            own = store.experiment(experiment_id).spec
+            files = [(name, Path(folder) / "spec.json" if path == own else path) for name, path in files]
+        if copy_series(store, experiment_id, series):
+            files.append((f"experiments/{experiment_id}/series.db", series))
+        try:
+            with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                for name, path in files:
+                    listed.append(_add(archive, name, path))
+                about = {
+                    "schema": SCHEMA,
+                    "kind": KIND,
+                    "experiment": experiment_id,
+                    "label": entry.get("label"),
+                    "labels": {key: entry[key] for key in ("tags", "note") if entry.get(key)},
+                    "written": datetime.now(UTC).isoformat(timespec="seconds"),
+                    "files": listed,
+                }
+                archive.writestr(MANIFEST, json.dumps(about))
+            os.replace(aside, target)
+        finally:
+            aside.unlink(missing_ok=True)
+    return {
+        "file": str(target),
+        "experiment": experiment_id,
+        "files": len(listed),
+        "bytes": target.stat().st_size,
+        "unpacked": sum(one["bytes"] for one in listed),
+    }
+
+
+def _add(archive: zipfile.ZipFile, name: str, path: Path) -> dict[str, Any]:
+    """Copy one file, and say how long it was and its digest: of what went in, should it grow meanwhile."""
+    digest, size = hashlib.sha256(), 0
+    with open(path, "rb") as source, archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member:
+        while chunk := source.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+            member.write(chunk)
+    return {"name": name, "bytes": size, "sha256": digest.hexdigest()}
+
+
+def take_in(store: Store, source: Path, *, name: str | None = None, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
+    """Take the experiment in the file ``source`` into ``store``; its id and label there.
+
+    Nothing is written before all names, kinds and sizes were looked at, and nothing appears in the store before every
+    byte was compared with its digest. Nothing in it is executed, then or later, until a person says that it is trusted.
+    Raises BadInput for a file that is no such archive, or that is in the store already.
+    """
+    store.create()
+    if source.is_dir():
+        return _take_in_folder(store, source, name)
+    try:
+        archive = zipfile.ZipFile(source)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise BadInput(f"{source} is no file that `workbench export` wrote ({error}).") from None
+    with archive:
+        about = _checked(archive, source, most_bytes)
+        _refuse_known(store, about)
+        with telling(store.root), tempfile.TemporaryDirectory(dir=store.root, prefix=".import-") as folder:
+            _unpack(archive, about["files"], Path(folder))
+            _place(store, Path(folder), about["experiment"])
+    return _adopted(store, about, name)
+
+
+def _take_in_folder(store: Store, source: Path, name: str | None) -> dict[str, Any]:
+    """The same from what `workbench publish` wrote: plain files in the places of a store; links are left out."""
+    try:
+        about: dict[str, Any] = json.loads(Store(source).published.read_text())
+        check_schema(about, str(source))
+        checked_id(about["experiment"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{source} is nothing that `workbench publish` or `export` wrote ({error}).") from None
+    _refuse_known(store, about)
+    files = [path for path in sorted(source.rglob("*")) if path.is_file() and not path.is_symlink()]
+    names = {path.relative_to(source).as_posix(): path for path in files}
+    kept = {name: path for name, path in names.items() if is_name(name)}
+    with telling(store.root), tempfile.TemporaryDirectory(dir=store.root, prefix=".import-") as folder:
+        for relative, path in kept.items():
+            target = Path(folder) / relative
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            shutil.copyfile(path, target)
+            os.chmod(target, 0o600)
+        _place(store, Path(folder), about["experiment"])
+    return _adopted(store, {**about, "files": list(kept)}, name)
+
+
+def _refuse_known(store: Store, about: dict[str, Any]) -> None:
+    if store.experiment(about["experiment"]).folder.exists():
+        raise BadInput(f"{about.get('label') or about['experiment']} is in {store.root} already: nothing to do.")
+
+
+def _adopted(store: Store, about: dict[str, Any], name: str | None) -> dict[str, Any]:
+    labels = {key: value for key, value in about.get("labels", {}).items() if key in ("tags", "note")}
+    answer = ask(store, {"kind": "adopt", "experiment": about["experiment"], "name": name, **labels})
+    return {"experiment": about["experiment"], "label": answer.get("label"), "files": len(about["files"])}
+
+
+def _checked(archive: zipfile.ZipFile, source: Path, most_bytes: int) -> dict[str, Any]:
+    """The manifest of an archive whose members are what it lists, each a plain file in a place of a store."""
+
+    def refused(why: str) -> BadInput:
+        return BadInput(f"{source} is not taken in: {why}.")
+
+    members = {info.filename: info for info in archive.infolist()}
+    if MANIFEST not in members or members[MANIFEST].file_size > 256 << 20:
+        raise refused("it has no manifest that could be read")
+    try:
+        about: dict[str, Any] = json.loads(archive.read(MANIFEST))
+        check_schema(about, "it")
+        listed = {one["name"]: int(one["bytes"]) for one in about["files"]}
+        sound = about["kind"] == KIND and isinstance(about["experiment"], str)
+    except NewerSchema:
+        raise
+    except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise refused(f"its manifest cannot be read ({error})") from None
+    if not sound or len(listed) != len(about["files"]) or len(members) != len(archive.infolist()):
+        raise refused("its manifest does not describe one experiment with each file once")
+    if listed.keys() != members.keys() - {MANIFEST}:
+        raise refused("its files are not those that its manifest lists")
+    for name, size in listed.items():
+        info = members[name]
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        if not is_name(name):
+            raise refused(f"{name[:120]!r} is no place in a store")
+        if (owner := experiment_of(name)) is not None and owner != about["experiment"]:
+            raise refused(f"{name[:120]!r} belongs to another experiment")
+        if kind not in (0, stat.S_IFREG) or info.is_dir():
+            raise refused(f"{name[:120]!r} is a link or a device, not a plain file")
+        if info.file_size != size or size < 0 or size > MOST_RATIO * max(info.compress_size, 1 << 16):
+            raise refused(f"{name[:120]!r} would unpack to more than it should")
+    total = sum(listed.values())
+    if total > most_bytes:
+        raise refused(f"it would unpack to {total >> 30} GiB; {most_bytes >> 30} GiB are allowed")
+    if f"experiments/{about['experiment']}/spec.json" not in listed:
+        raise refused("the experiment's spec is missing")
+    return about
+
+
+def _unpack(archive: zipfile.ZipFile, listed: list[dict[str, Any]], folder: Path) -> None:
+    for one in listed:
+        target = folder / one["name"]
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        digest, left = hashlib.sha256(), one["bytes"]
+        try:
+            with archive.open(one["name"]) as member, open(target, "xb") as file:
+                while chunk := member.read(min(_CHUNK, left + 1)):
+                    left -= len(chunk)
+                    if left < 0:
+                        break
+                    digest.update(chunk)
+                    file.write(chunk)
+        except (zipfile.BadZipFile, FileExistsError, NotADirectoryError, EOFError) as error:
+            raise BadInput(f"{one['name'][:120]!r} cannot be unpacked: {error}.") from None
+        if left or digest.hexdigest() != one["sha256"]:
+            raise BadInput(f"{one['name'][:120]!r} is not what the manifest says: the file is damaged.")
+        os.chmod(target, 0o600)
+
+
+def _place(store: Store, folder: Path, experiment_id: str) -> None:
+    """Move what was unpacked to where it belongs: shared things first, the experiment last, in one rename."""
+    for kind, there in (("blobs", store.blobs), ("snapshots", store.snapshots)):
+        for path in sorted((folder / kind).glob("*")):
+            if not (there / path.name).exists():
+                if kind == "blobs" and hashlib.sha256(path.read_bytes()).hexdigest() != path.name:
+                    raise BadInput(f"blob {path.name} is not what its name says: the file is damaged.")
+                os.replace(path, there / path.name)
+    whole = folder / "experiments" / experiment_id
+    try:
+        spec = json.loads((whole / "spec.json").read_text())
+    except ValueError as error:
+        raise BadInput(f"the experiment's spec cannot be read ({error}).") from None
+    if spec.get("id") != experiment_id:
+        raise BadInput("the experiment's spec is another one's.")
+    if spec.get("storage") or spec.get("mirror"):
+        # Whoever wrote the file chose that place: nothing of this store is sent there, or removed.
+        write_json(whole / "spec.json", {**spec, "storage": None, "mirror": []})
+    mark(Store(folder), experiment_id)
+    try:
+        os.rename(whole, store.experiment(experiment_id).folder)
+    except OSError as error:
+        raise StoreError(f"the experiment could not be put into {store.root}: {error.strerror}.") from error
+    shutil.rmtree(folder / "experiments", ignore_errors=True)

@@ -1,0 +1,75 @@
+"""Which files make an experiment whole, by their places in a store. Law: names of known shapes and nothing else."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from workbench.errors import NotFound
+from workbench.store import Store
+from workbench.store.naming import named_by_experiment
+
+_PART = r"[^/\\\x00-\x1f]{1,200}"
+#: Names that a file of a store may have. What is not of one of these shapes is never written anywhere.
+_SHAPES = re.compile(
+    rf"""(?x)
+    experiments/(?P<experiment>[0-9A-Za-z-]{{10,60}})/
+        (?: spec\.json | events\.jsonl | series\.db
+          | trials/t\d{{4,9}}/(?: log\.txt(?:\.\d+)? | (?:checkpoints|passing|files)(?:/{_PART})+ ) )
+    | snapshots/[0-9a-f]{{16,64}}(?:/{_PART})+
+    | blobs/[0-9a-f]{{64}}
+    """
+)
+#: Inside one process they mean something; anywhere else, nothing.
+_PASSING = re.compile(r"(^|/)\.|(^|/)(fence|.*\.(writing|old))$")
+
+
+def is_name(name: str) -> bool:
+    """True for the name that a file of a store may have: relative, without ``..``, and in a known place."""
+    return _SHAPES.fullmatch(name) is not None and not {"..", "."} & set(name.split("/"))
+
+
+def experiment_of(name: str) -> str | None:
+    """The id of the experiment in whose folder ``name`` lies, or None."""
+    match = _SHAPES.fullmatch(name)
+    return match["experiment"] if match else None
+
+
+def files_of(store: Store, experiment_id: str, *, checkpoints: bool = True) -> Iterator[tuple[str, Path]]:
+    """Name and path of every file that the experiment needs, but its series (see :func:`copy_series`).
+
+    checkpoints: also those of its trials, and with them what can be loaded and replayed from a step.
+    """
+    paths = store.experiment(experiment_id)
+    if not paths.spec.exists():
+        raise NotFound(f"experiment {experiment_id} is not in {store.root}. `workbench ls` lists what is.")
+    for path in sorted(paths.folder.rglob("*")):
+        name = path.relative_to(store.root).as_posix()
+        kept = path != paths.series and (checkpoints or not {"checkpoints", "passing"} & set(path.parts))
+        if kept and path.is_file() and not path.is_symlink() and is_name(name) and not _PASSING.search(name):
+            yield name, path
+    for needed in sorted(named_by_experiment(store, experiment_id)):
+        blob, snapshot = store.blobs / needed, store.snapshots / needed
+        if blob.is_file():
+            yield f"blobs/{needed}", blob
+        for path in sorted(snapshot.rglob("*")) if snapshot.is_dir() else ():
+            # A notebook may be a link to its blob: what it shows is what goes along.
+            if path.is_file() and is_name(name := path.relative_to(store.root).as_posix()):
+                yield name, path
+
+
+def copy_series(store: Store, experiment_id: str, target: Path) -> bool:
+    """A copy of the experiment's series that stands for itself (no WAL beside it); False where there is none."""
+    path = store.experiment(experiment_id).series
+    if not path.exists():
+        return False
+    with (
+        closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source,
+        closing(sqlite3.connect(target)) as copy,
+    ):
+        source.backup(copy)
+        copy.execute("PRAGMA journal_mode=DELETE")
+    return True

@@ -1,0 +1,109 @@
+"""The page of a published experiment: one HTML file that needs nobody. Law: what came from training is text in it."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from workbench.experiment.board import Board, sentence
+from workbench.lab.figure import plotly
+from workbench.records import trial_label
+from workbench.snapshot import read_snapshot
+from workbench.snapshot.notebook import masked
+from workbench.store import Store
+
+#: Trials in the page's table, the best first; the store beside it holds all.
+MOST_ROWS = 500
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2rem auto; padding: 0 1rem; }
+h1 { margin-bottom: 0; } .soft { opacity: .7; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #8884; vertical-align: top; }
+pre { overflow: auto; padding: 1rem; border: 1px solid #8884; border-radius: 6px; font-size: 13px; }
+.scroll { overflow-x: auto; } #curves { background: #fff; border-radius: 6px; }
+"""
+
+
+def page(store: Store, experiment_id: str) -> str:
+    """The page of one experiment, from a store whose secrets are masked."""
+    from plotly.offline import get_plotlyjs
+
+    board = Board(store, experiment_id)
+    while board.look():
+        pass
+    spec = board.spec
+    figure = json.dumps(plotly(board), allow_nan=False, default=str).replace("<", "\\u003c")
+    best_first = sorted(board.trials.values(), key=lambda trial: _rank(trial, spec.goal.mode))
+    parts = [
+        f"<h1>{_text(spec.label)}</h1>",
+        f"<p>{_text(sentence(board))}</p>",
+        f'<p class="soft">Published by Workbench. {_text(str(spec.goal))}; created {_text(spec.created)}.</p>',
+        '<div id="curves" role="img" aria-label="The curves of all trials"></div>',
+        f"<h2>Trials</h2>{_trials(best_first, len(board.trials))}",
+        f"<h2>Training code</h2><pre>{_text(masked(spec.program.source))}</pre>",
+        f"<h2>Environment</h2>{_environment(store, spec.snapshot)}",
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+        "script-src 'unsafe-inline'; img-src data: blob:\">"
+        f"<title>{_text(spec.label)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}"
+        f"<script>{get_plotlyjs()}</script>"
+        f"<script>const figure = {figure};"
+        "Plotly.newPlot('curves', figure.data, figure.layout, {displaylogo: false, responsive: true});</script>"
+        "</body></html>"
+    )
+
+
+def _rank(trial: Mapping[str, Any], mode: str) -> tuple[Any, ...]:
+    value = trial.get("value")
+    if not isinstance(value, int | float) or value != value:
+        return (-trial["level"], True, 0, trial["number"])
+    return (-trial["level"], False, -value if mode == "max" else value, trial["number"])
+
+
+def _trials(trials: list[dict[str, Any]], total: int) -> str:
+    names = list(dict.fromkeys(name for trial in trials for name in trial["configuration"]))
+    rows = [
+        [
+            trial_label(trial["number"]),
+            trial["state"],
+            trial["step"],
+            _number(trial.get("value")),
+            *(_number(trial["configuration"].get(name)) for name in names),
+            trial.get("reason") or "",
+        ]
+        for trial in trials[:MOST_ROWS]
+    ]
+    more = f'<p class="soft">The best {MOST_ROWS} of {total}.</p>' if total > MOST_ROWS else ""
+    return more + _table(["trial", "state", "step", "value", *names, "why"], rows)
+
+
+def _environment(store: Store, snapshot: str | None) -> str:
+    if snapshot is None:
+        return "<p>No snapshot was taken.</p>"
+    environment = read_snapshot(store, snapshot).get("environment") or {}
+    plain = [[key, value] for key, value in environment.items() if isinstance(value, str | int | float)]
+    installed = environment.get("distributions") or {}
+    if isinstance(installed, Mapping):
+        plain += [["packages", ", ".join(f"{name} {version}" for name, version in sorted(installed.items()))]]
+    return _table(["what", "as it was"], plain)
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    body = "".join("<tr>" + "".join(f"<td>{_text(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    top = "".join(f"<th>{_text(name)}</th>" for name in head)
+    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _text(value: str) -> str:
+    return html.escape(value)

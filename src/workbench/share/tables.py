@@ -1,0 +1,53 @@
+"""An experiment's trials and curves as plain tables. Law: every point goes along, with its trial's configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workbench.errors import BadOption
+from workbench.records import trial_label
+from workbench.store import Store
+from workbench.store.atomic import telling
+from workbench.store.catalog import resolve
+from workbench.store.series import Series
+
+
+def points(store: Store, ref: str) -> pd.DataFrame:
+    """One row for each point: experiment, trial, metric, step, index inside the step, value, time (UTC), and the
+    trial's hyperparameters and state beside it.
+    """
+    experiment = resolve(store.check(), ref).experiment
+    label = store.read_spec(experiment).label
+    with Series.read(store.experiment(experiment).series) as series:
+        rows = series.points()
+        trials = {row["number"]: row for row in series.trials()}
+    frame = pd.DataFrame(rows, columns=["trial", "metric", "step", "index", "value", "time"])
+    frame["time"] = pd.to_datetime(frame["time"], unit="s", utc=True)
+    frame.insert(0, "experiment", label)
+    names = list(dict.fromkeys(name for row in trials.values() for name in row["configuration"]))
+    for name in names:
+        frame[name] = frame["trial"].map({number: row["configuration"].get(name) for number, row in trials.items()})
+    frame["state"] = frame["trial"].map({number: row["state"] for number, row in trials.items()})
+    frame["trial"] = frame["trial"].map(trial_label)
+    return frame
+
+
+def write_table(store: Store, ref: str, target: Path) -> dict[str, Any]:
+    """Write all points as ``.csv`` or ``.parquet``; how many rows, and where."""
+    if target.suffix not in (".csv", ".parquet"):
+        raise BadOption(f"{target}: wanted a name that ends with .csv or .parquet.")
+    frame = points(store, ref)
+    with telling(target):
+        if target.suffix == ".csv":
+            frame.to_csv(target, index=False)
+        else:
+            try:
+                # A choice may mix numbers and words; Parquet's columns may not.
+                mixed = [name for name in frame.columns if frame[name].map(type).nunique() > 1]
+                frame.astype(dict.fromkeys(mixed, "string")).to_parquet(target, index=False)
+            except ImportError:
+                raise BadOption("Parquet needs pyarrow: pip install pyarrow, or write .csv.") from None
+    return {"file": str(target), "rows": len(frame)}

@@ -1,0 +1,151 @@
+"""Executed notebooks, kept and indexed. Law: one folder for each execution, written by whoever executes it.
+
+``notebooks/<id>/`` holds ``run.json`` (what was executed, and how it ended), ``notebook.ipynb`` (as it was executed,
+with outputs), and ``lock``, which is held while it is being executed: one that was killed never counts as running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from workbench.errors import NewerSchema, NotFound
+from workbench.records import SCHEMA, Json
+from workbench.store.atomic import make_folder, read_json, write_json
+from workbench.store.layout import Store, checked_id
+from workbench.store.lease import is_locked
+
+State = Literal["running", "completed", "failed", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookRun:
+    """One execution of a notebook.
+
+    id: time and random letters. key: fingerprint of the notebook's code cells, its folder and its parameters. path:
+    the notebook's file. started, ended: UTC. seconds: how long it took. cell, error: the code cell (from 1) where it
+    failed, and how, in words. asked: who executed it: ``replay`` or ``papermill``. output: where papermill was told to
+    write it. experiment, trial: the trial on whose slot it was executed. trained: ids of the experiments that its cells
+    show.
+    """
+
+    id: str
+    key: str
+    path: str
+    parameters: dict[str, Json] = field(default_factory=dict)
+    state: State = "running"
+    started: str = ""
+    ended: str | None = None
+    seconds: float | None = None
+    cell: int | None = None
+    error: str | None = None
+    asked: str = "replay"
+    output: str | None = None
+    experiment: str | None = None
+    trial: int | None = None
+    trained: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+    @property
+    def label(self) -> str:
+        """Its parameters on one line, ``lr=0.01 epochs=3``."""
+        return label_of(self.parameters)
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data for ``run.json``."""
+        return dataclasses.asdict(self)
+
+
+def label_of(parameters: dict[str, Json]) -> str:
+    """Parameters on one line, ``lr=0.01 name='a b'``; ``as it is`` where there are none."""
+    return " ".join(f"{name}={_shown(value)}" for name, value in parameters.items()) or "as it is"
+
+
+def _shown(value: Json) -> str:
+    plain = isinstance(value, str) and value.isprintable() and value and not set(value) & set(" '\"=")
+    return str(value) if plain else repr(value)
+
+
+def folder_of(store: Store, run: str) -> Path:
+    """Where the execution ``run`` is kept. Raises BadName where ``run`` is no id."""
+    return store.notebooks / checked_id(run)
+
+
+def executed(store: Store, run: str) -> Path:
+    """The notebook as it was executed."""
+    return folder_of(store, run) / "notebook.ipynb"
+
+
+@contextlib.contextmanager
+def executing(store: Store, run: NotebookRun) -> Iterator[Path]:
+    """Hold the place of ``run`` while it is executed, and write that it runs; the executed notebook's file.
+
+    Whoever is inside writes the end with :func:`write`.
+    """
+    store.check_writable()
+    store.create()
+    folder = folder_of(store, run.id)
+    make_folder(store.notebooks)
+    make_folder(folder)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        write(store, run)
+        yield folder / "notebook.ipynb"
+    finally:
+        os.close(descriptor)
+
+
+def write(store: Store, run: NotebookRun) -> None:
+    """Write what is known of ``run``, on the disk when this returns."""
+    write_json(folder_of(store, run.id) / "run.json", run.to_json())
+
+
+def read(store: Store, run: str) -> NotebookRun:
+    """What is known of the execution ``run``; *interrupted* where it says running and nobody executes it any more.
+
+    Raises NotFound, NewerSchema.
+    """
+    folder = folder_of(store, run)
+    # Looked at before the file: an execution that ends meanwhile is then read as ended.
+    lives = is_locked(folder / "lock")
+    try:
+        data = read_json(folder / "run.json")
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"there is no executed notebook {run} in {store.root}.") from None
+    except ValueError as error:
+        raise NotFound(f"{folder / 'run.json'} is damaged ({error}).") from error
+    if not isinstance(data, dict) or not {"id", "key", "path"} <= data.keys():
+        raise NotFound(f"{folder / 'run.json'} is damaged.")
+    if int(data.get("schema", 1)) > SCHEMA:
+        raise NewerSchema(f"the executed notebook {run} was kept by a later Workbench. Upgrade Workbench to see it.")
+    known: dict[str, Any] = {one.name: data[one.name] for one in dataclasses.fields(NotebookRun) if one.name in data}
+    known["trained"] = tuple(known.get("trained") or ())
+    found = NotebookRun(**known)
+    if found.state == "running" and not lives:
+        return dataclasses.replace(found, state="interrupted")
+    return found
+
+
+def runs(store: Store) -> list[NotebookRun]:
+    """All executions, the oldest first; what cannot be read is left out."""
+    try:
+        names = sorted(os.listdir(store.notebooks))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = []
+    for name in names:
+        with contextlib.suppress(NotFound, NewerSchema, ValueError, OSError):
+            found.append(read(store, name))
+    return found
+
+
+def newest(store: Store) -> dict[str, NotebookRun]:
+    """The newest execution of each key."""
+    return {run.key: run for run in runs(store)}

@@ -1,0 +1,170 @@
+"""Which checkpoints stay, and why. Law: pure; what could still be needed by what goes on is never said to go.
+
+A :class:`History` is told the lines of one experiment's journal. From it, the rule and what is protected,
+:func:`verdict` says of each checkpoint why it stays, or that it goes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from workbench.records import ENDED, Goal, Json, Keep
+
+#: Why a checkpoint stays that nothing may remove: pinned, descended from, being compared. By trial and step; a trial
+#: of None is every trial, a step of None every step.
+Protected = Mapping[tuple[int | None, int | None], str]
+
+
+@dataclass(slots=True)
+class Past:
+    """What a journal tells of one trial, as far as its checkpoints are concerned."""
+
+    state: str = "waiting"
+    #: A person stopped it; the search did not.
+    asked: bool = False
+    #: Its highest level and the goal there, by which trials are ranked; None before the first.
+    rank: tuple[int, float] | None = None
+    #: The goal at steps that may have a checkpoint.
+    values: dict[int, float] = field(default_factory=dict)
+    #: The newest step whose checkpoint the engine was told of: it resumes from there, or from the one before.
+    known: int = 0
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it could still be promoted, resumed or extended by the rules as they are."""
+        return self.state not in ENDED
+
+
+class History:
+    """The trials of one experiment as its journal tells them. Reading the same lines again gives the same."""
+
+    def __init__(self, goal: Goal, last: int) -> None:
+        """last: steps of a whole trial."""
+        self.goal = goal
+        self._last = last
+        self.trials: dict[int, Past] = {}
+        #: Steps that a check of resuming compares with, by trial; the newest check of a trial counts.
+        self.compared: dict[int, frozenset[int]] = {}
+        #: What the rule has removed so far.
+        self.removed: dict[int, set[int]] = {}
+        #: Somebody made the search longer, and it has not come to its new end: completed trials may go on.
+        self.is_extended = False
+
+    def take(self, line: Mapping[str, Json]) -> int | None:
+        """Read one line; the trial whose checkpoints should be looked at because of it, or None."""
+        kind = line.get("kind")
+        trial = line.get("trial")
+        if kind == "Saved":
+            past = self._of(line["trial"])
+            past.known = max(past.known, line["step"])
+            if line.get("value") is not None:
+                past.values[line["step"]] = float(line["value"])
+            self.removed.get(line["trial"], set()).discard(line["step"])
+        elif kind in ("Reached", "Ended"):
+            past = self._of(line["trial"])
+            value = math.nan if line["value"] is None else float(line["value"])
+            past.values[line["step"]] = value
+            level = self._last if kind == "Ended" else line["step"]
+            if math.isfinite(value) and (past.rank is None or level >= past.rank[0]):
+                past.rank = (level, value)
+        elif kind == "Run":
+            self._of(line["trial"]).state = "running"
+            return None
+        elif kind == "Settle":
+            past = self._of(line["trial"])
+            past.state = line["state"]
+            past.asked = past.asked and not past.is_live
+        elif kind == "StopAsked":
+            for number in [trial] if trial is not None else list(self.trials):
+                past = self._of(number)
+                past.asked = past.asked or past.is_live
+        elif kind == "VerifyDue":
+            self.compared[line["trial"]] = frozenset({line["start"], line["until"], line.get("resumed") or 0})
+        elif kind == "Verified":
+            self.compared.pop(line.get("trial", -1), None)
+        elif kind == "Removed":
+            for number, steps in line["trials"].items():
+                self.removed.setdefault(int(number), set()).update(steps)
+            return None
+        elif kind == "Extended":
+            self.is_extended = True
+            self._last = line.get("last") or self._last
+        elif kind == "Finish":
+            self.is_extended = False
+        return trial if isinstance(trial, int) else None
+
+    def revive(self, trial: int, state: str) -> None:
+        """The search says that ``trial`` is in ``state``: an extended one goes on though it had ended."""
+        if state not in ENDED and trial in self.trials:
+            self.trials[trial].state = state
+
+    def best(self, count: int) -> list[int]:
+        """The ``count`` best trials: by the highest level, then by the goal there; ties go to the older trial."""
+        sign = -1.0 if self.goal.mode == "max" else 1.0
+        ranked = (
+            (-past.rank[0], sign * past.rank[1], number)
+            for number, past in self.trials.items()
+            if past.rank is not None
+        )
+        return [number for _, _, number in heapq.nsmallest(count, ranked)]
+
+    def _of(self, trial: int) -> Past:
+        return self.trials.setdefault(trial, Past())
+
+
+def verdict(
+    history: History, rule: Keep, steps: Mapping[int, Iterable[int]], protected: Protected
+) -> dict[int, dict[int, str | None]]:
+    """Of each trial's checkpoints (``steps`` that are on the disk), why it stays, or None where it goes."""
+    best = {number: place for place, number in enumerate(history.best(rule.experiment), 1)}
+    return {
+        trial: _of_trial(history, rule, trial, sorted(set(there)), best.get(trial), protected)
+        for trial, there in steps.items()
+    }
+
+
+def _of_trial(
+    history: History, rule: Keep, trial: int, steps: list[int], place: int | None, protected: Protected
+) -> dict[int, str | None]:
+    told: dict[int, str | None] = dict.fromkeys(steps)
+
+    def stay(step: int, why: str) -> None:
+        if step in told and told[step] is None:
+            told[step] = why
+
+    for step in steps:
+        for key in ((trial, step), (trial, None), (None, None)):
+            if key in protected:
+                stay(step, protected[key])
+    past = history.trials.get(trial)
+    if past is None:
+        # A runner was quicker than the journal: nothing is known that would let it go.
+        return {step: told[step] or "nothing is known of its trial yet" for step in steps}
+    for step in history.compared.get(trial, ()):
+        stay(step, "a check of resuming compares with it")
+    if past.is_live or (history.is_extended and past.state == "completed"):
+        for step in steps:
+            if step > past.known:
+                stay(step, "its trial is writing")
+        newest = [step for step in steps if step <= past.known]
+        if newest:
+            stay(newest[-1], "its trial may go on from it")
+    if past.is_live or past.asked or past.state != "stopped" or rule.stopped:
+        for number, step in enumerate(sorted(steps, reverse=True)[: rule.latest], 1):
+            stay(step, f"latest {number} of its trial")
+        for number, step in enumerate(_best_steps(history.goal, past, steps)[: rule.best], 1):
+            stay(step, f"best {number} of its trial")
+    if place is not None and past.rank is not None and steps:
+        level = past.rank[0]
+        stay(max((step for step in steps if step <= level), default=steps[0]), f"best {place} of the experiment")
+    return told
+
+
+def _best_steps(goal: Goal, past: Past, steps: list[int]) -> list[int]:
+    """Steps by their value, the best first; of equal ones the later. Those without a value are left out."""
+    sign = -1.0 if goal.mode == "max" else 1.0
+    valued = [(sign * past.values[step], -step) for step in steps if math.isfinite(past.values.get(step, math.nan))]
+    return [-step for _, step in sorted(valued)]

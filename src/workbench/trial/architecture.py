@@ -1,0 +1,62 @@
+"""What a trial trains: its modules with their parts, how many parameters they have, and its optimizers' settings.
+
+Law: it looks and changes nothing; somebody's class that does not let itself be looked at is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.trial.kinds import loaded
+
+#: Parts of one module that are listed; of a larger one the rest is counted only.
+_PARTS = 500
+_WORDS = 200
+
+
+def architecture(objects: Mapping[str, Any]) -> dict[str, Any]:
+    """Modules and optimizers among ``objects`` (by name) as plain data.
+
+    A module: ``name``, ``class``, ``parameters`` and ``trainable`` (how many numbers; shared ones once), and ``tree``,
+    pairs of a part's path and what it is. An optimizer: ``name``, ``class``, and of each group its plain settings.
+    """
+    torch = loaded("torch")
+    found: dict[str, list[dict[str, Any]]] = {"modules": [], "optimizers": []}
+    for name, value in objects.items() if torch is not None else ():
+        try:
+            if isinstance(value, torch.nn.Module):
+                found["modules"].append({"name": name, **_module(value)})
+            elif isinstance(value, torch.optim.Optimizer):
+                found["optimizers"].append({"name": name, **_optimizer(value)})
+        except Exception:  # noqa: S112 - the training code must not fail for a record of it
+            continue
+    return found
+
+
+def _module(module: Any) -> dict[str, Any]:
+    parameters = [*module.parameters()]
+    tree: list[list[str]] = []
+    for path, part in module.named_modules():
+        if len(tree) >= _PARTS:
+            break
+        tree.append([path, f"{type(part).__name__}({part.extra_repr()})"[:_WORDS]])
+    return {
+        "class": type(module).__name__,
+        "parameters": sum(one.numel() for one in parameters),
+        "trainable": sum(one.numel() for one in parameters if one.requires_grad),
+        "tree": tree,
+    }
+
+
+def _optimizer(optimizer: Any) -> dict[str, Any]:
+    groups = []
+    for group in optimizer.param_groups:
+        plain = {
+            str(key): list(value) if isinstance(value, tuple) else value
+            for key, value in group.items()
+            if isinstance(value, bool | int | float | str | None)
+            or (isinstance(value, tuple) and all(isinstance(one, int | float) for one in value))
+        }
+        groups.append({**plain, "parameters": sum(one.numel() for one in group["params"])})
+    return {"class": type(optimizer).__name__, "groups": groups}

@@ -1,0 +1,281 @@
+"""How a pass over a loader begins at its n-th batch. Law: the same batches as ever; those before are not read.
+
+The order of a pass is drawn when it begins. So a checkpoint inside it holds the random state (and the sampler's) of
+that moment: put back, the same order is drawn again, its first batches are skipped as bare indices, and nothing is
+loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import itertools
+import pickle
+import random
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from workbench.trial import seeds
+from workbench.trial.classifier import has_state_dict
+from workbench.trial.kinds import loaded
+
+#: Bytes up to which a foreign sampler's attribute is taken along with its order.
+_SMALL = 1 << 20
+
+
+class Pass(Protocol):
+    """One sort of loader, and how it is begun."""
+
+    #: Why it cannot be begun anywhere but at its first batch; empty where it can.
+    refused: str
+    #: What is not as before where it is begun later; empty where nothing is.
+    remark: str
+
+    def state(self) -> Any:
+        """What its order depends on, taken before it begins; plain data."""
+
+    def put(self, state: Any) -> None:
+        """Put that back, before it begins again."""
+
+    def begin(self, skip: int) -> Iterator[Any]:
+        """The batches from number ``skip`` on."""
+
+
+def pass_over(loader: Any) -> Pass:
+    """How a pass over ``loader`` is begun."""
+    if has_state_dict(loader):
+        return OwnState(loader)
+    torch = loaded("torch")
+    if torch is not None:
+        data = torch.utils.data
+        cls = type(loader)
+        if isinstance(loader, data.DataLoader) and cls.__iter__ is data.DataLoader.__iter__:
+            return Again(loader) if isinstance(loader.dataset, data.IterableDataset) else Loader(loader)
+        if isinstance(loader, torch.Tensor):
+            return Rows(loader)
+    numpy = loaded("numpy")
+    if isinstance(loader, list | tuple | range) or (numpy is not None and isinstance(loader, numpy.ndarray)):
+        return Rows(loader)
+    if not hasattr(type(loader), "__iter__") and hasattr(type(loader), "__getitem__"):
+        return Items(loader)
+    if isinstance(loader, Iterator):
+        return Once(loader)
+    return Again(loader)
+
+
+class _Plain:
+    refused = ""
+    remark = ""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def state(self) -> Any:
+        return seeds.state()
+
+    def put(self, state: Any) -> None:
+        seeds.put(state)
+
+
+class Rows(_Plain):
+    """A sequence in memory."""
+
+    def begin(self, skip: int) -> Iterator[Any]:
+        return itertools.islice(iter(self.loader), skip, None)
+
+
+class Items(_Plain):
+    """A data set that is asked for one item after another."""
+
+    def begin(self, skip: int) -> Iterator[Any]:
+        for number in itertools.count(skip):
+            try:
+                item = self.loader[number]
+            except IndexError:
+                return
+            yield item
+
+
+class Again(_Plain):
+    """Something that gives its batches in their order and in no other: those before are read again, and dropped."""
+
+    remark = "its first batches are read again and dropped, for it cannot be asked for a later one"
+
+    def begin(self, skip: int) -> Iterator[Any]:
+        batches = iter(self.loader)
+        for _ in range(skip):
+            next(batches, None)
+        return batches
+
+
+class Once(_Plain):
+    """An iterator: nobody can say what it has given already."""
+
+    refused = "an iterator cannot be begun anew: give trial.batches() the loader itself"
+
+    def begin(self, skip: int) -> Iterator[Any]:
+        return iter(self.loader)
+
+
+class OwnState(_Plain):
+    """A loader that knows where it is and takes that back (``state_dict``), as torchdata's StatefulDataLoader."""
+
+    def begin(self, skip: int) -> Iterator[Any]:
+        return iter(self.loader)
+
+
+class Loader(_Plain):
+    """A torch DataLoader over a data set that is asked by index."""
+
+    def __init__(self, loader: Any) -> None:
+        super().__init__(loader)
+        self._keeps_workers = loader.num_workers > 0 and (
+            loader.persistent_workers or not getattr(loader, "in_order", True)
+        )
+        if self._keeps_workers:
+            self.remark = "random numbers that its workers draw begin anew: their processes outlive a pass"
+
+    def state(self) -> Any:
+        return seeds.state(), [_sampler_state(sampler, self.loader.dataset) for sampler in self._samplers()]
+
+    def put(self, state: Any) -> None:
+        random_state, samplers = state
+        for sampler, saved in zip(self._samplers(), samplers, strict=False):
+            _put_sampler(sampler, saved)
+        seeds.put(random_state)
+
+    def begin(self, skip: int) -> Iterator[Any]:
+        seeded = self.loader.num_workers > 0 and not self._keeps_workers
+        if not skip and not seeded:
+            return iter(self.loader)
+        loader = copy.copy(self.loader)
+        attributes = vars(loader)
+        attributes["_iterator"] = None
+        skipping = None
+        if skip:
+            which = "sampler" if loader.batch_sampler is None else "batch_sampler"
+            attributes[which] = skipping = Skipping(attributes[which], skip)
+        if seeded:
+            seeding = Seeding(loader.collate_fn, loader.worker_init_fn, loader.num_workers, skip)
+            loader.collate_fn, loader.worker_init_fn = seeding, seeding.begin
+        batches: Iterator[Any] = iter(loader)
+        if skipping is not None:
+            skipping.prime()
+        return batches
+
+    def _samplers(self) -> list[Any]:
+        found = [self.loader]
+        for obj in found:
+            below = (getattr(obj, name, None) for name in ("batch_sampler", "sampler"))
+            found += [one for one in below if one is not None and not any(one is known for known in found)]
+        return found
+
+
+class Skipping:
+    """A sampler without its first indices. They are drawn where the sampler would draw them, and then dropped."""
+
+    def __init__(self, sampler: Iterable[Any], skip: int) -> None:
+        self._sampler, self._skip = sampler, skip
+        self._last: _Skipped | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        self._last = _Skipped(iter(self._sampler), self._skip)
+        return self._last
+
+    def __len__(self) -> int:
+        return len(self._sampler)  # type: ignore[arg-type]
+
+    def prime(self) -> None:
+        """Draw what is skipped now: afterwards the random state is put where the checkpoint has it."""
+        if self._last is not None:
+            self._last.prime()
+
+
+class _Skipped:
+    def __init__(self, indices: Iterator[Any], skip: int) -> None:
+        self._indices, self._skip = indices, skip
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def prime(self) -> None:
+        while self._skip:
+            self._skip -= 1
+            next(self._indices, None)
+
+    def __next__(self) -> Any:
+        self.prime()
+        return next(self._indices)
+
+
+class Seeding:
+    """In a loader's worker: what is random in a batch depends on the pass and the batch's number alone."""
+
+    def __init__(self, collate: Any, init: Any, workers: int, first: int) -> None:
+        self._collate, self._init, self._workers = collate, init, workers
+        #: The number of the worker's next batch in the pass.
+        self._batch = first
+        self._pass = 0
+
+    def begin(self, worker: int) -> None:
+        """Called in the worker as it begins."""
+        from torch.utils.data import get_worker_info
+
+        if self._init is not None:
+            self._init(worker)
+        info = get_worker_info()
+        assert info is not None
+        self._pass = info.seed - worker
+        self._batch += worker
+        self._seed()
+
+    def __call__(self, samples: Any) -> Any:
+        batch = self._collate(samples)
+        self._batch += self._workers
+        self._seed()
+        return batch
+
+    def _seed(self) -> None:
+        seed = int.from_bytes(hashlib.sha256(f"{self._pass}/{self._batch}".encode()).digest()[:7], "big")
+        random.seed(seed)
+        loaded("torch").manual_seed(seed)
+        numpy = loaded("numpy")
+        if numpy is not None:
+            numpy.random.seed(seed % (1 << 32))
+
+
+def _sampler_state(sampler: Any, dataset: Any) -> dict[str, Any]:
+    """Its generators, and what a class that is not torch's keeps in attributes: an epoch, a permutation."""
+    torch = loaded("torch")
+    own = not type(sampler).__module__.startswith("torch.")
+    state: dict[str, Any] = {}
+    for name, value in getattr(sampler, "__dict__", {}).items():
+        if isinstance(value, torch.Generator):
+            state[name] = ("torch", value.get_state().numpy().tobytes())
+        elif own and value is not dataset and not _is_large(value):
+            with contextlib.suppress(Exception):  # what cannot be taken along is no state of an order
+                state[name] = ("pickle", pickle.dumps(value))
+    return state
+
+
+def _put_sampler(sampler: Any, state: dict[str, Any]) -> None:
+    torch = loaded("torch")
+    for name, (kind, value) in state.items():
+        if kind == "torch":
+            vars(sampler)[name].set_state(torch.frombuffer(bytearray(value), dtype=torch.uint8))
+        else:
+            vars(sampler)[name] = pickle.loads(value)
+
+
+def _is_large(value: Any) -> bool:
+    torch = loaded("torch")
+    if isinstance(value, torch.utils.data.Dataset | torch.utils.data.Sampler | torch.nn.Module):
+        return True
+    size = getattr(value, "nbytes", None)
+    if size is None:
+        try:
+            size = 8 * len(value)
+        except TypeError:
+            size = 0
+    return int(size) > _SMALL

@@ -1,0 +1,65 @@
+"""Digests of files that were read: made once for a content, anew when it changed, and never waited for by a leg."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+from workbench.cluster.seen import Digests, Sight
+
+
+def told(work: Any) -> Any:
+    return asyncio.run(work)
+
+
+def test_a_file_is_read_once_until_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("1\n2\n")
+    digests = Digests()
+    assert digests.known(str(path)) is None
+    first = told(digests.read(str(path)))
+    assert (first["size"], first["rows"]) == (4, 2)
+    assert digests.known(str(path)) == first
+    path.write_text("1\n3\n")
+    os.utime(path, (1, 1))
+    assert digests.known(str(path)) is None
+    assert told(digests.read(str(path)))["digest"] != first["digest"]
+    path.unlink()
+    assert digests.known(str(path)) == told(digests.read(str(path))) == {}
+    digests.close()
+
+
+def test_what_is_known_is_told_at_once_and_the_rest_when_it_was_read(tmp_path: Path) -> None:
+    one, two, gone = (str(tmp_path / name) for name in ("one", "two", "gone"))
+    for path in (one, two):
+        Path(path).write_text(path)
+    digests = Digests()
+
+    async def leg() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        await digests.read(one)
+        later: list[dict[str, Any]] = []
+        sight = Sight(digests, later.append)
+        begun: dict[str, Any] = {"op": "begun", "seen": {"paths": [one, two, gone], "beyond": 0}}
+        sight.begun(begun)
+        await sight.left({"op": "left"})
+        return begun["seen"]["files"], later
+
+    at_once, later = told(leg())
+    assert list(at_once) == [one, two]
+    assert at_once[one]["digest"]
+    assert at_once[two] == {}
+    [message] = later
+    assert message["op"] == "seen"
+    assert message["seen"]["files"][two]["digest"]
+    digests.close()
+
+
+def test_a_large_file_is_sampled_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "large.bin"
+    with open(path, "wb") as file:
+        file.truncate((1 << 26) + 1)
+    digests = Digests()
+    assert told(digests.read(str(path)))["sampled"] is True
+    digests.close()

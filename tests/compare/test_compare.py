@@ -1,0 +1,309 @@
+"""Each single change is found, named, and put where it belongs; what does not reach the training is told apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from notebook_world import TRAIN, Notebook, put_results
+
+import workbench as wb
+from workbench.cli import main
+from workbench.compare import compare, history
+from workbench.errors import NotFound
+from workbench.records import Spec
+from workbench.store import Store, new_id
+
+CELLS = (
+    "import numpy as np\nX = np.arange(30.0).reshape(10, 3)",
+    "batch = 32",
+    "def score(X, lr):\n    return X.sum() + lr * batch",
+    "print('only looked at')",
+)
+RESULTS = {0: ({"lr": 0.1}, [0.1, 0.2, 0.3]), 1: ({"lr": 0.2}, [0.1, 0.25, 0.4])}
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.chdir(tmp_path)
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def first(store: Store) -> Spec:
+    """``digits@1``, with results."""
+    spec = Notebook(store, Path()).run(*CELLS).launch()
+    put_results(store, spec, RESULTS)
+    return spec
+
+
+def other(store: Store, *cells: str, train: str = TRAIN, results=RESULTS, **settings) -> dict:
+    """The comparison of ``digits@1`` with a version made of ``cells``."""
+    spec = Notebook(store, Path()).run(*cells).launch(train, **settings)
+    put_results(store, spec, results)
+    return compare(store, "digits@1", spec.label)
+
+
+def kinds(found: dict) -> list[str]:
+    assert [section["likely"] for section in found["sections"]] == list(range(1, len(found["sections"]) + 1))
+    json.dumps(found)
+    return [section["kind"] for section in found["sections"]]
+
+
+def items(found: dict, kind: str) -> dict[str, dict]:
+    section = next(section for section in found["sections"] if section["kind"] == kind)
+    return {item["name"]: item for item in section["items"]}
+
+
+def changed(cells: tuple[str, ...], **texts: str) -> list[str]:
+    """``cells``, with some of them (``cell2=…``) replaced."""
+    return [texts.get(f"cell{number}", cell) for number, cell in enumerate(cells)]
+
+
+def test_the_same_again_differs_in_nothing(store, first):
+    found = other(store, *CELLS)
+    assert found["same"]
+    assert kinds(found) == []
+    assert found["title"] == "nothing that is recorded differs"
+    assert [pair["parts_at"] for pair in found["results"]["pairs"]] == [None, None]
+
+
+def test_a_trial_is_the_same_as_itself(store, first):
+    found = compare(store, "digits@1/t0001", "digits/t0001")
+    assert (found["same"], found["title"]) == (True, "one and the same")
+
+
+def test_an_array_that_grew_is_data_and_tells_its_rows(store, first):
+    found = other(store, *changed(CELLS, cell0=CELLS[0].replace("30.0", "36.0").replace("10,", "12,")))
+    assert kinds(found) == ["data"]
+    assert found["title"] == "X 10 → 12 rows"
+    assert "2 rows more" in items(found, "data")["X"]["note"]
+
+
+def test_a_file_that_grew_is_data_and_tells_rows_and_bytes(store, first):
+    train = TRAIN + "open('samples.csv').read()\n"
+    Path("samples.csv").write_text("a,b\n1,2\n")
+    put_results(store, Notebook(store, Path()).run(*CELLS).launch(train), RESULTS)
+    Path("samples.csv").write_text("a,b\n1,2\n3,4\n")
+    spec = Notebook(store, Path()).run(*CELLS).launch(train)
+    found = compare(store, "digits@2", spec.label)
+    assert kinds(found) == ["data"]
+    assert found["title"] == "samples.csv 2 → 3 rows"
+    assert items(found, "data")["samples.csv"]["note"] == "1 row more, 4 bytes more"
+
+
+def test_a_file_of_the_same_size_with_other_content_is_data(store, first):
+    train = TRAIN + "open('samples.bin', 'rb').read()\n"
+    Path("samples.bin").write_bytes(b"12")
+    Notebook(store, Path()).run(*CELLS).launch(train)
+    Path("samples.bin").write_bytes(b"21")
+    Notebook(store, Path()).run(*CELLS).launch(train)
+    found = compare(store, "digits@2", "digits@3")
+    assert items(found, "data")["samples.bin"]["note"] == "as large as before, other content"
+
+
+def test_what_trial_data_named_is_data(store, first):
+    spec = dataclasses.replace(first, id=new_id(), version=2)
+    store.write_spec(spec)
+    put_results(store, first, {5: ({}, [0.1])}, data={"/d/x.bin": {"size": 4, "digest": "aa", "changed": 1.0}})
+    put_results(store, spec, {5: ({}, [0.1])}, data={"/d/x.bin": {"size": 8, "digest": "bb", "changed": 2.0}})
+    found = compare(store, "digits@1/t0005", f"{spec.id}/t0005")
+    assert kinds(found) == ["data"]
+    assert items(found, "data")["/d/x.bin"]["note"] == "4 bytes more"
+
+
+def test_a_value_of_another_cell_is_configuration(store, first):
+    found = other(store, *changed(CELLS, cell1="batch = 64"))
+    assert kinds(found) == ["configuration"]
+    assert found["title"] == "batch 32 → 64"
+
+
+def test_a_range_is_configuration_and_no_code(store, first):
+    found = other(store, *CELLS, train=TRAIN.replace("1.0)", "0.5)"))
+    assert kinds(found) == ["configuration"]
+    assert items(found, "configuration")["lr"]["b"] == "loguniform(0.0001, 0.5)"
+
+
+def test_hyperparameters_of_two_trials_are_configuration(store, first):
+    found = compare(store, "digits@1/t0000", "digits@1/t0001")
+    assert kinds(found) == ["configuration", "seeds"]
+    assert found["title"] == "lr 0.1 → 0.2 · other trial, other seeds"
+    assert found["results"]["metrics"] == [{"name": "val_acc", "a": 0.3, "b": 0.4, "parts_at": 2}]
+    at_the_first = compare(store, "digits@1/t0000:1", "digits@1/t0001:1")
+    assert at_the_first["results"]["metrics"] == [{"name": "val_acc", "a": 0.1, "b": 0.1, "parts_at": None}]
+
+
+def test_a_flag_passed_by_hand_is_an_argument_and_a_setting(store, first):
+    found = other(store, *CELLS, line="--steps 1-27 --wait", steps=(1, 27))
+    assert kinds(found) == ["arguments", "settings"]
+    assert items(found, "arguments").keys() == {"--steps"}
+    assert found["title"] == "steps 1-9 → 1-27"
+
+
+def test_a_line_of_the_train_cell_is_code(store, first):
+    found = other(store, *CELLS, train=TRAIN.replace("float(score(X, lr))", "2 * float(score(X, lr))"))
+    assert kinds(found) == ["code"]
+    assert found["title"] == "1 cell changed"
+    cells = {cell["id"]: cell for cell in found["sections"][0]["cells"]}
+    assert cells["the-train-cell"]["state"] == "changed"
+    assert ["+", "    trial.report(val_acc=2 * float(score(X, lr)))"] in cells["the-train-cell"]["diff"]
+    assert [cell["state"] for name, cell in cells.items() if name != "the-train-cell"] == ["same"] * 4
+
+
+def test_a_comment_in_the_train_cell_is_no_difference(store, first):
+    assert other(store, *CELLS, train=TRAIN + "# only words\n")["same"]
+
+
+def test_a_function_of_another_cell_is_code(store, first):
+    found = other(store, *changed(CELLS, cell2=CELLS[2].replace("lr *", "2 * lr *")))
+    assert kinds(found) == ["code"]
+    assert "cell of score" in items(found, "code")
+
+
+def test_a_cell_that_gives_the_training_nothing_is_shown_and_is_no_cause(store, first):
+    found = other(store, *changed(CELLS, cell3="print('looked at twice')"), "spare = 1")
+    assert kinds(found) == ["code"]
+    assert found["same"]
+    assert found["sections"][0]["summary"] == "2 cells changed that give the training nothing"
+    assert [cell["state"] for cell in found["sections"][0]["cells"]] == [*["same"] * 3, "changed", "added", "same"]
+
+
+def test_a_cell_that_moved_is_told_as_moved(store, first):
+    found = other(store, CELLS[3], *CELLS[:3])
+    assert found["same"]
+    assert found["sections"][0]["summary"] == "1 cell moved"
+    assert [cell["state"] for cell in found["sections"][0]["cells"]] == ["moved", *["same"] * 4]
+
+
+def test_a_module_of_the_project_is_code_with_its_lines(store, first, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = tmp_path / "scoring_for_compare.py"
+    cells = [*CELLS, "import scoring_for_compare"]
+    train = TRAIN.replace("score(X, lr)", "scoring_for_compare.score(X)")
+    module.write_text("def score(X):\n    return X.sum()\n")
+    Notebook(store, tmp_path).run(*cells).launch(train)
+    module.write_text("def score(X):\n    return 2 * X.sum()\n")
+    monkeypatch.delitem(sys.modules, "scoring_for_compare")
+    Notebook(store, tmp_path).run(*cells).launch(train)
+    found = compare(store, "digits@2", "digits@3")
+    assert kinds(found) == ["code"]
+    assert found["title"] == "scoring_for_compare changed"
+    module_cell = found["sections"][0]["cells"][-1]
+    assert ["+", "    return 2 * X.sum()"] in module_cell["diff"]
+
+
+def test_a_package_of_another_version_is_a_library(store, first, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+    for version in ("1.0", "2.0"):
+        place = tmp_path / "site-packages"
+        for old in place.glob("*.dist-info") if place.exists() else ():
+            old.rmdir()
+        (place / f"augment-{version}.dist-info").mkdir(parents=True)
+        put_results(store, Notebook(store, Path()).run(*CELLS).launch(), RESULTS)
+    found = compare(store, "digits@2", "digits@3")
+    assert kinds(found) == ["libraries"]
+    assert found["title"] == "augment 1.0 → 2.0"
+    gone = compare(store, "digits@1", "digits@3")
+    assert gone["title"] == "augment 2.0 added"
+
+
+def test_what_the_runner_had_counts_more_than_what_the_notebook_had(store, first):
+    put_results(store, first, {3: ({}, [0.1])}, environment={"torch": "9.9", "threads": 4, "device": "cpu"})
+    put_results(store, first, {4: ({}, [0.1])}, environment={"torch": "9.8", "threads": 2, "device": "cpu"})
+    found = compare(store, "digits@1/t0003", "digits@1/t0004")
+    assert kinds(found) == ["libraries", "seeds", "hardware"]
+    assert items(found, "libraries")["torch"]["a"] == "9.9"
+    assert items(found, "hardware")["threads"] == {"name": "threads", "a": 4, "b": 2, "note": ""}
+
+
+def test_another_seed_is_seeds(store, first):
+    found = other(store, *CELLS, seed=7)
+    assert kinds(found) == ["seeds"]
+    assert found["title"] == "seed 0 → 7"
+
+
+def test_a_dropout_layer_is_architecture(store, first):
+    def made(tree: list, parameters: int) -> dict:
+        module = {"name": "model", "class": "Sequential", "parameters": parameters, "trainable": 1, "tree": tree}
+        groups = [{"lr": 0.1, "parameters": parameters}]
+        return {"modules": [module], "optimizers": [{"name": "opt", "class": "SGD", "groups": groups}]}
+
+    linear = ["0", "Linear(in_features=64, out_features=10, bias=True)"]
+    put_results(store, first, {3: ({}, [0.1])}, architecture=made([linear], 1_200_000))
+    put_results(store, first, {4: ({}, [0.1])}, architecture=made([linear, ["1", "Dropout(p=0.5)"]], 1_300_000))
+    found = compare(store, "digits@1/t0003", "digits@1/t0004")
+    assert kinds(found) == ["architecture", "seeds"]
+    assert found["sections"][0]["summary"] == "Dropout added · 1.2 M → 1.3 M parameters"
+
+
+def test_experiments_are_compared_by_trials_of_equal_configuration(store, first):
+    results = {0: ({"lr": 0.2}, [0.1, 0.25, 0.5]), 1: ({"lr": 0.3}, [0.9]), 2: ({"lr": 0.1}, [0.1, 0.2, 0.3])}
+    found = other(store, *CELLS, results=results)
+    assert [(pair["a"], pair["b"], pair["parts_at"]) for pair in found["results"]["pairs"]] == [(0, 2, None), (1, 0, 3)]
+    assert found["results"]["metrics"] == [{"name": "val_acc", "a": 0.4, "b": 0.9, "parts_at": 3}]
+    assert found["title"] == "nothing that is recorded differs, and yet they part at step 3"
+
+
+def test_likelier_causes_come_first(store, first):
+    cells = changed(CELLS, cell0=CELLS[0].replace("30.0", "36.0").replace("10,", "12,"), cell1="batch = 64")
+    train = TRAIN.replace("float(score(X, lr))", "2 * float(score(X, lr))")
+    found = other(store, *cells, train=train, line="--steps 1-9 --seed 3", seed=3)
+    assert kinds(found) == ["data", "configuration", "arguments", "code", "seeds"]
+    assert found["title"] == "X 10 → 12 rows · batch 32 → 64 · 1 cell changed · seed 0 → 3"
+
+
+def test_a_snapshot_that_is_gone_is_said_and_the_rest_compared(store, first):
+    import shutil
+
+    found = other(store, *CELLS, seed=7)
+    assert not found["partial"]
+    shutil.rmtree(store.snapshot(first.snapshot))
+    found = compare(store, "digits@1", "digits@2")
+    assert found["partial"] == ["the snapshot of digits@1 was cleaned up"]
+    assert "seeds" in kinds(found)
+
+
+def test_a_secret_among_the_captured_values_is_masked(store, first):
+    train = TRAIN + "use(api_key)\n"
+    for key in ("sk-1234567890abcdef", "sk-abcdef1234567890"):
+        Notebook(store, Path()).run(*CELLS, f"api_key = {key!r}", "def use(key): ...").launch(train)
+    found = compare(store, "digits@2", "digits@3")
+    assert items(found, "configuration")["api_key"]["a"] == "***"
+    assert "sk-" not in json.dumps(found)
+
+
+def test_what_is_not_there_is_refused_by_name(store, first):
+    with pytest.raises(NotFound, match="Did you mean digits"):
+        compare(store, "digits", "digitz")
+
+
+def test_history_tells_what_each_version_changed_and_gained(store, first):
+    other(store, *changed(CELLS, cell1="batch = 64"), results={0: ({"lr": 0.1}, [0.5])})
+    one, two = history(store, "digits")
+    assert (one["changed"], one["gained"]) == (None, None)
+    assert two["changed"] == "batch 32 → 64"
+    assert two["gained"] == pytest.approx(0.1)
+
+
+def test_diff_and_history_on_the_command_line(store, first, capsys):
+    other(store, *changed(CELLS, cell1="batch = 64"))
+    capsys.readouterr()
+    assert main(["--store", str(store.root), "diff", "digits@1", "digits@2"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("digits@1 → digits@2: batch 32 → 64\n")
+    assert main(["--store", str(store.root), "diff", "digits@1", "digits@2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "batch 32 → 64"
+    assert main(["--store", str(store.root), "history", "digits"]) == 0
+    assert "batch 32 → 64" in capsys.readouterr().out
+
+
+def test_a_comparison_in_a_notebook_is_escaped(store, first):
+    other(store, *changed(CELLS, cell2=CELLS[2] + "  # <b>x</b>\n    # 2", cell1="batch = 64"))
+    found = wb.compare("digits@1", "digits@2", store=store)
+    assert found.title == found.to_dict()["title"] == "batch 32 → 64"
+    assert not found.same
+    assert "batch" in repr(found)
+    assert "<b>x" not in found._repr_html_()

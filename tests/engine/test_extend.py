@@ -1,0 +1,122 @@
+"""A search that has ended goes on: more trials, more steps, more time; whatever dies on the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import PLAIN, end, ended, engine, engine_process, lines, outcome, spec_of, start, until
+
+from workbench.errors import BadOption
+from workbench.experiment import Experiment
+from workbench.records import Scheduler, Spec
+from workbench.space import uniform
+from workbench.store import Store
+from workbench.store.catalog import Catalog, read_catalog
+from workbench.store.series import Series
+
+SPACE = {"x": uniform(0.0, 1.0)}
+SLOW = PLAIN + "    __import__('time').sleep(0.05)\n"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store").create()
+
+
+def small(last: int, **fields: Any) -> dict[str, Any]:
+    return {"space": SPACE, "scheduler": Scheduler(kind="all", first=1, last=last), "verify": False, **fields}
+
+
+def undisturbed(store: Store, tmp_path: Path, source: str, **fields: Any) -> dict[str, Any]:
+    spec = spec_of(source, tmp_path, name="calm", **fields)
+    start(store, spec)
+    assert ended(store, spec) == "completed"
+    return outcome(store, spec)
+
+
+def finishes(store: Store, spec: Spec) -> int:
+    return len(lines(store, spec, "Finish"))
+
+
+def test_more_steps_and_trials_are_bit_for_bit_the_longer_search(store: Store, tmp_path: Path) -> None:
+    spec = spec_of(PLAIN, tmp_path, **small(3, trials=3))
+    start(store, spec)
+    with engine(store):
+        assert ended(store, spec) == "completed"
+        experiment = Experiment.of(store, spec.id)
+        with Series.read(store.experiment(spec.id).series) as series:
+            first_end = series.meta()["ended"]
+        words = [sys.executable, "-m", "workbench", "--store", str(store.root), "extend", "probe", "--steps", "9"]
+        asked = subprocess.run([*words, "--trials", "2"], capture_output=True, text=True, timeout=60, check=False)
+        assert asked.stdout == "probe@1 goes on: 5 trials of 9 steps in all.\n", asked
+        assert not experiment.is_ended
+        experiment.wait(60)
+        longer = undisturbed(store, tmp_path, PLAIN, **small(9, trials=5))
+        with pytest.raises(BadOption, match="takes 9 steps already"):
+            experiment.extend(max_steps=9)
+        with pytest.raises(BadOption, match="more time changes nothing"):
+            experiment.extend(limit_s=60)
+        assert experiment.state == "completed"
+    assert outcome(store, spec) == longer
+    with Series.read(store.experiment(spec.id).series) as series:
+        legs = series.legs()
+        assert series.meta()["planned"]["trials"] == 5
+        assert series.meta()["ended"] > first_end
+    # Whoever had trained three steps trained six more, and not nine.
+    assert sorted(leg["start"] for leg in legs) == [0, 0, 0, 0, 0, 3, 3, 3]
+    assert finishes(store, spec) == 2
+    # The list says the same when it is made anew from the journals.
+    before = next(entry for entry in read_catalog(store) if entry["id"] == spec.id)
+    Catalog.rebuild(store)
+    after = next(entry for entry in read_catalog(store) if entry["id"] == spec.id)
+    assert {key: after[key] for key in ("state", "ended", "trials")} == {
+        key: before[key] for key in ("state", "ended", "trials")
+    }
+
+
+def test_a_kill_after_the_extension_costs_nothing_but_time(store: Store, tmp_path: Path) -> None:
+    geometry = Scheduler(kind="hyperband", first=1, last=3, eta=3)
+    calm = spec_of(SLOW, tmp_path, space=SPACE, scheduler=geometry, verify=False, name="calm")
+    spec = spec_of(SLOW, tmp_path, space=SPACE, scheduler=geometry, verify=False)
+    start(store, calm)
+    start(store, spec)
+    process = engine_process(store)
+    try:
+        for one in (calm, spec):
+            assert ended(store, one) == "completed"
+        Experiment.of(store, calm.id).extend(max_steps=9, trials=3).wait(60)
+        # Whoever lost the weights since trains again from the beginning.
+        with Series.read(store.experiment(spec.id).series) as series:
+            best = max((row for row in series.trials() if row["state"] == "completed"), key=lambda row: row["value"])
+        shutil.rmtree(store.experiment(spec.id).trial(best["number"]).checkpoints)
+        Experiment.of(store, spec.id).extend(max_steps=9, trials=3)
+        until(lambda: any(line["until"] == 9 for line in lines(store, spec, "LegStarted")), what="a longer leg")
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process = engine_process(store)
+        until(lambda: finishes(store, spec) == 2, what="the second end")
+        assert ended(store, spec) == "completed"
+    finally:
+        end(process)
+    assert outcome(store, spec) == outcome(store, calm)
+    assert len(lines(store, spec, "Extended")) == 1
+
+
+def test_a_stopped_search_goes_on_with_more_time(store: Store, tmp_path: Path) -> None:
+    spec = spec_of(SLOW, tmp_path, **small(9, trials=16, limit_s=1.0))  # 3.6 s of training on two slots
+    start(store, spec)
+    with engine(store):
+        assert ended(store, spec) == "stopped"
+        experiment = Experiment.of(store, spec.id)
+        assert "time limit of 1 s" in experiment.reason
+        experiment.extend(limit_s=100).wait(60)
+        assert experiment.state == "completed"
+        assert {trial.status for trial in experiment.records} == {"completed"}
+        assert outcome(store, spec) == undisturbed(store, tmp_path, SLOW, **small(9, trials=16))

@@ -1,0 +1,101 @@
+"""A paused experiment holds no slot and no process, and goes on as though it had never been paused."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from running import SLOW, alive, ended, engine, lines, outcome, spec_of, start, state, until
+
+from workbench.experiment import Experiment
+from workbench.records import Scheduler, Spec
+from workbench.space import uniform
+from workbench.store import Store
+from workbench.store.series import Series
+
+SETTINGS = {"space": {"x": uniform(0.0, 1.0)}, "scheduler": Scheduler(kind="hyperband", first=1, last=9, eta=3)}
+
+
+def runners(store: Store, spec: Spec) -> list[int]:
+    with Series.read(store.experiment(spec.id).series) as series:
+        return [leg["pid"] for leg in series.legs() if leg.get("pid")]
+
+
+def test_pausing_leaves_nothing_behind_and_resuming_is_exact(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+    calm = spec_of(SLOW, tmp_path, name="calm", verify=False, **SETTINGS)
+    spec = spec_of(SLOW, tmp_path, **SETTINGS)
+    with engine(store):
+        start(store, calm)
+        assert ended(store, calm) == "completed"
+        start(store, spec)
+        experiment = Experiment.of(store, spec.id)
+        for legs in (3, 20):  # in the first rung, and among promotions
+            until(lambda legs=legs: len(lines(store, spec, "LegStarted")) >= legs, what=f"{legs} legs")
+            experiment.pause()
+            until(lambda: not alive(runners(store, spec)), 20, "the end of every runner")
+            with Series.read(store.experiment(spec.id).series) as series:
+                meta, states = series.meta(), {trial["state"] for trial in series.trials()}
+            assert state(store, spec) == "paused"
+            assert meta["slots"]["used"] == 0
+            assert "running" not in states
+            experiment.resume()
+        assert ended(store, spec) == "completed"
+    assert outcome(store, spec) == outcome(store, calm)
+
+
+#: The first step takes so long that nobody waits for it (the second constant is what is waited for).
+FIRST_S, WAIT_S = 4.0, 1.0
+LONG = """
+import random, time
+total = 0.0
+for epoch in trial.steps():
+    time.sleep(FIRST_S if epoch == 0 else 0.0)
+    total = 0.9 * total + random.random()
+    trial.report(score=total, noise=random.random())
+"""
+HASTY = f"""
+import sys
+from workbench.engine import __main__, patience
+patience.TURN_S = {WAIT_S}
+sys.exit(__main__.main(sys.argv[1:]))
+"""
+
+
+def test_a_step_that_nobody_waits_for_is_trained_again_and_it_is_said(tmp_path: Path) -> None:
+    """No checkpoint lies in the first step of a first leg: pausing early in it costs the step, and later waits."""
+    store = Store(tmp_path / "store").create()
+    settings = {"scheduler": Scheduler(kind="all", first=3, last=3), "trials": 1, "verify": False}
+    calm = spec_of(LONG.replace("FIRST_S", "0.0"), tmp_path, name="calm", **settings)
+    spec = spec_of(LONG.replace("FIRST_S", str(FIRST_S)), tmp_path, **settings)
+    with engine(store, program=["-c", HASTY]):
+        start(store, calm)
+        assert ended(store, calm) == "completed"
+        start(store, spec)
+        experiment = Experiment.of(store, spec.id)
+        for wait_s in (0.0, 0.7 * FIRST_S):
+            until(lambda ago_s=wait_s: trains(store, spec, ago_s), what="the training")
+            experiment.pause()
+            until(lambda: not alive(runners(store, spec)), 20, "the end of every runner")
+            until(lambda: state(store, spec) == "paused", what="the pause")
+            with Series.read(store.experiment(spec.id).series) as series:
+                trial = until(lambda series=series: (t := series.trial(0))["state"] == "paused" and t, 5, "its state")
+            if wait_s == 0.0:
+                assert "its step was not over after 1 s more" in trial["reason"]
+                assert "goes on from its beginning" in trial["reason"]
+                assert not lines(store, spec, "Saved")
+            else:
+                assert "not over" not in trial["reason"]
+                assert [line["step"] for line in lines(store, spec, "Saved")] == [1]
+            experiment.resume()
+        assert ended(store, spec) == "completed"
+    assert outcome(store, spec) == outcome(store, calm)
+
+
+def trains(store: Store, spec: Spec, since_s: float) -> bool:
+    """Whether a leg that lives has trained for so many seconds."""
+    if not store.experiment(spec.id).series.exists():
+        return False
+    with Series.read(store.experiment(spec.id).series) as series:
+        legs = [leg for leg in series.legs() if leg.get("began") and not leg.get("ended") and alive([leg["pid"]])]
+    return any(leg["began"] + since_s <= time.time() for leg in legs)

@@ -1,0 +1,78 @@
+"""Files that a trial reads without naming them are seen, kept with it, shown, compared, and checked before a replay."""
+
+import json
+from pathlib import Path
+
+import pytest
+from running import ended, engine, spec_of, start
+
+import workbench as wb
+from workbench.cli import main
+from workbench.compare import compare
+from workbench.records import Scheduler
+from workbench.store import Store
+from workbench.store.series import Series
+
+#: Which files it reads, no text in it names.
+CELL = """
+import glob
+total = sum(float(line) for name in sorted(glob.glob("*.cs" + "v")) for line in open(name))
+try:
+    open("noth" + "ing.csv")
+except OSError:
+    pass
+for epoch in trial.steps():
+    trial.report(score=total + epoch)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("seen")
+    (found / "part1.csv").write_text("1\n2\n")
+    return found
+
+
+@pytest.fixture(scope="module")
+def store(folder):
+    found = Store(folder / "store")
+    with engine(found):
+        yield found
+
+
+def trained(store, folder, name):
+    spec = spec_of(CELL, folder, name=name, scheduler=Scheduler("all", 2, 2), trials=1)
+    start(store, spec)
+    assert ended(store, spec) == "completed"
+    return spec
+
+
+def test_data_that_nobody_named_is_seen_shown_compared_and_checked(store, folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    first = trained(store, folder, "first")
+    with Series.read(store.experiment(first.id).series) as series:
+        [leg] = series.legs(0)
+    part = str(folder / "part1.csv")
+    assert list(leg["detail"]["seen"]["files"]) == [part]
+    found = leg["detail"]["seen"]["files"][part]
+    assert (found["size"], found["rows"], len(found["digest"])) == (4, 2, 32)
+
+    assert main(["--store", str(store.root), "show", f"{first.id}/t0000"]) == 0
+    assert "data seen (there may be more)" in (shown := capsys.readouterr().out)
+    assert "part1.csv" in shown
+    assert main(["--store", str(store.root), "show", f"{first.id}/t0000", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["seen"]["files"]) == [part]
+
+    (folder / "part1.csv").write_text("1\n2\n3\n")
+    (folder / "part2.csv").write_text("4\n")
+    made = wb.replay(f"{first.id}/t0000", store=store)
+    [note] = made.notes
+    assert note.startswith(f"{part}, which the trial was seen to read, changed since: 4 → 6 bytes, digest")
+    assert made.verdict == "parts"
+    told = compare(store, f"{first.id}/t0000", f"{made.experiment.id}/t0000")
+    assert told["sections"][0]["kind"] == "data"
+    items = {Path(item["name"]).name: item["note"] for item in told["sections"][0]["items"]}
+    assert items == {"part1.csv": "1 row more, 2 bytes more", "part2.csv": "only on one side, as far as was seen"}
+    second = trained(store, folder, "second")
+    same = compare(store, f"{second.id}/t0000", f"{made.experiment.id}/t0000")
+    assert all(section["kind"] != "data" for section in same["sections"])

@@ -1,0 +1,109 @@
+"""Workers that are the trouble, legs that hang, and time in which everything sleeps: with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import running
+from running import ended, engine, lines, outcome, spec_of, start, until
+
+from workbench.records import Scheduler
+from workbench.space import uniform
+from workbench.store import Store
+from workbench.store.journal import read as read_journal
+from workbench.store.series import Series
+
+SPACE = {"x": uniform(0.0, 1.0)}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store").create()
+
+
+def test_a_worker_on_which_three_trials_die_alike_is_set_aside_and_the_search_goes_on(
+    store: Store, tmp_path: Path
+) -> None:
+    # The worker that trains first is the broken one: everything on it dies of a signal. Steps on the other one last, so
+    # that it does not take all the trials before three have died.
+    source = f"""
+x = uniform(0.0, 1.0)
+import os, psutil, time
+worker = str(psutil.Process().parent().ppid())
+try:
+    os.write(os.open({str(tmp_path / "broken")!r}, os.O_WRONLY | os.O_CREAT | os.O_EXCL), worker.encode())
+except FileExistsError:
+    pass
+for epoch in trial.steps():
+    if open({str(tmp_path / "broken")!r}).read() == worker:
+        os.abort()
+    time.sleep(0.3)
+    trial.report(score=x)
+"""
+    scheduler = Scheduler(kind="all", last=2)
+    spec = spec_of(source, tmp_path, space=SPACE, scheduler=scheduler, trials=12, max_restarts=6)
+    start(store, spec)
+    with engine(store):
+        assert ended(store, spec) == "completed"
+        (aside,) = [line for line in read_journal(store.journal_path) if line["kind"] == "SetAside"]
+        closed = until(
+            lambda: [
+                slot for slot in json.loads((store.root / "cluster.json").read_text())["slots"] if "closed" in slot
+            ],
+            what="the slot shown as closed",
+        )
+    assert "3 trials of different configuration died there in the same way (signal)" in aside["reason"]
+    assert [(slot["worker"], slot["closed"]) for slot in closed] == [(aside["worker"], aside["reason"])]
+    with Series.read(store.experiment(spec.id).series) as series:
+        assert {trial["state"] for trial in series.trials()} == {"completed"}
+        later = [leg for leg in series.legs() if leg["attempt"] > 1 and leg["outcome"] == "completed"]
+    assert len(later) >= 3
+    assert "is not used any more" in store.engine_log.read_text()
+
+
+HANGING = """
+x = uniform(0.0, 1.0)
+import os, time
+for epoch in trial.steps():
+    if epoch == 2 and not os.path.exists({flag!r}):
+        open({flag!r}, "w").close()
+        time.sleep(600)
+    time.sleep({pause})
+    trial.report(score=x + epoch)
+"""
+
+
+def test_a_trial_that_reports_nothing_is_trained_again_from_its_checkpoint(store: Store, tmp_path: Path) -> None:
+    source = HANGING.format(flag=str(tmp_path / "hung"), pause=0.01)
+    scheduler = Scheduler(kind="all", last=4)
+    spec = spec_of(source, tmp_path, space=SPACE, scheduler=scheduler, trials=1, hang_s=1.0, save_steps=1)
+    start(store, spec)
+    with engine(store, workers=1):
+        assert ended(store, spec) == "completed"
+    (died,) = [line for line in lines(store, spec, "LegLeft") if line["outcome"] == "died"]
+    assert died["cause"] == "hang"
+    assert "no report for" in died["reason"]
+    with Series.read(store.experiment(spec.id).series) as series:
+        assert [leg["start"] for leg in series.legs()] == [0, 2]
+
+
+def test_time_in_which_everything_sleeps_is_no_hang(store: Store, tmp_path: Path) -> None:
+    source = HANGING.format(flag=str(tmp_path), pause=0.3)  # its flag exists: it never hangs
+    scheduler = Scheduler(kind="all", last=8)
+    spec = spec_of(source, tmp_path, space=SPACE, scheduler=scheduler, trials=1, hang_s=2.0)
+    start(store, spec)
+    with engine(store, workers=1) as process:
+        until(lambda: running.state(store, spec) and outcome(store, spec)["points"], what="a first report")
+        everything = [process.pid, *running.processes_below(process.pid)]
+        for pid in everything:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(4.0)  # what is tested is that this time does not count
+        for pid in everything:
+            os.kill(pid, signal.SIGCONT)
+        assert ended(store, spec) == "completed"
+    assert not [line for line in lines(store, spec, "LegLeft") if line["outcome"] == "died"]

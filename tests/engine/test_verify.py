@@ -1,0 +1,145 @@
+"""Resuming is checked by the engine itself: an honest loop is found exact, one with hidden state is found out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import running
+from running import PLAIN, ended, engine, lines, outcome, spec_of, start, until
+
+from workbench.engine.ask import ask
+from workbench.errors import BadOption
+from workbench.experiment import Experiment
+from workbench.records import Goal, Scheduler, Spec, trial_label
+from workbench.space import uniform
+from workbench.store import Store
+from workbench.store.series import Series
+
+SPACE = {"x": uniform(0.0, 1.0)}
+SMALL = Scheduler(kind="hyperband", first=1, last=3, eta=3)
+#: A global of a project's module, which no checkpoint holds, gets into the metric.
+HIDDEN = """
+x = uniform(0.0, 1.0)
+import sys
+sys.path.insert(0, {folder!r})
+import counting
+for epoch in trial.steps():
+    trial.report(score=x + counting.tick())
+"""
+LONG = """
+x = uniform(0.0, 1.0)
+import time
+for epoch in trial.steps():
+    time.sleep(0.3)
+    trial.report(score=x * (epoch + 1))
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store").create()
+
+
+def verdict(store: Store, spec: Spec) -> Any:
+    with Series.read(store.experiment(spec.id).series) as series:
+        return series.meta().get("verify")
+
+
+def test_an_honest_loop_is_exact_and_the_search_knows_nothing_of_the_check(store: Store, tmp_path: Path) -> None:
+    spec = spec_of(PLAIN, tmp_path, space=SPACE)
+    start(store, spec)
+    with engine(store):
+        assert ended(store, spec) == "completed"
+        found = until(lambda: verdict(store, spec), what="the verdict")
+        assert (found["verdict"], found["resumed"], found["until"]) == ("identical", 1, 3)
+        trained = outcome(store, spec)
+        last = max(trained["trials"])
+        experiment = Experiment.of(store, spec.id)
+        asked = experiment.verify(last)
+        assert asked
+        assert (asked.kind, asked.details["trial"], asked.details["start"]) == ("identical", last, 0)
+        assert "is exact" in experiment._repr_html_()
+        assert experiment[last].verdict == asked
+        with pytest.raises(BadOption, match="wanted a step from 1 to 9"):
+            ask(store, {"kind": "verify", "experiment": spec.id, "trial": last, "step": 10})
+        until(lambda: lines(store, spec)[-1]["kind"] == "Verified", what="the journal's end")
+    assert outcome(store, spec) == trained
+    assert len(trained["trials"]) == 17
+    assert not (store.experiment(spec.id).folder / "checks").exists()
+    with Series.read(store.experiment(spec.id).series) as series:
+        assert sum(leg["step"] - leg["start"] for leg in series.legs()) == 69
+        assert series.trial(found["trial"])["verify"] == found
+
+
+def test_one_that_was_never_disturbed_is_what_a_resuming_check_is_held_against(store: Store, tmp_path: Path) -> None:
+    # Its best is its first step, whose checkpoint stays.
+    growing = Scheduler(kind="all", first=1, last=9)
+    spec = spec_of(PLAIN, tmp_path, space=SPACE, scheduler=growing, trials=1, goal=Goal("score", "min"))
+    start(store, spec)
+    with engine(store):
+        assert ended(store, spec) == "completed"
+        assert verdict(store, spec) is None
+        found = Experiment.of(store, spec.id).verify("t0000", step=9)
+    assert (found.kind, found.details["start"], found.details["until"]) == ("identical", 1, 9)
+    assert found.words.startswith("resuming t0000 at step 1 is exact")
+
+
+def test_hidden_state_is_found_out_and_named(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "counting.py").write_text(
+        "calls = 0\ndef tick():\n    global calls\n    calls += 1\n    return calls\n"
+    )
+    spec = spec_of(HIDDEN.format(folder=str(tmp_path)), tmp_path, space=SPACE, scheduler=SMALL)
+    start(store, spec)
+    with engine(store):
+        assert ended(store, spec) == "completed"
+        found = until(lambda: verdict(store, spec), what="the verdict")
+        reference = f"{spec.id}/{trial_label(found['trial'])}:3"
+        words = [sys.executable, "-m", "workbench", "--store", str(store.root), "verify", reference]
+        again = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        assert again.returncode == 1, again
+        assert "parts at step 2: score" in again.stdout
+    assert (found["verdict"], found["metric"], found["step"], found["before"]) == ("parts", "score", 2, False)
+    assert "counting.calls" in found["words"]
+    assert found["b"] == pytest.approx(found["a"] + 1)
+
+
+def test_without_verify_nothing_is_checked_and_a_stopped_search_drops_it(store: Store, tmp_path: Path) -> None:
+    quiet = spec_of(PLAIN, tmp_path, space=SPACE, scheduler=SMALL, verify=False)
+    stopped = spec_of(LONG, tmp_path, space=SPACE, name="long")
+    start(store, quiet)
+    with engine(store):
+        assert ended(store, quiet) == "completed"
+        start(store, stopped)
+        until(lambda: lines(store, stopped, "VerifyDue"), what="a promotion")
+        ask(store, {"kind": "stop", "experiment": stopped.id})
+        assert ended(store, stopped) == "stopped"
+        assert until(lambda: verdict(store, stopped))["verdict"] == "not checked"
+    assert verdict(store, quiet) is None
+    assert not lines(store, quiet, "VerifyDue")
+
+
+def test_a_check_makes_room_at_once_and_survives_its_engine(store: Store, tmp_path: Path) -> None:
+    first = spec_of(LONG, tmp_path, space=SPACE, scheduler=SMALL, name="first", trials=3)
+    second = spec_of(PLAIN, tmp_path, space=SPACE, scheduler=SMALL, name="second", verify=False)
+    start(store, first)
+    folder = store.experiment(first.id).folder / "checks"
+    with engine(store, workers=1) as process:
+        assert ended(store, first) == "completed"
+        until(folder.exists, what="the check")
+        start(store, second)
+        assert ended(store, second) == "completed"
+        # It was thrown out of the one slot, so it can only come to a verdict afterwards.
+        assert verdict(store, first) is None
+        until(lambda: list(folder.rglob("log.txt")), what="the check's second try")
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        with engine(store, workers=1):
+            found = until(lambda: verdict(store, first), what="the verdict")
+            assert running.state(store, first) == "completed"
+    assert found["verdict"] == "identical"

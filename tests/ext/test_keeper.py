@@ -1,0 +1,181 @@
+"""What the server does without being asked: events for open pages, engines that are replaced, and staying awake."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+
+import pytest
+import running
+from cli.stored import Answering
+from running import PLAIN, end, engine_pid, engine_process, lines, spec_of, start
+
+from workbench.records import Goal, Scheduler
+from workbench.store import Store, requests
+from workbench.store.lease import read_engine
+from workbench_ext.server import keeper
+from workbench_ext.server.changes import Changes
+from workbench_ext.server.keeper import SCHEMA_ID
+
+
+@pytest.fixture
+def jp_server_config(request):
+    """The server tends engines where the test is marked so by its parameter."""
+    tend = getattr(request, "param", False)
+    shared = {"jpserver_extensions": {"workbench_ext": True}, "shutdown_no_activity_timeout": 1}
+    return {"ServerApp": shared, "Workbench": {"tend": tend}}
+
+
+tending = pytest.mark.parametrize("jp_server_config", [True], indirect=True)
+
+
+async def until(condition):
+    """Wait until ``condition`` is true, while the server goes on."""
+    async with asyncio.timeout(30):
+        while not (value := condition()):  # noqa: ASYNC110 - other processes set no event of this loop
+            await asyncio.sleep(0.01)
+        return value
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Changes
+
+
+def test_only_what_changed_is_told(written):
+    first, second = written.experiment(state="running"), written.experiment("other")
+    changes = Changes()
+    assert changes.look(written.store, True) is None, "the first look learns how it is"
+    assert changes.look(written.store, True) is None
+    written.set(first, seconds_left=3.0)
+    changed = changes.look(written.store, True)
+    assert (changed.experiments, changed.catalog) == ((first.id,), False)
+    written.catalog.upsert_experiment(second.id, {"note": "new"})
+    written.catalog.close()
+    changed = changes.look(written.store, True)
+    assert (changed.experiments, changed.catalog) == ((second.id,), True)
+    requests.put(written.store, {"kind": "ping"})
+    assert changes.look(written.store, True).catalog
+    assert changes.look(written.store, False).catalog, "the engine is gone"
+    assert changes.look(written.store, False) is None
+
+
+def test_a_store_that_is_made_later_is_told(tmp_path):
+    later, changes = Store(tmp_path / "later"), Changes()
+    assert changes.look(later, False) is None
+    later.create()
+    assert changes.look(later, False).catalog
+
+
+async def test_an_open_page_is_told_what_changed(jp_fetch, written, jp_serverapp):
+    spec = written.experiment(state="running")
+    events = []
+
+    async def listener(logger, schema_id, data):
+        events.append(data)
+
+    jp_serverapp.event_logger.add_listener(schema_id=SCHEMA_ID, listener=listener)
+    await asyncio.sleep(0.3)
+    written.set(spec, seconds_left=3.0)
+    await asyncio.sleep(0.5)
+    assert events == [], "nobody is told while no page is open"
+    await jp_fetch("workbench", "api", "health")
+    await until(lambda: jp_serverapp.web_app.settings["workbench"]._changes._root is not None)
+    for step in range(20):
+        written.set(spec, seconds_left=float(step))
+        await asyncio.sleep(0.02)
+    await until(lambda: events)
+    assert events[0] == {"store": str(written.store.root), "experiments": [spec.id], "catalog": False}
+    assert len(events) <= 4, "however much changes, it is said five times a second"
+
+
+async def test_the_bus_carries_it_to_the_browser(jp_ws_fetch, jp_fetch, written, jp_serverapp):
+    spec = written.experiment(state="running")
+    socket = await jp_ws_fetch("api", "events", "subscribe")
+    await jp_fetch("workbench", "api", "health")
+    await until(lambda: jp_serverapp.web_app.settings["workbench"]._changes._root is not None)
+    written.set(spec, seconds_left=3.0)
+    while True:
+        event = json.loads(await asyncio.wait_for(socket.read_message(), 20))
+        if event.get("schema_id") == SCHEMA_ID:
+            break
+    assert event["experiments"] == [spec.id]
+    socket.close()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Culling
+
+
+async def test_a_server_in_which_experiments_run_is_not_culled(jp_serverapp, written, monkeypatch):
+    monkeypatch.setattr(keeper, "TEND_S", 0.1)
+    stopped = []
+    monkeypatch.setattr(jp_serverapp, "stop", lambda **_: stopped.append(True))
+    spec = written.experiment(state="running")
+    times = jp_serverapp.web_app.settings["last_activity_times"]
+    with Answering(written.store):
+        before = await until(lambda: times.get("workbench"))
+        await until(lambda: times["workbench"] > before)
+        await asyncio.sleep(1.1)  # longer than it may be idle, which is counted in whole seconds of wall time
+        jp_serverapp.shutdown_no_activity()
+        assert stopped == []
+        written.catalog.upsert_experiment(spec.id, {"state": "completed"})
+        written.catalog.close()
+        await asyncio.sleep(1.5)
+    jp_serverapp.shutdown_no_activity()
+    assert stopped == [True], "and one in which nothing runs is"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Engines
+
+
+@pytest.fixture
+def long(store, tmp_path, monkeypatch):
+    """An experiment that runs until it is stopped, written with the request to start it."""
+    monkeypatch.setenv("WORKBENCH_WORKERS", "1")
+    monkeypatch.setenv("WORKBENCH_IDLE", "1")
+    scheduler = Scheduler("all", 1, 1_000_000)
+    source = PLAIN.replace("    total =", "    __import__('time').sleep(0.01)\n    total =")
+    spec = spec_of(source, tmp_path, scheduler=scheduler, goal=Goal("score"), trials=1)
+    yield spec
+    if engine_pid(store):
+        requests.put(store, {"kind": "end"})
+        running.until(lambda: not engine_pid(store))
+
+
+@tending
+async def test_a_killed_engine_is_replaced_and_its_experiment_goes_on(jp_serverapp, store, long):
+    process = engine_process(store, workers=1, idle=600)
+    try:
+        start(store, long)
+        await until(lambda: lines(store, long, "LegStarted"))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        await until(lambda: engine_pid(store) not in (None, process.pid))
+        await until(lambda: len(lines(store, long, "LegStarted")) == 2)
+    finally:
+        end(process)
+
+
+@tending
+async def test_one_that_was_ended_in_good_order_stays_away(jp_serverapp, written, monkeypatch):
+    """Somebody ended it: its experiments go on when they are resumed, or when the server starts again."""
+    monkeypatch.setattr(keeper, "TEND_S", 0.1)
+    await until(lambda: not jp_serverapp.web_app.settings["workbench"]._is_first)
+    written.experiment(state="running")
+    await asyncio.sleep(1.0)  # some looks later
+    assert read_engine(written.store) is None
+    assert not written.store.engine_log.exists(), "no engine was even started"
+
+
+@tending
+async def test_what_is_under_way_goes_on_with_the_next_server(store, long, jp_configurable_serverapp):
+    process = engine_process(store, workers=1, idle=600)
+    start(store, long)
+    await until(lambda: lines(store, long, "LegStarted"))
+    end(process)
+    assert read_engine(store) is None
+    jp_configurable_serverapp()
+    await until(lambda: len(lines(store, long, "LegStarted")) == 2)

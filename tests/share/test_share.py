@@ -1,0 +1,259 @@
+"""Experiments carried away and taken in: by a file, by a folder with a page, as tables. Nothing runs unasked."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import stat
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from running import ended, engine, outcome, spec_of, start, until
+
+import workbench as wb
+from workbench.engine.ask import ask
+from workbench.errors import BadInput, Untrusted
+from workbench.records import Scheduler, Spec
+from workbench.share import export, publish, take_in, write_table
+from workbench.share.masking import masked_code
+from workbench.space import uniform
+from workbench.store import Store
+from workbench.store.lease import read_engine
+
+SECRET = "hunter2-is-no-secret"
+SOURCE = f"""
+x = uniform(0.0, 1.0)
+api_key = "{SECRET}"
+weights = [x]
+for epoch in trial.steps():
+    weights.append(weights[-1] * 0.9 + x)
+    print("password={SECRET}", epoch)
+    trial.report(score=weights[-1])
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Spec]:
+    """A small search in a store that nobody runs any more."""
+    folder = tmp_path_factory.mktemp("home")
+    store = Store(folder / "store").create()
+    scheduler = Scheduler("hyperband", 1, 3, 3)
+    spec = spec_of(SOURCE, folder, space={"x": uniform(0.0, 1.0)}, scheduler=scheduler, name="shared", seed=3)
+    with engine(store):
+        start(store, spec)
+        assert ended(store, spec) == "completed"
+        ask(store, {"kind": "tag", "experiment": spec.id, "tags": ["good"]})
+    return store, spec
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Store]:
+    """Another store; the engine that taking in starts ends with the test."""
+    store = Store(tmp_path / "other").create()
+    yield store
+    if (info := read_engine(store)) is not None and info.alive:
+        ask(store, {"kind": "end"})
+        until(lambda: (found := read_engine(store)) is None or not found.alive, 30, "the engine's end")
+
+
+def test_a_file_carries_an_experiment_whole_and_runs_nothing_before_it_is_trusted(
+    trained: tuple[Store, Spec], other: Store, tmp_path: Path
+) -> None:
+    store, spec = trained
+    told = export(store, "shared", tmp_path / "shared.zip")
+    assert told["bytes"] == (tmp_path / "shared.zip").stat().st_size
+    taken = take_in(other, tmp_path / "shared.zip")
+    assert outcome(other, spec) == outcome(store, spec)
+    there = wb.open(taken["label"], store=other)
+    assert there.best.value == wb.open("shared", store=store).best.value
+    assert [entry["tags"] for entry in there_catalog(other)] == [["good"]]
+    with pytest.raises(Untrusted, match="workbench trust shared@1"):
+        there.best.load()
+    with pytest.raises(Untrusted):
+        there.replay()
+    assert wb.open("shared", store=other, trust=True).best.load().weights
+    with pytest.raises(BadInput, match=r"is in .* already"):
+        take_in(other, tmp_path / "shared.zip")
+
+
+def there_catalog(store: Store) -> list[dict[str, Any]]:
+    from workbench.store.catalog import read_catalog
+
+    return until(lambda: [entry for entry in read_catalog(store) if entry.get("tags")], 10, "the catalog")
+
+
+def test_a_name_that_is_taken_gets_a_number(trained: tuple[Store, Spec], other: Store, tmp_path: Path) -> None:
+    store, spec = trained
+    export(store, "shared", tmp_path / "one.zip")
+    scheduler = Scheduler("all", 1, 1, 3)
+    mine = spec_of(SOURCE, tmp_path, space={"x": uniform(0.0, 1.0)}, scheduler=scheduler, trials=1, name="shared")
+    with engine(other):
+        start(other, mine)
+        assert ended(other, mine) == "completed"
+        assert take_in(other, tmp_path / "one.zip")["label"] == "shared-2@1"
+    assert wb.open("shared-2", store=other).id == spec.id
+    assert wb.open("shared", store=other).id == mine.id
+
+
+def test_a_publication_shows_and_compares_and_holds_no_secret(
+    trained: tuple[Store, Spec], other: Store, tmp_path: Path
+) -> None:
+    store, spec = trained
+    publish(store, "shared@1", str(tmp_path / "page"))
+    for path in (tmp_path / "page").rglob("*"):
+        if path.is_file() and path.name not in ("graph.pkl", "series.db"):
+            assert SECRET.encode() not in path.read_bytes(), path
+    text = (tmp_path / "page" / "index.html").read_text()
+    assert "<h1>shared@1</h1>" in text
+    assert "http://" not in text.split("<script>")[0]
+    read = wb.open(str(tmp_path / "page"))
+    assert read.best.value == wb.open("shared", store=store).best.value
+    assert len(read.trials) == len(wb.open("shared", store=store).trials)
+    with pytest.raises(Untrusted):
+        read.best.load()
+    assert take_in(other, tmp_path / "page", name="theirs")["label"] == "theirs@1"
+    assert outcome(other, spec) == outcome(store, spec)
+    with pytest.raises(BadInput, match="no empty folder"):
+        publish(store, "shared@1", str(tmp_path / "page"))
+
+
+def test_a_publication_goes_to_a_url_and_comes_from_it(trained: tuple[Store, Spec], tmp_path: Path) -> None:
+    store, _ = trained
+    where = f"file://{tmp_path}/far"
+    publish(store, "shared", where, checkpoints=False)
+    assert wb.open(where).best.value == wb.open("shared", store=store).best.value
+    assert not list((tmp_path / "far").rglob("graph.pkl"))
+
+
+def test_all_points_go_into_a_table(trained: tuple[Store, Spec], tmp_path: Path) -> None:
+    store, spec = trained
+    told = write_table(store, "shared", tmp_path / "points.csv")
+    frame = pd.read_csv(tmp_path / "points.csv")
+    points = outcome(store, spec)["points"]
+    assert len(frame) == told["rows"] == len(points)
+    assert sorted(frame["value"]) == sorted(value for *_, value in points)
+    assert set(frame.columns) >= {"experiment", "trial", "metric", "step", "value", "time", "x", "state"}
+
+
+def test_secrets_leave_code_that_still_parses() -> None:
+    code = """
+api_key = "abc"
+login(token="t'x", n=1)
+d = {"password": "p", "lr": "0.1"}
+print("the password=hunter2-is-no-secret", f"{d}")
+tokens = tokenizer(x)
+"""
+    assert (
+        masked_code(code)
+        == """
+api_key = '***'
+login(token='***', n=1)
+d = {"password": '***', "lr": "0.1"}
+print('the password=***', f"{d}")
+tokens = tokenizer(x)
+"""
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Files that somebody made with care
+
+Change = Callable[[dict[str, bytes], dict[str, Any], dict[str, int]], None]
+
+
+def escaping(name: str) -> Change:
+    def change(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) -> None:
+        files[name] = b"x"
+        about["files"].append({"name": name, "bytes": 1, "sha256": hashlib.sha256(b"x").hexdigest()})
+
+    return change
+
+
+def link(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) -> None:
+    name = next(name for name in files if name.endswith("spec.json"))
+    modes[name] = stat.S_IFLNK | 0o777
+
+
+def bomb(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) -> None:
+    name = next(name for name in files if name.endswith("log.txt"))
+    files[name] = b"\0" * (64 << 20)
+    for one in about["files"]:
+        if one["name"] == name:
+            one.update(bytes=len(files[name]), sha256=hashlib.sha256(files[name]).hexdigest())
+
+
+def flipped(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) -> None:
+    name = next(name for name in files if name.endswith("graph.pkl"))
+    files[name] = files[name][:-1] + bytes([files[name][-1] ^ 1])
+
+
+def unlisted(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) -> None:
+    files[next(iter(files)) + ".more"] = b"x"
+
+
+def headless(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) -> None:
+    about["kind"] = "holiday pictures"
+
+
+def other_owner(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) -> None:
+    escaping("experiments/20200101-000000-abcdef/events.jsonl")(files, about, modes)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (escaping("../outside.txt"), "no place in a store"),
+        (escaping("/etc/cron.d/x"), "no place in a store"),
+        (escaping("blobs/../../x"), "no place in a store"),
+        (escaping("snapshots/0123456789abcdef/../../x"), "no place in a store"),
+        (escaping("snapshots/0123456789abcdef/a\\..\\b"), "no place in a store"),
+        (escaping("engine.json"), "no place in a store"),
+        (escaping("requests/20260101-000000-000000-00000000.json"), "no place in a store"),
+        (other_owner, "belongs to another experiment"),
+        (link, "a link or a device"),
+        (bomb, "unpack to more"),
+        (flipped, "is damaged"),
+        (unlisted, "not those that its manifest lists"),
+        (headless, "does not describe one experiment"),
+    ],
+)
+def test_a_hostile_file_is_refused_and_leaves_nothing(
+    trained: tuple[Store, Spec], tmp_path: Path, change: Change, why: str
+) -> None:
+    store, _ = trained
+    export(store, "shared", tmp_path / "good.zip")
+    with zipfile.ZipFile(tmp_path / "good.zip") as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    about = json.loads(files.pop("manifest.json"))
+    modes: dict[str, int] = {}
+    change(files, about, modes)
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {**files, "manifest.json": json.dumps(about).encode()}.items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr = modes.get(name, 0) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, data)
+    (tmp_path / "bad.zip").write_bytes(made.getvalue())
+    target = Store(tmp_path / "inside" / "store").create()
+    with pytest.raises(BadInput, match=why):
+        take_in(target, tmp_path / "bad.zip")
+    left = [path for path in (tmp_path / "inside").rglob("*") if path.is_file()]
+    assert left == []
+    assert not (tmp_path / "outside.txt").exists()
+
+
+def test_a_file_that_would_unpack_to_too_much_is_refused(trained: tuple[Store, Spec], tmp_path: Path) -> None:
+    store, _ = trained
+    export(store, "shared", tmp_path / "good.zip")
+    with pytest.raises(BadInput, match="would unpack to"):
+        take_in(Store(tmp_path / "small"), tmp_path / "good.zip", most_bytes=1000)
+    shutil.copy(__file__, tmp_path / "none.zip")
+    with pytest.raises(BadInput, match="no file that"):
+        take_in(Store(tmp_path / "small"), tmp_path / "none.zip")

@@ -1,0 +1,256 @@
+"""Checkpoints at a URL: whole or not there, sent again where something failed, fetched where the disk was lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+from workbench.engine import courier as couriers
+from workbench.engine.courier import Courier
+from workbench.errors import BadOption, StoreError
+from workbench.share import export, publish
+from workbench.share.archive import _place
+from workbench.store import Store
+from workbench.store.checkpoints import Checkpoints
+from workbench.store.cleaning import remove
+from workbench.store.remote import Remote, at_hand, bring, checked, mirror, shown, shown_spec
+
+KEY = "20261120-140312-abcdef"
+
+
+class Flaky(LocalFileSystem):
+    """A folder whose first writes fail, as many as are ``left``; with a word of a driver's that bears a secret."""
+
+    protocol = "flaky"
+    cachable = False
+    left = 0
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return super()._strip_protocol("/" + path.partition("@host/")[2] if "@host/" in path else path)
+
+    def put_file(self, *arguments: Any, **more: Any) -> None:
+        if type(self).left > 0:
+            type(self).left -= 1
+            raise ConnectionError("flaky://me:s3cr3tpass@host/x gave no answer to me:s3cr3tpass")
+        super().put_file(*arguments, **more)
+
+
+fsspec.register_implementation("flaky", Flaky, clobber=True)
+
+
+def keep(store: Store, step: int, data: bytes = b"tensors", *, trial: int = 0) -> Checkpoints:
+    checkpoints = Checkpoints(store.experiment(KEY).trial(trial))
+    aside = checkpoints.begin(step, 1)
+    (aside / "saved").mkdir()
+    (aside / "saved" / "one.bin").write_bytes(data)
+    (aside / "graph.pkl").write_bytes(data * 2)
+    checkpoints.publish(aside, step, 1)
+    return checkpoints
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    """The folder in which one trial's checkpoints lie behind :func:`url`."""
+    return tmp_path / "far" / KEY / "t0000" / "checkpoints"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return (tmp_path / "far").as_uri()
+
+
+def test_what_is_published_is_there_whole_and_what_the_rule_removes_goes(store, there, url):
+    keep(store, 3)
+    here = keep(store, 9)
+    trial = store.experiment(KEY).trial(0)
+    assert mirror(trial, Remote(url, KEY, 0)) == 2
+    for step in (3, 9):
+        assert tree(there / f"step-{step:08d}") == tree(here.folder / f"step-{step:08d}")
+    assert mirror(trial, Remote(url, KEY, 0)) == 0
+    remove(store.experiment(KEY), {0: [3]}, {0: [9]})
+    mirror(trial, Remote(url, KEY, 0))
+    assert Remote(url, KEY, 0).steps() == [9]
+    # A lost disk is no wish to remove.
+    shutil.rmtree(here.folder)
+    mirror(trial, Remote(url, KEY, 0))
+    assert Remote(url, KEY, 0).steps() == [9]
+    # Trained anew, with other bytes at the same step.
+    keep(store, 9, b"others")
+    assert mirror(trial, Remote(url, KEY, 0)) == 1
+    assert tree(there / "step-00000009") == tree(here.folder / "step-00000009")
+
+
+KILLED = """
+import os, signal, sys
+from fsspec.implementations.local import LocalFileSystem
+from workbench.store import Store
+from workbench.store.remote import Remote, mirror
+put, count = LocalFileSystem.put_file, 0
+def dies(self, source, target, **more):
+    global count
+    count += 1
+    if count == 2:
+        with open(source, "rb") as file, open(target, "wb") as half:
+            half.write(file.read()[:3])
+        os.kill(os.getpid(), signal.SIGKILL)
+    put(self, source, target, **more)
+LocalFileSystem.put_file = dies
+mirror(Store(sys.argv[1]).experiment(sys.argv[2]).trial(0), Remote(sys.argv[3], sys.argv[2], 0))
+"""
+
+
+def test_a_kill_on_the_way_leaves_no_checkpoint_and_the_next_completes_it(store, there, url):
+    here = keep(store, 9)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(store.root), KEY, url], check=False)
+    assert done.returncode == -signal.SIGKILL
+    step = there / "step-00000009"
+    assert step.is_dir()
+    assert not (step / "manifest.json").exists()
+    assert (
+        Remote(url, KEY, 0).fetch(9, Checkpoints(here.folder.parent / "elsewhere"), None) == "it was never sent whole"
+    )
+    assert mirror(store.experiment(KEY).trial(0), Remote(url, KEY, 0)) == 1
+    assert tree(step) == tree(here.folder / "step-00000009")
+
+
+def test_what_is_lost_here_is_fetched_and_what_is_damaged_there_is_skipped_and_said(store, there, url, make_spec):
+    keep(store, 3)
+    here = keep(store, 9)
+    spec = make_spec(KEY, storage=url)
+    mirror(store.experiment(KEY).trial(0), Remote(url, KEY, 0))
+    before = tree(here.folder)
+    shutil.rmtree(here.folder)
+    assert bring(store, spec, 0) == []
+    assert here.steps() == [9]
+    at_hand(store, spec, 0, 3)
+    assert {name: data for name, data in tree(here.folder).items() if name != "attempt"} == {
+        name: data for name, data in before.items() if name != "attempt"
+    }
+    shutil.rmtree(here.folder)
+    file = there / "step-00000009" / "saved" / "one.bin"
+    data = bytearray(file.read_bytes())
+    data[2] ^= 1
+    file.write_bytes(data)
+    skipped = bring(store, spec, 0, attempt=4)
+    assert [(one.step, "one.bin have changed" in one.why) for one in skipped] == [(9, True)]
+    assert here.steps() == [3]
+    assert not [name for name in os.listdir(here.folder) if name.startswith(".")]
+
+
+def test_a_manifest_that_names_other_places_is_not_followed(store, there, url, make_spec):
+    here = keep(store, 9)
+    mirror(store.experiment(KEY).trial(0), Remote(url, KEY, 0))
+    manifest = there / "step-00000009" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("graph.pkl", "../../graph.pkl"))
+    shutil.rmtree(here.folder)
+    assert [one.step for one in bring(store, make_spec(KEY, storage=url), 0)] == [9]
+    assert not list(store.root.rglob("graph.pkl"))
+
+
+def test_a_storage_that_fails_delays_and_says_so_once_without_its_secret(
+    store, tmp_path, make_spec, caplog, monkeypatch
+):
+    monkeypatch.setattr(couriers, "FIRST_S", 0.01)
+    monkeypatch.setattr(Flaky, "left", 3)
+    keep(store, 9)
+    spec = make_spec(KEY, storage=f"flaky://me:s3cr3tpass@host{tmp_path}/far")
+    words: list[str | None] = []
+    done = threading.Event()
+
+    def tell(key: str, word: str | None) -> None:
+        words.append(word)
+        if word is None:
+            done.set()
+
+    courier = Courier(store, tell)
+    courier.take(spec, [0])
+    assert done.wait(20)
+    assert courier.word(KEY) is None
+    assert Flaky.left == 0
+    courier.close()
+    assert str(words[0]).startswith("waits since ")
+    told = [record.getMessage() for record in caplog.records if "not to be had" in record.getMessage()]
+    assert len(told) == 1
+    assert "s3cr3tpass" not in f"{told} {words}"
+
+
+def test_credentials_are_not_shown(make_spec, monkeypatch, tmp_path):
+    secret = "sftp://me:s3cr3tpass@host/place?token=abc123def456"
+    assert "s3cr3t" not in shown(secret)
+    assert "abc123" not in shown(secret)
+    assert "host/place" in shown(secret)
+    spec = make_spec(KEY, storage=secret)
+    assert "s3cr3t" not in str(shown_spec(spec))
+    assert spec.storage == secret
+    monkeypatch.setattr(Flaky, "left", 1)
+    remote = Remote(f"flaky://me:s3cr3tpass@host{tmp_path}/far", KEY, 0)
+    store = Store(tmp_path / "s").create()
+    found = keep(store, 9).at(9)
+    with pytest.raises(StoreError) as refused:
+        remote.push(found)
+    assert "s3cr3tpass" not in str(refused.value)
+    assert "***" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("nowhere://bucket/place", "fsspec knows no nowhere://"),
+        ("memory://x", "ends with its process"),
+        ("file://", "wanted a place"),
+        ("simplecache::s3://bucket", "wanted a folder or one URL"),
+        ("libarchive://me:s3cr3tpass@host/x", "is not installed"),
+    ],
+)
+def test_a_url_that_cannot_do_is_refused_before_anything_is_written(given, says):
+    with pytest.raises(BadOption, match=says) as refused:
+        checked(given)
+    assert "s3cr3tpass" not in str(refused.value)
+
+
+def test_a_folder_is_a_url_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert checked("backup") == (tmp_path / "backup").as_uri() == checked(str(tmp_path / "backup"))
+
+
+def test_a_store_of_somebody_else_fetches_nothing(store, url, make_spec):
+    here = keep(store, 9)
+    mirror(store.experiment(KEY).trial(0), Remote(url, KEY, 0))
+    shutil.rmtree(here.folder)
+    store.experiment(KEY).foreign.write_text("{}")
+    assert bring(store, make_spec(KEY, storage=url), 0) == []
+    assert here.steps() == []
+
+
+def test_neither_the_url_nor_a_wish_to_send_there_leaves_or_enters_the_store(store, url, make_spec, tmp_path):
+    spec = make_spec(KEY, storage="sftp://me:s3cr3tpass@host/place")
+    store.write_spec(spec)
+    store.experiment(KEY).journal.write_text("")
+    export(store, KEY, tmp_path / "one.zip")
+    with zipfile.ZipFile(tmp_path / "one.zip") as archive:
+        assert not any(b"s3cr3tpass" in archive.read(name) for name in archive.namelist())
+    publish(store, KEY, str(tmp_path / "page"))
+    assert not any(b"s3cr3tpass" in data.encode("latin-1") for data in map(str, tree(tmp_path / "page").values()))
+    # Somebody has put a place into what is taken in.
+    name = tmp_path / "page" / "experiments" / KEY / "spec.json"
+    name.write_text(json.dumps({**json.loads(name.read_text()), "storage": url}))
+    other = Store(tmp_path / "other").create()
+    _place(other, tmp_path / "page", KEY)
+    assert other.read_spec(KEY).storage is None

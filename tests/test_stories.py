@@ -1,0 +1,59 @@
+"""The notebooks that tell a story, executed without a person; their own assertions are the test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import papermill
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def executed(name: str, folder: Path) -> str:
+    """What the notebook ``name`` shows, executed in ``folder``."""
+    out = folder / name
+    try:
+        papermill.execute_notebook(
+            ROOT / "notebooks" / name,
+            out,
+            cwd=folder,
+            kernel_name="python3",
+            progress_bar=False,
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        )
+    finally:
+        subprocess.run(
+            [sys.executable, "-m", "workbench", "engine", "stop", "--store", folder / ".workbench"],
+            check=False,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+        )
+    outputs = [output for cell in nbformat.read(out, 4).cells for output in cell.get("outputs", ())]
+    return "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs)
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / ".workbench"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of papermill's own
+def test_every_cause_is_found_and_the_last_row_equals_the_baseline(tmp_path):
+    shown = executed("reproduce.ipynb", tmp_path)
+    assert "it equals digits@1/t0000 bit for bit" in shown
+    assert "identical: 12 values of 6 steps" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of papermill's own
+def test_a_search_in_which_things_die_equals_the_calm_one(tmp_path):
+    shown = executed("faults.ipynb", tmp_path)
+    assert shown.count("kill -9") == 3
+    assert shown.count("   identical") == 3

@@ -1,0 +1,179 @@
+"""The sidebar: what a person sees of a store that no kernel has opened, and how it is filtered and picked."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+from datetime import UTC, datetime
+
+import pytest
+from playwright.sync_api import expect
+
+from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
+from workbench.store import Store
+from workbench.store.catalog import Catalog
+
+SPEC = Spec(
+    id="20260101-000000-aaaaaa",
+    name="digits",
+    version=1,
+    created="",
+    goal=Goal("val_acc"),
+    space={},
+    scheduler=Scheduler(last=27),
+    searcher=Searcher(),
+    program=Program("cell", "for epoch in trial.steps(): ...", "<cell>"),
+    training=Training("python", "."),
+)
+
+
+@pytest.fixture(scope="module")
+def served(start_lab, tmp_path_factory):
+    return start_lab(tmp_path_factory.mktemp("sidebar"))
+
+
+@pytest.fixture
+def lab(served):
+    """A server over an empty folder."""
+    shutil.rmtree(served.root / ".workbench", ignore_errors=True)
+    return served
+
+
+@pytest.fixture
+def fill():
+    """Experiments for the store beside a server, put there as an engine would."""
+
+    def fill(lab):
+        store = Store.find(cwd=lab.root).create()
+        catalog = Catalog(store)
+        names = iter("bcdefghijk")
+
+        def add(**fields):
+            made, created = f"20260101-000000-aaaaa{next(names)}", datetime.now(UTC).isoformat()
+            spec = dataclasses.replace(SPEC, id=made, created=created, name=fields.get("name", "digits"))
+            store.write_spec(spec)
+            entry = {"name": spec.name, "version": 1, "label": spec.label, "created": created, "goal": str(spec.goal)}
+            catalog.upsert_experiment(spec.id, {**entry, "state": "completed", "trials": 3, "best": None, **fields})
+            catalog.flush()
+
+        return add
+
+    return fill
+
+
+@pytest.fixture
+def add(lab, fill):
+    return fill(lab)
+
+
+def show_panel(page):
+    page.get_by_role("tab", name="Workbench experiments").click()
+    return page.get_by_role("region", name="Experiments")
+
+
+def rows_of(panel, **which):
+    return panel.get_by_role("listbox", name="Experiments").get_by_role("option", **which)
+
+
+def picked(panel):
+    """The names of the picked experiments, from above."""
+    return rows_of(panel, selected=True).locator(".wb-Experiment-name").all_text_contents()
+
+
+def test_the_sidebar_follows_the_store(lab, opened, add):
+    panel = show_panel(opened(lab))
+    expect(panel).to_contain_text("No experiments yet")
+    add(name="digits", best={"trial": 31, "value": 0.97777})
+    expect(rows_of(panel)).to_have_text(re.compile(r"digits@1.*completed.*val_acc 0\.9778 \(t0031\).*now"))
+    add(name="resnet", state="failed", reason="all trials failed")
+    expect(rows_of(panel)).to_have_count(2)
+    expect(rows_of(panel).first).to_contain_text("resnet@1")
+
+
+def test_what_people_wrote_is_shown_and_never_run(lab, opened, add):
+    script = "<img src=x onerror='document.title = \"owned\"'>"
+    add(label=script, reason=script, goal=f"max {script}", best={"trial": 0, "value": 1.0})
+    page = opened(lab)
+    item = rows_of(show_panel(page))
+    expect(item).to_contain_text(script)
+    assert item.locator("img").count() == 0
+    assert page.title() != "owned"
+
+
+def test_a_hidden_sidebar_asks_nothing(lab, opened, add):
+    add()
+    page = opened(lab)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "workbench/api" in request.url else None)
+    panel = show_panel(page)
+    expect(rows_of(panel)).to_have_count(1)
+    with page.expect_request("**/workbench/api/experiments*"):
+        pass  # it goes on asking while it is seen
+    page.get_by_role("tab", name="File Browser").click()
+    expect(panel).to_be_hidden()
+    page.wait_for_timeout(300)  # an answer that was under way
+    asked.clear()
+    page.wait_for_timeout(2500)  # longer than two of its turns: silence cannot be awaited
+    assert asked == []
+
+
+def test_it_says_so_when_the_server_is_gone(start_lab, tmp_path, opened, fill):
+    lab = start_lab(tmp_path)
+    fill(lab)()
+    page = opened(lab)
+    panel = show_panel(page)
+    expect(rows_of(panel)).to_have_count(1)
+    lab.end()
+    expect(panel.get_by_role("status")).to_contain_text("does not answer", timeout=10_000)
+    expect(rows_of(panel)).to_have_count(1)
+    page.close()
+    page.troubles.clear()  # JupyterLab's own requests failed too
+
+
+def test_experiments_are_found_by_text_state_and_tag(lab, opened, add):
+    add(name="digits", tags=["paper"], note="smaller batches")
+    add(name="resnet", state="failed", reason="all trials failed")
+    add(name="digits-wide", tags=["paper"], state="stopped")
+    panel = show_panel(opened(lab))
+    rows, names = rows_of(panel), panel.locator(".wb-Experiment-name")
+    expect(rows).to_have_count(3)
+    text = panel.get_by_role("searchbox", name="Filter experiments by text")
+    text.fill("BATCH dig")
+    expect(names).to_have_text(["digits@1"])
+    text.fill("")
+    panel.get_by_label("Filter experiments by state").select_option("failed")
+    expect(names).to_have_text(["resnet@1"])
+    panel.get_by_label("Filter experiments by state").select_option("")
+    panel.get_by_label("Filter experiments by tag").select_option("paper")
+    expect(names).to_have_text(["digits-wide@1", "digits@1"])
+    text.fill("no such thing")
+    expect(panel.get_by_role("status")).to_contain_text("No experiment matches the filter")
+
+
+def test_the_keyboard_picks_and_opens(lab, opened, add):
+    for name in ("one", "two", "three"):
+        add(name=name)
+    page = opened(lab)
+    panel = show_panel(page)
+    rows = rows_of(panel)
+    expect(rows).to_have_count(3)
+    panel.get_by_label("Filter experiments by state").focus()
+    page.keyboard.press("Tab")
+    expect(rows.first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(rows.nth(1)).to_be_focused()
+    assert picked(panel) == ["two@1"]
+    page.keyboard.press("Shift+ArrowDown")
+    expect(rows.nth(2)).to_be_focused()
+    assert picked(panel) == ["two@1", "one@1"]
+    expect(panel.get_by_role("toolbar", name="Picked experiments")).to_contain_text("2 picked")
+    page.keyboard.press("Space")
+    assert picked(panel) == ["two@1"]
+    page.keyboard.press("Escape")
+    assert picked(panel) == []
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="one@1")).to_be_visible()
+    rows.first.click(modifiers=["ControlOrMeta"])
+    rows.nth(1).click(modifiers=["Shift"])
+    assert picked(panel) == ["three@1", "two@1"]

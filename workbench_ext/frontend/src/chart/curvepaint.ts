@@ -1,0 +1,192 @@
+/** How curves of a metric look: smoothed, coloured, the best before all others. Law: pure but for the canvas it is given. */
+
+import { ITrial } from '../api';
+import { smoothed, spacing } from '../smooth';
+import { firstAtLeast, IPath } from '../thin';
+import { distance, endOf, extent, trace } from './lines';
+import { IView } from './plot';
+import { around, IScale } from './scale';
+import { IFact, IHit } from './tip';
+
+/** A curve as it is painted. */
+export interface ILine {
+  readonly trial: number;
+  readonly x: readonly number[];
+  readonly y: readonly number[];
+  /** The values themselves, where `y` is smoothed. */
+  readonly raw: readonly number[] | null;
+  readonly colour: string;
+}
+
+/** Pixels within which a line is meant. */
+const NEAR = 24;
+
+export function smoothLines(
+  paths: ReadonlyMap<number, IPath> | null,
+  weight: number
+): ReadonlyMap<number, Omit<ILine, 'colour'>> {
+  const lines = new Map<number, Omit<ILine, 'colour'>>();
+  for (const { trial, x, y, points } of paths?.values() ?? []) {
+    const soft = weight > 0 ? smoothed(x, y, weight, spacing(x, points)) : y;
+    lines.set(trial, { trial, x, y: soft, raw: weight > 0 ? y : null });
+  }
+  return lines;
+}
+
+export function fullView(
+  lines: ReadonlyMap<number, Omit<ILine, 'colour'>>,
+  logX: boolean,
+  logY: boolean,
+  whole: boolean
+): IView {
+  let [low, high] = [Infinity, -Infinity];
+  for (const { x } of lines.values()) {
+    const first = logX ? x.find(value => value > 0) : x[0];
+    low = Math.min(low, first ?? Infinity);
+    high = Math.max(high, x[x.length - 1] ?? -Infinity);
+  }
+  const drawn = [...lines.values()].map(({ x, y, raw }) => ({ x, y: raw ?? y }));
+  const [least, most] = extent(drawn, low, high, logY, whole);
+  return { x: around(low, high, logX, 0.015), y: around(least, most, logY) };
+}
+
+export function paintLines(
+  paper: CanvasRenderingContext2D,
+  x: IScale,
+  y: IScale,
+  lines: ReadonlyMap<number, ILine>,
+  selected: ReadonlySet<number>,
+  best: number | null,
+  page: string,
+  text: string
+): void {
+  const crowd = lines.size;
+  const alpha = crowd > 300 ? 0.55 : crowd > 60 ? 0.75 : 0.9;
+  const choosing = selected.size > 0;
+  const stroke = (line: ILine, ys: readonly number[], width: number, opacity: number, colour = line.colour) => {
+    paper.globalAlpha = opacity;
+    paper.lineWidth = width;
+    paper.strokeStyle = colour;
+    paper.beginPath();
+    trace(paper, line.x, ys, x, y);
+    paper.stroke();
+  };
+  const end = (line: ILine, radius: number, opacity: number) => {
+    const at = endOf(line.x, line.y, x, y);
+    if (at) {
+      paper.globalAlpha = opacity;
+      paper.fillStyle = line.colour;
+      paper.beginPath();
+      paper.arc(at[0], at[1], radius, 0, 2 * Math.PI);
+      paper.fill();
+    }
+    return at;
+  };
+  paper.lineJoin = 'round';
+  for (const line of lines.values()) {
+    const chosen = !choosing || selected.has(line.trial);
+    if (line.raw) {
+      stroke(line, line.raw, 1, chosen ? 0.16 : 0.04);
+    }
+    if (!chosen) {
+      stroke(line, line.y, 1, crowd > 300 ? 0.06 : 0.13);
+      end(line, 1.5, 0.15);
+    } else if (!choosing) {
+      stroke(line, line.y, crowd > 300 ? 1 : 1.4, alpha);
+      end(line, crowd > 300 ? 1.6 : 2.2, alpha);
+    }
+  }
+  for (const trial of selected) {
+    const line = lines.get(trial);
+    if (line) {
+      stroke(line, line.y, selected.size > 100 ? 1.2 : 2, 0.95);
+      end(line, 2.5, 1);
+    }
+  }
+  const first = best === null ? undefined : lines.get(best);
+  if (first) {
+    stroke(first, first.y, 6, 0.7, page);
+    stroke(first, first.y, 4, 0.9, text);
+    stroke(first, first.y, 2.4, 1);
+    end({ ...first, colour: page }, 6.5, 1);
+    end({ ...first, colour: text }, 5.2, 1);
+    end(first, 4.2, 1);
+  }
+  paper.globalAlpha = 1;
+}
+
+export function pointOut(
+  paper: CanvasRenderingContext2D,
+  x: IScale,
+  y: IScale,
+  line: ILine | undefined,
+  page: string
+): void {
+  if (!line) {
+    return;
+  }
+  paper.lineJoin = 'round';
+  for (const [width, colour] of [[6, page], [3, line.colour]] as const) {
+    paper.lineWidth = width;
+    paper.strokeStyle = paper.fillStyle = colour;
+    paper.beginPath();
+    trace(paper, line.x, line.y, x, y);
+    paper.stroke();
+    const at = endOf(line.x, line.y, x, y);
+    if (at) {
+      paper.beginPath();
+      paper.arc(at[0], at[1], width + 1, 0, 2 * Math.PI);
+      paper.fill();
+    }
+  }
+}
+
+/** The trial whose line is nearest to a place; one that is selected is meant sooner than one that is not. */
+export function nearest(
+  lines: ReadonlyMap<number, ILine>,
+  selected: ReadonlySet<number>,
+  left: number,
+  top: number,
+  x: IScale,
+  y: IScale
+): number | null {
+  let found: number | null = null;
+  let least = NEAR * NEAR;
+  for (const line of lines.values()) {
+    const away = distance(line.x, line.y, x, y, left, top) * (selected.has(line.trial) ? 0.25 : 1);
+    // Among equals the later, which lies on top.
+    if (away <= least) {
+      least = away;
+      found = line.trial;
+    }
+  }
+  return found;
+}
+
+export function hitOf(
+  line: ILine | undefined,
+  trial: ITrial | undefined,
+  x: IScale,
+  y: IScale,
+  left: number | undefined,
+  factsOf: (line: ILine, at: number, trial: ITrial | undefined) => IFact[]
+): IHit | null {
+  if (!line || line.x.length === 0) {
+    return null;
+  }
+  let at = line.x.length - 1;
+  if (left !== undefined) {
+    const value = x.at(left);
+    at = Math.min(firstAtLeast(line.x, value), line.x.length - 1);
+    if (at > 0 && value - line.x[at - 1]! < line.x[at]! - value) {
+      at -= 1;
+    }
+  }
+  const top = y.of(line.y[at]!);
+  return {
+    trial: line.trial,
+    left: x.of(line.x[at]!),
+    top: Number.isFinite(top) ? top : 0,
+    facts: factsOf(line, at, trial)
+  };
+}

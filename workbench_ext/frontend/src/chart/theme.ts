@@ -1,0 +1,23 @@
+/** The theme's colours for a canvas, followed as the theme changes. */
+
+import { useEffect, useState } from 'react';
+
+import { IContext } from '../context';
+import { ITheme, theme } from './paint';
+
+export function useTheme({ themeChanged }: IContext): ITheme {
+  const [now, setNow] = useState(theme);
+  useEffect(() => {
+    let turn = 0;
+    // The style sheet of the new theme counts from the next frame on.
+    const slot = () => {
+      turn = requestAnimationFrame(() => setNow(theme()));
+    };
+    themeChanged.connect(slot);
+    return () => {
+      cancelAnimationFrame(turn);
+      themeChanged.disconnect(slot);
+    };
+  }, [themeChanged]);
+  return now;
+}

@@ -1,0 +1,72 @@
+/** What is said of a trial beside the pointer, and to who does not see it. Law: text only. */
+
+import * as React from 'react';
+
+import { ITrial } from '../api';
+import { IContext } from '../context';
+import { goalValue } from '../parameters';
+import { stateWord } from '../words';
+import { IFrame } from './paint';
+import { shown } from './scale';
+
+/** A trial at a place of the picture, in pixels. */
+export interface IHit {
+  readonly trial: number;
+  readonly left: number;
+  readonly top: number;
+  /** What is said of it, beside its name. */
+  readonly facts: readonly IFact[];
+}
+
+export type IFact = readonly [name: string, value: string];
+
+/** Configuration entries that fit beside the pointer. */
+const MOST = 10;
+
+export function Tip(props: { context: IContext; hit: IHit | null; frame: IFrame }): React.JSX.Element {
+  const { hit, frame, context } = props;
+  const label = hit && (context.experiment.trials.get(hit.trial)?.label ?? String(hit.trial));
+  return (
+    <>
+      {hit && (
+        <div className="wb-Tip" style={beside(hit, frame)} aria-hidden="true">
+          <strong>{label}</strong>
+          <dl>
+            {hit.facts.map(([name, value]) => (
+              <React.Fragment key={name}>
+                <dt>{name}</dt>
+                <dd>{value}</dd>
+              </React.Fragment>
+            ))}
+          </dl>
+        </div>
+      )}
+      <div className="wb-visually-hidden" role="status">
+        {hit && [label, ...hit.facts.map(([name, value]) => `${name} ${value}`)].join(', ')}
+      </div>
+    </>
+  );
+}
+
+/** Where it covers neither the pointer nor the picture's edge. */
+function beside(hit: IHit, frame: IFrame): React.CSSProperties {
+  const side =
+    hit.left > frame.width * 0.6
+      ? { right: `calc(100% - ${frame.left + hit.left - 14}px)` }
+      : { left: frame.left + hit.left + 14 };
+  const height =
+    hit.top < frame.height / 2
+      ? { top: frame.top + hit.top + 10 }
+      : { bottom: `calc(100% - ${frame.top + hit.top - 10}px)` };
+  return { ...side, ...height };
+}
+
+/** A trial's state, last value and configuration. */
+export function trialFacts(trial: ITrial, { trans, experiment }: IContext): IFact[] {
+  const entries = Object.entries(trial.configuration ?? {}).slice(0, MOST);
+  return [
+    [trans.__('state'), stateWord(trial.state, trans)],
+    [trans.__('last %1', experiment.goal?.metric ?? ''), shown(goalValue(trial))],
+    ...entries.map(([name, value]): IFact => [name, typeof value === 'number' ? shown(value) : String(value)])
+  ];
+}

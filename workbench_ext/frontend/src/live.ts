@@ -1,0 +1,70 @@
+/** The store's changes as the server's event bus tells them. Law: says which experiments changed, never how. */
+
+import { Event } from '@jupyterlab/services';
+import { ISignal, Signal } from '@lumino/signaling';
+
+/** The name of our events; it is never fetched. */
+const SCHEMA = 'urn:workbench:events:changed:v1';
+
+/** Milliseconds between two questions: while nothing tells us of changes, while it does, and after no answer. */
+const INTERVAL = 1000;
+const TOLD_INTERVAL = 5000;
+const LONGEST_INTERVAL = 15000;
+
+/** Milliseconds without any event after which the bus is no longer relied on. */
+const SILENCE = 60000;
+
+export interface IChange {
+  /** Ids of the experiments that changed. */
+  readonly experiments: readonly string[];
+  /** Whether the list itself changed. */
+  readonly catalog: boolean;
+}
+
+export class Live {
+  constructor(stream: Event.Stream | null) {
+    stream?.connect(this._hear, this);
+  }
+
+  /** Something changed; fetch it by its cursor. */
+  get changed(): ISignal<this, IChange> {
+    return this._changed;
+  }
+
+  /** Whether the server tells of changes, so that asking can be rare. */
+  get told(): boolean {
+    return Date.now() - this._heard < SILENCE;
+  }
+
+  /** Milliseconds between two questions while nothing tells us of changes. */
+  set interval(interval: number) {
+    this._interval = interval;
+  }
+
+  /** How often to ask now; `ended`: no change is to be expected. */
+  pace(ended = false): { interval: number; backoff: number; max: number } {
+    const interval = this.told || ended ? Math.max(TOLD_INTERVAL, this._interval) : this._interval;
+    return { interval, backoff: 2, max: Math.max(LONGEST_INTERVAL, interval) };
+  }
+
+  /** The connection broke: whether the bus still tells is not known until it does. */
+  broke(): void {
+    this._heard = -Infinity;
+  }
+
+  private _hear(_: unknown, event: Event.Emission): void {
+    if (event.schema_id !== SCHEMA) {
+      return;
+    }
+    this._heard = Date.now();
+    const { experiments, catalog } = event as { experiments?: unknown; catalog?: unknown };
+    this._changed.emit({
+      experiments: Array.isArray(experiments) ? experiments.map(String) : [],
+      catalog: catalog === true
+    });
+  }
+
+  private _changed = new Signal<this, IChange>(this);
+  private _heard = -Infinity;
+  private _interval = INTERVAL;
+}

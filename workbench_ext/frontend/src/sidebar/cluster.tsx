@@ -1,0 +1,217 @@
+/** The machines: workers, slots and who uses them, memory, GPUs; and how the engine is. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import { ICluster, IEngine, IHealth, IWorker } from '../api';
+import { useSignal } from '../hooks';
+import { Followed } from '../resources';
+import { bytes } from '../words';
+import { Bar, Section, useFollowed } from './section';
+
+type Slots = NonNullable<ICluster['slots']>;
+
+export function ClusterSection(props: {
+  cluster: Followed<ICluster>;
+  health: IHealth | null;
+  trans: TranslationBundle;
+  shown: boolean;
+  open: boolean;
+  onToggle: (open: boolean) => void;
+  /** Start an engine; there is none that lives. */
+  startEngine: () => void;
+}): React.JSX.Element {
+  const { cluster, health, trans, shown, open, onToggle, startEngine } = props;
+  // Without an engine there is no cluster: what it was is of no use.
+  const { alive } = engineOf(health);
+  useFollowed(cluster, shown && alive);
+  useSignal(cluster.changed);
+  const { error } = cluster;
+  const value = alive ? cluster.value : null;
+  const workers = value?.workers ?? [];
+  return (
+    <Section
+      title={trans.__('Cluster')}
+      summary={summary(workers, health, trans)}
+      open={open}
+      onToggle={onToggle}
+    >
+      <EngineNote health={health} trans={trans} startEngine={startEngine} />
+      {alive && (value === null || error) && (
+        <p className="wb-Section-note">
+          {error === null
+            ? trans.__('Reading the cluster …')
+            : value === null
+              ? trans.__('The cluster cannot be read: %1', error.message)
+              : trans.__('The server does not answer; this is what it said last.')}
+        </p>
+      )}
+      {value !== null && workers.length === 0 && (
+        <p className="wb-Section-note">{trans.__('No worker has joined yet.')}</p>
+      )}
+      {value?.memory && workers.length > 0 && <Memory memory={value.memory} trans={trans} />}
+      <ul className="wb-Workers">
+        {workers.map(worker => (
+          <Worker
+            key={worker.name}
+            worker={worker}
+            slots={(value?.slots ?? []).filter(slot => slot.worker === worker.name)}
+            trans={trans}
+          />
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+function summary(
+  workers: readonly IWorker[],
+  health: IHealth | null,
+  trans: TranslationBundle
+): string {
+  if (workers.length > 0) {
+    const used = workers.reduce((sum, worker) => sum + worker.used, 0);
+    const all = workers.reduce((sum, worker) => sum + worker.slots, 0);
+    return trans.__('%1 of %2 slots in use', used, all);
+  }
+  switch (engineOf(health).state) {
+    case 'dead':
+      return trans.__('engine died');
+    case 'none':
+      return trans.__('no engine');
+    default:
+      return '';
+  }
+}
+
+/** Earlier servers said of the engine only whether it lives. */
+function engineOf(health: IHealth | null): IEngine {
+  const engine = health?.engine;
+  return typeof engine === 'object'
+    ? engine
+    : { alive: engine === true, state: engine === true ? 'running' : 'none' };
+}
+
+/** How the engine is, and what to do where it is not well. */
+function EngineNote(props: {
+  health: IHealth | null;
+  trans: TranslationBundle;
+  startEngine: () => void;
+}): React.JSX.Element | null {
+  const { health, trans, startEngine } = props;
+  const { state, host, pid } = engineOf(health);
+  if (health === null) {
+    return null;
+  }
+  const where = host ? trans.__('%1, process %2', host, pid ?? '?') : '';
+  const said: Readonly<Record<string, string>> = {
+    running: where ? trans.__('Engine runs on %1.', where) : trans.__('The engine runs.'),
+    closing: trans.__('The engine is ending: it saves its checkpoints first.'),
+    none: trans.__('No engine runs: nothing trains. One starts with the next experiment.'),
+    dead: where
+      ? trans.__('The engine died (%1). Nothing trains until it runs again.', where)
+      : trans.__('The engine died. Nothing trains until it runs again.')
+  };
+  return (
+    <>
+      <p className={`wb-Section-note${state === 'dead' ? ' wb-mod-trouble' : ''}`}>
+        {said[state ?? 'none']}
+        {state === 'dead' && (
+          <button type="button" className="wb-Button" onClick={startEngine}>
+            {trans.__('Start it again')}
+          </button>
+        )}
+      </p>
+      {health.readonly && (
+        <p className="wb-Section-note wb-mod-trouble">
+          {trans.__('The store can only be read: nothing can be asked of its engine.')}
+        </p>
+      )}
+    </>
+  );
+}
+
+function Memory(props: {
+  memory: NonNullable<ICluster['memory']>;
+  trans: TranslationBundle;
+}): React.JSX.Element | null {
+  const { memory, trans } = props;
+  const { total, used, others } = memory;
+  if (!total) {
+    return null;
+  }
+  return (
+    <div className="wb-Meter">
+      <div className="wb-Meter-words">
+        <span>{trans.__('Memory')}</span>
+        <span>
+          {others
+            ? trans.__('%1 of %2, %3 held by others', bytes(used), bytes(total), bytes(others))
+            : trans.__('%1 of %2', bytes(used), bytes(total))}
+        </span>
+      </div>
+      <Bar
+        parts={[
+          { kind: 'used', share: (used - (others ?? 0)) / total },
+          { kind: 'others', share: (others ?? 0) / total }
+        ]}
+      />
+    </div>
+  );
+}
+
+function Worker(props: {
+  worker: IWorker;
+  slots: Slots;
+  trans: TranslationBundle;
+}): React.JSX.Element {
+  const { worker, slots, trans } = props;
+  const facts = [
+    trans._n('%1 slot', '%1 slots', worker.slots, worker.slots),
+    ...(worker.memory !== null ? [bytes(worker.memory)] : []),
+    ...(worker.cpu !== null ? [trans.__('%1 cores busy', worker.cpu.toFixed(1))] : [])
+  ];
+  return (
+    <li className="wb-Worker">
+      <div className="wb-Meter-words">
+        <span className="wb-Worker-name" title={worker.address ?? worker.name}>
+          {nameOf(worker)}
+        </span>
+        <span>{facts.join(' · ')}</span>
+      </div>
+      <ul className="wb-Slots" aria-label={trans.__('Slots of %1', worker.name)}>
+        {slots.map(slot => (
+          <li key={slot.slot} className={`wb-Slot${slot.trial ? ' wb-mod-used' : ''}`}>
+            {slot.trial && slot.experiment ? `${slot.experiment}/${slot.trial}` : trans.__('free')}
+          </li>
+        ))}
+      </ul>
+      {(worker.gpu ?? []).map((gpu, at) => (
+        <div className="wb-Meter" key={at}>
+          <div className="wb-Meter-words">
+            <span>{gpu.name}</span>
+            <span>
+              {[
+                trans.__('%1 of %2', bytes(gpu.used), bytes(gpu.total)),
+                ...(gpu.utilisation !== null ? [trans.__('%1 % busy', gpu.utilisation)] : []),
+                ...(gpu.others ? [trans.__('%1 held by others', bytes(gpu.others))] : [])
+              ].join(' · ')}
+            </span>
+          </div>
+          <Bar
+            parts={[
+              { kind: 'used', share: (gpu.used - (gpu.others ?? 0)) / gpu.total },
+              { kind: 'others', share: (gpu.others ?? 0) / gpu.total }
+            ]}
+          />
+        </div>
+      ))}
+    </li>
+  );
+}
+
+/** Workers without a name of their own are called by their addresses: the host and the port tell them apart. */
+function nameOf({ name, host }: IWorker): string {
+  const port = /^\w+:\/\/.*:(\d+)$/.exec(name)?.[1];
+  return port === undefined ? name : `${host ?? name}:${port}`;
+}

@@ -1,0 +1,93 @@
+/** One experiment in the sidebar. Whatever came from outside is text. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import { IExperiment } from '../api';
+import { Troubles } from '../trouble';
+import { StateMark, age, lasting, shown } from '../words';
+import { Sparkline } from './sparkline';
+
+export interface IRow {
+  readonly experiment: IExperiment;
+  readonly trans: TranslationBundle;
+}
+
+/** Drawn again only when its experiment changed, or a minute of its age went by. */
+export const Row = React.memo(function Row({
+  experiment,
+  trans
+}: IRow & { readonly minute: number }): React.JSX.Element {
+  const { label, state, created, goal, best, progress, tags, note, deleting } = experiment;
+  const running = progress !== null && (state === 'running' || state === 'paused');
+  return (
+    <>
+      <div className="wb-Experiment-line">
+        <span className="wb-Experiment-name" title={label}>
+          {label}
+        </span>
+        {deleting ? (
+          <span className="wb-State wb-mod-deleting">{trans.__('being deleted')}</span>
+        ) : (
+          <StateMark state={state} trans={trans} />
+        )}
+      </div>
+      <div className="wb-Experiment-line">
+        <span className="wb-Experiment-best">
+          {best === null || goal === null ? (
+            trans.__('no value yet')
+          ) : (
+            <>
+              {goal.metric} <strong>{shown(best.value)}</strong> ({best.trial})
+            </>
+          )}
+        </span>
+        {experiment.sparkline && (
+          <Sparkline values={experiment.sparkline} label={trans.__('Best value so far')} />
+        )}
+      </div>
+      <div className="wb-Experiment-line wb-Experiment-small">
+        <span className="wb-Experiment-trials">{trialsOf({ experiment, trans })}</span>
+        <span className="wb-Experiment-age" title={new Date(created).toLocaleString()}>
+          {age(created, trans)}
+        </span>
+      </div>
+      {((tags?.length ?? 0) > 0 || note) && (
+        <div className="wb-Experiment-line wb-Experiment-small">
+          <span className="wb-Experiment-tags">
+            {tags?.map(tag => (
+              <span key={tag} className="wb-Tag">
+                {tag}
+              </span>
+            ))}
+            {note && (
+              <span className="wb-Experiment-remark" title={note}>
+                {note}
+              </span>
+            )}
+          </span>
+        </div>
+      )}
+      <Troubles troubles={experiment.troubles} trans={trans} />
+      {running && (
+        <progress
+          className="wb-Progress"
+          max={1}
+          value={progress}
+          aria-label={trans.__('Progress of %1', label)}
+        />
+      )}
+    </>
+  );
+});
+
+/** `17 of 49 trials, about 5 min left` */
+function trialsOf({ experiment: { trials, seconds_left }, trans }: IRow): string {
+  const counted =
+    trials.planned === null
+      ? trans._n('%1 trial', '%1 trials', trials.begun, trials.begun)
+      : trans.__('%1 of %2 trials', trials.begun, trials.planned);
+  return typeof seconds_left === 'number'
+    ? trans.__('%1, about %2 left', counted, lasting(seconds_left, trans))
+    : counted;
+}

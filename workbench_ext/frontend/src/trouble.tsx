@@ -1,0 +1,34 @@
+/** What keeps an experiment, or its copies, waiting: no room, or a storage that is down. Law: sign, word, and the reason. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import { ITrouble } from './api';
+
+/** Two words for what is the matter. */
+function troubleWord({ kind }: ITrouble, trans: TranslationBundle): string {
+  return kind === 'room' ? trans.__('no room on the disk') : trans.__('storage not reached');
+}
+
+/** All that is the matter, each with a sign and a word; the reason stands behind it, or only in its tip. */
+export function Troubles(props: {
+  troubles: readonly ITrouble[] | undefined;
+  trans: TranslationBundle;
+  whole?: boolean;
+}): React.JSX.Element | null {
+  const { troubles, trans, whole } = props;
+  if (!troubles?.length) {
+    return null;
+  }
+  return (
+    <div className="wb-Troubles" role="status">
+      {troubles.map(trouble => (
+        <span key={trouble.kind} className="wb-Trouble" title={trouble.words}>
+          <span aria-hidden="true">{trouble.kind === 'room' ? '▤' : '⇪'}</span>{' '}
+          <strong>{troubleWord(trouble, trans)}</strong>
+          {whole && `: ${trouble.words}`}
+        </span>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,104 @@
+/** How states, numbers and times are said. Law: pure. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import { State, Value } from './api';
+
+/** A sign beside each state's word, so that neither colour nor language is needed to tell them apart. */
+const SIGNS: Readonly<Record<State, string>> = {
+  waiting: '…',
+  running: '▶',
+  paused: '‖',
+  stopping: '▣',
+  completed: '✓',
+  stopped: '■',
+  failed: '✕'
+};
+
+/** A state as a person reads it. */
+export function stateWord(state: string, trans: TranslationBundle): string {
+  const words: Readonly<Record<string, string>> = {
+    waiting: trans.__('waiting'),
+    running: trans.__('running'),
+    paused: trans.__('paused'),
+    stopping: trans.__('stopping'),
+    completed: trans.__('completed'),
+    stopped: trans.__('stopped'),
+    failed: trans.__('failed')
+  };
+  return words[state] ?? state;
+}
+
+/** A state: sign and word. */
+export function StateMark(props: { state: State; trans: TranslationBundle }): React.JSX.Element {
+  return (
+    <span className={`wb-State wb-mod-${props.state}`}>
+      <span className="wb-State-sign" aria-hidden="true">
+        {SIGNS[props.state] ?? '?'}
+      </span>{' '}
+      {stateWord(props.state, props.trans)}
+    </span>
+  );
+}
+
+/** Four significant digits; `nan`, `inf` and `-inf` as they are. */
+export function shown(value: Value | null | undefined): string {
+  return typeof value === 'number' ? String(Number(value.toPrecision(4))) : (value ?? '–');
+}
+
+/** `1.4 GB` */
+export function bytes(count: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let unit = 0;
+  while (count >= 999.5 && unit < units.length - 1) {
+    count /= 1000;
+    unit += 1;
+  }
+  return `${unit === 0 || count >= 99.5 ? Math.round(count) : Number(count.toPrecision(2))} ${units[unit]}`;
+}
+
+/** `2 h 5 min` */
+export function lasting(seconds: number, trans: TranslationBundle): string {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 60) {
+    return trans.__('%1 s', whole);
+  }
+  const minutes = Math.round(whole / 60);
+  if (minutes < 60) {
+    return trans.__('%1 min', minutes);
+  }
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) {
+    return minutes % 60 ? trans.__('%1 h %2 min', hours, minutes % 60) : trans.__('%1 h', hours);
+  }
+  return trans.__('%1 d', Math.round(hours / 24));
+}
+
+/** How long ago, as `5 min`; `now` within the minute, and nothing where there is no time. */
+export function age(time: string, trans: TranslationBundle, now = Date.now()): string {
+  const minutes = Math.floor((now - Date.parse(time)) / 60000);
+  if (!Number.isFinite(minutes)) {
+    return '';
+  }
+  if (minutes < 1) {
+    return trans.__('now');
+  }
+  if (minutes < 60) {
+    return trans.__('%1 min', minutes);
+  }
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? trans.__('%1 h', hours) : trans.__('%1 d', Math.floor(hours / 24));
+}
+
+/** A time of the person's own zone: `14:05` today, `3 Nov 14:05` before. */
+export function clock(time: string, now = new Date()): string {
+  const at = new Date(time);
+  if (Number.isNaN(at.getTime())) {
+    return '';
+  }
+  const minute = at.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', hour12: false });
+  return at.toDateString() === now.toDateString()
+    ? minute
+    : `${at.toLocaleDateString([], { day: 'numeric', month: 'short' })} ${minute}`;
+}

@@ -1,0 +1,174 @@
+"""Who asks, may they, and in which words they are refused. Law: HTTP only; it knows no experiment.
+
+A reading takes a thread: a slow disk must not hold up the notebooks that the same server serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from jupyter_server.base.handlers import APIHandler
+from tornado import web
+
+from workbench.errors import BadInput, ClusterError, InUse, NewerSchema, NotFound, StoreError
+from workbench.records import trial_number
+from workbench.store import Store
+
+Json = Any
+
+#: Whose fault an error is, as HTTP says it. The first match counts.
+STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
+    (NotFound, HTTPStatus.NOT_FOUND),
+    (InUse, HTTPStatus.CONFLICT),
+    (BadInput, HTTPStatus.BAD_REQUEST),
+    (NewerSchema, HTTPStatus.CONFLICT),
+    (ClusterError, HTTPStatus.CONFLICT),
+    (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+_DIGITS = 18
+
+
+class Refused(web.HTTPError):
+    """An error in words for the person who asked. (Tornado's own ``log_message`` is a format string.)
+
+    field: the part of the question that is wrong. more: what else the answer says.
+    """
+
+    def __init__(self, status: HTTPStatus, message: str, field: str | None = None, **more: Json) -> None:
+        super().__init__(status, message)
+        self.said = {"message": message, **({} if field is None else {"field": field}), **more}
+
+
+class Handler(APIHandler):
+    """A question about the store, answered as JSON; so are errors, each with the status that says whose fault it is."""
+
+    auth_resource = "workbench"
+    # An open panel asks every second: that is no person at work, and must not keep an idle server alive.
+    _track_activity = False
+
+    async def prepare(self) -> None:  # type: ignore[override]
+        """Remember that a page is open: only then is anybody told what changes."""
+        await super().prepare()
+        self.settings["workbench_asked"] = time.monotonic()
+
+    @property
+    def store(self) -> Store:
+        """The store beside the server's root folder, or where the surroundings say. It may not exist."""
+        return Store.find(cwd=self.settings["workbench_root"])
+
+    async def read(self, read: Callable[..., Any], *arguments: Any) -> Any:
+        """What ``read(store, *arguments)`` returns, from a thread; its errors as refusals."""
+        try:
+            return await asyncio.to_thread(read, self.store, *arguments)
+        except tuple(kind for kind, _ in STATUS) as error:
+            raise refusal(error) from error
+
+    async def answer(self, read: Callable[..., Any], *arguments: Any) -> None:
+        """Say what ``read(store, *arguments)`` returns. It becomes JSON in the thread too: that may take as long."""
+        await self.say(await self.read(lambda store: to_json(read(store, *arguments))))
+
+    async def say(self, answer: Json, status: HTTPStatus = HTTPStatus.OK) -> None:
+        """Finish with ``answer``: bytes are JSON already."""
+        self.set_status(status)
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        await self.finish(to_json(answer))
+
+    def number(self, name: str, default: int, least: int = 0, most: int = 10**_DIGITS) -> int:
+        """A whole number from the query, within bounds."""
+        given = self.get_query_argument(name, None)
+        if given is None:
+            return default
+        if (number := whole(given)) is None or not least <= number <= most:
+            wanted = f"{least} to {most}" if most < 10**_DIGITS else f"{least} or more"
+            raise bad(name, given, f"a whole number, {wanted}")
+        return number
+
+    def real(self, name: str) -> float | None:
+        """A finite number from the query, or None where it is not there."""
+        given = self.get_query_argument(name, None)
+        if given is None:
+            return None
+        try:
+            number = float(given)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise bad(name, given, "a number")
+        return number
+
+    def one_of(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of some words from the query; the first where it is not there."""
+        given = self.get_query_argument(name, choices[0])
+        if given not in choices:
+            raise bad(name, given, " or ".join(choices))
+        return given
+
+    def trials(self) -> list[int] | None:
+        """``trials=1,2,3`` or ``trials=t0001,t0002``; None where it is not there."""
+        given = self.get_query_argument("trials", None)
+        return None if given is None else [trial(one, "trials") for one in given.split(",") if one]
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """``{"message": …}``: Workbench's own words where there are any, and never a traceback."""
+        _, error, _ = kwargs.get("exc_info", (None, None, None))
+        said = error.said if isinstance(error, Refused) else {"message": HTTPStatus(status_code).phrase}
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.finish(json.dumps(finite(said)))
+
+
+def whole(given: str) -> int | None:
+    """The whole number of zero or more that ``given`` is, or None."""
+    return int(given) if given.isascii() and given.isdecimal() and len(given) <= _DIGITS else None
+
+
+def trial(given: str, field: str = "trial") -> int:
+    """The number of the trial that ``given`` names: ``7`` or ``t0007``."""
+    number = whole(given)
+    if number is None:
+        try:
+            number = trial_number(given)
+        except BadInput:
+            number = 10**9
+    if number >= 10**9:
+        raise bad(field, given, "a trial's number such as 7 or t0007")
+    return number
+
+
+def refusal(error: Exception) -> Refused:
+    """The answer that says whose fault ``error`` is, in its own words."""
+    return Refused(next(status for kind, status in STATUS if isinstance(error, kind)), str(error))
+
+
+def bad(field: str, given: object, wanted: str) -> Refused:
+    """A field of a question that makes no sense."""
+    shown = repr(given)
+    shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+    return Refused(HTTPStatus.BAD_REQUEST, f"{field}={shown}: wanted {wanted}.", field)
+
+
+def to_json(data: Json) -> bytes:
+    """``data`` as JSON, bytes being it already; numbers that JSON lacks are words."""
+    if isinstance(data, bytes):
+        return data
+    try:
+        return json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError:  # there are such numbers: they are seldom, and looking for them takes longer than writing
+        return json.dumps(finite(data), allow_nan=False, separators=(",", ":")).encode()
+
+
+def finite(data: Json) -> Json:
+    """``data`` in which each number that JSON lacks is a word."""
+    if isinstance(data, float) and not math.isfinite(data):
+        return "nan" if math.isnan(data) else "inf" if data > 0 else "-inf"
+    if isinstance(data, Mapping):
+        return {key: finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    return data

@@ -1,0 +1,74 @@
+"""What the store takes on its disk, and what cleaning it up would free. Law: it reads; what did not change is not
+counted again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import NotFound, StoreError
+from workbench.records import Keep
+from workbench.store import Store
+from workbench.store.cleaning import clean_ended, sweep
+from workbench.store.said import Said, said
+from workbench.store.usage import usage
+
+Json = Any
+
+#: Seconds that one answer spends on experiments it has not looked through yet; the others come with the next.
+LOOKING_S = 0.3
+#: Seconds for which the sum over what nobody names is good enough: it is about what is older than a day.
+SWEPT_S = 60.0
+
+#: What a rule would let go of an experiment's checkpoints, with what that was counted from.
+_going: dict[Path, tuple[tuple[object, ...], int]] = {}
+#: What nobody names, and until when that holds (monotonic seconds).
+_swept: dict[Path, tuple[float, int]] = {}
+
+
+def disk(store: Store) -> Json:
+    """Bytes of the store and of each experiment, what is free on its disk, and what cleaning up would free.
+
+    quota: bytes that people let the store take, or null. rule: which checkpoints stay where nobody said otherwise.
+    """
+    rule = dataclasses.asdict(Keep())
+    if not store.exists:
+        nothing: dict[str, Json] = {"bytes": 0, "free": None, "reclaimable": 0, "experiments": [], "quota": None}
+        return {"root": str(store.root), **nothing, "rule": rule}
+    found, wishes = usage(store), said(store)
+    return {
+        "root": found.root,
+        "bytes": found.bytes,
+        "free": found.free,
+        "reclaimable": reclaimable(store, wishes),
+        "experiments": [{"id": one.id, "bytes": one.bytes} for one in found.experiments.values()],
+        "quota": wishes.quota,
+        "rule": rule,
+    }
+
+
+def reclaimable(store: Store, wishes: Said) -> int:
+    """Bytes that cleaning up would free now; in a large store some answers later."""
+    until = time.monotonic() + LOOKING_S
+    total = 0
+    for key in reversed(store.experiment_ids()):
+        path = store.experiment(key).journal
+        try:
+            stat = path.stat()
+        except OSError:
+            continue
+        state = (stat.st_ino, stat.st_size, stat.st_mtime_ns, wishes.n)
+        known = _going.get(path)
+        if (known is None or known[0] != state) and time.monotonic() < until:
+            try:
+                known = _going[path] = (state, clean_ended(store, key, wishes, dry_run=True).total)
+            except (NotFound, StoreError, KeyError, TypeError, ValueError):
+                known = _going[path] = (state, 0)  # of what is damaged nothing is removed either
+        total += known[1] if known is not None else 0
+    swept = _swept.get(store.root)
+    if swept is None or time.monotonic() > swept[0]:
+        swept = _swept[store.root] = (time.monotonic() + SWEPT_S, sweep(store, wishes, dry_run=True).total)
+    return total + swept[1]

@@ -1,0 +1,112 @@
+"""The open notebook that a page sends when a train cell is executed. Law: texts are masked and outputs left out before
+anything is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from workbench.snapshot.notebook import masked
+from workbench.store import Store
+from workbench.store.catalog import read_catalog
+from workbench.store.documents import keep, prune
+from workbench_ext.server.asking import body_of
+from workbench_ext.server.base import Handler, Refused, bad
+
+Json = Any
+
+#: Bytes of a request: a notebook's text is far smaller, and outputs need not be sent.
+MOST = 32 << 20
+#: Of a notebook's and a cell's metadata, what says how its text is to be read.
+_ABOUT, _ABOUT_CELL = ("kernelspec", "language_info"), ("tags", "name", "jupyter", "collapsed")
+
+_WANTED: Mapping[type, str] = {str: "a text", dict: "a notebook", bool: "true or false"}
+
+
+class Documents(Handler):
+    """Keep the open document for the snapshot of the experiment that is being started."""
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        await self.answer(lambda _: kept(Path(self.settings["workbench_root"]), body_of(self, MOST)))
+
+
+def kept(root: Path, body: Json) -> Json:
+    """Keep what ``body`` says, in the store of the notebook's folder; its id. Raises Refused."""
+    wanted: dict[str, type] = {"path": str, "cell_id": str, "source": str, "content": dict, "unsaved": bool}
+    if not isinstance(body, dict):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"wanted a JSON object with {', '.join(wanted)}.")
+    for field, kind in wanted.items():
+        if not isinstance(body.get(field), kind):
+            raise bad(field, body.get(field), _WANTED[kind])
+    path = _path(root, body["path"])
+    content = plain(body["content"])
+    store = Store.find(cwd=path.parent).create()
+    source = hashlib.sha256(body["source"].encode(errors="surrogatepass")).hexdigest()
+    prune(store, [(str(row["notebook"]), row["created"]) for row in read_catalog(store) if row.get("notebook")])
+    data = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
+    return {"kept": keep(store, path, body["cell_id"][:200], source, body["unsaved"], data).id}
+
+
+def _path(root: Path, given: str) -> Path:
+    """The notebook's file for the path by which the page knows it. It may lead nowhere but below ``root``."""
+    # With real-time collaboration the path begins with the name of its drive.
+    path = Path(os.path.abspath(root / given.removeprefix("RTC:").lstrip("/")))
+    try:
+        is_below = (
+            "\0" not in given and path.parent.resolve(strict=True).is_relative_to(root.resolve()) and path != root
+        )
+    except (OSError, ValueError, RuntimeError):
+        is_below = False
+    if not is_below:
+        raise bad("path", given, "a notebook below the server's root folder")
+    return path
+
+
+def plain(content: Mapping[str, Json]) -> Json:
+    """The notebook without outputs, its texts masked as a snapshot's are. Raises Refused where it is none."""
+    try:
+        cells = [_cell(cell) for cell in content["cells"]]
+        about = _some(content["metadata"], _ABOUT)
+        numbers = {key: content[key] for key in ("nbformat", "nbformat_minor")}
+        notebook = {"cells": cells, "metadata": about, **numbers}
+        if numbers["nbformat"] != 4:
+            raise ValueError("it is not of version 4")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a cell without an id, as in older notebooks
+            nbformat.validate(notebook)
+    except (KeyError, TypeError, ValueError, AttributeError, nbformat.ValidationError) as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"content is no notebook ({str(error)[:200]}).", "content") from error
+    return notebook
+
+
+def _cell(cell: Mapping[str, Json]) -> Json:
+    source = cell["source"]
+    text = masked("".join(source) if isinstance(source, list) else source)
+    about = _some(cell["metadata"], _ABOUT_CELL)
+    made = {"cell_type": cell["cell_type"], "source": text, "metadata": about}
+    if "id" in cell:
+        made["id"] = cell["id"]
+    if cell["cell_type"] == "code":
+        made |= {"outputs": [], "execution_count": None}
+    elif "attachments" in cell:
+        made["attachments"] = cell["attachments"]
+    return made
+
+
+def _some(metadata: Json, keys: tuple[str, ...]) -> dict[str, Json]:
+    if not isinstance(metadata, dict):
+        raise TypeError("its metadata is no object")
+    return {key: metadata[key] for key in keys if key in metadata}

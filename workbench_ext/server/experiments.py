@@ -1,0 +1,324 @@
+"""What the panel and the live view are told of experiments, as plain data. Law: reads the store; knows no HTTP.
+
+Times are UTC in ISO 8601 and trials are called ``t0007``. No state lies: without an engine nothing is running.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import BadName, StoreError
+from workbench.records import ENDED, SCHEMA, Goal, Spec, trial_label
+from workbench.store import Store, requests
+from workbench.store.catalog import read_catalog, resolve
+from workbench.store.cluster import read_cluster
+from workbench.store.database import state_of
+from workbench.store.glance import Glance
+from workbench.store.lease import EngineInfo, read_engine
+from workbench.store.remote import SENDING, shown_spec
+from workbench.store.said import NO_ROOM, WAITS_FOR_DISK
+from workbench.store.series import Series
+
+Json = Any
+
+#: Points in one answer. More are asked for with the cursor that came with it.
+MOST_POINTS = 50_000
+#: Values of a sparkline.
+SPARKS = 30
+#: Seconds that one list spends on sparklines it has not drawn yet; the others come with the next list.
+SPARKING_S = 0.15
+#: What is said of an experiment that lacks its engine.
+NO_ENGINE = "no engine runs; resuming it starts one"
+
+
+def health(store: Store) -> Json:
+    """Whether there is a store, whether it can be written, and how its engine is."""
+    return {
+        "schema": SCHEMA,
+        "store": store.exists,
+        "root": str(store.root),
+        "readonly": is_readonly(store),
+        "version": version("workbench"),
+        "engine": engine(store),
+    }
+
+
+def engine(store: Store) -> Json:
+    """How the store's engine is: ``dead`` where it was killed, ``none`` where it left in good order."""
+    return cluster(store)["engine"]
+
+
+def cluster(store: Store) -> Json:
+    """The engine's cluster; without workers where no engine lives."""
+    return read_cluster(store)
+
+
+def is_readonly(store: Store) -> bool:
+    """True where nobody could ask anything of this store's engine."""
+    if store.readonly:
+        return True
+    place = store.requests if store.requests.is_dir() else store.root
+    while not place.exists():
+        place = place.parent
+    return not os.access(place, os.W_OK | os.X_OK)
+
+
+def experiments(store: Store) -> Json:
+    """All experiments, newest first. A store that is not there yet holds none."""
+    rows = read_catalog(store) if store.exists else []
+    around = Around(store)
+    found = sorted(rows, key=lambda row: str(row["id"]), reverse=True)
+    return {"experiments": [around.line(row) for row in found]}
+
+
+def experiment(store: Store, name: str) -> Json:
+    """One experiment: its line of the list, what the series say of it as a whole, and its spec."""
+    experiment_id, spec = found(store, name)
+    row = next((row for row in read_catalog(store) if row["id"] == experiment_id), None)
+    if row is None:
+        # Its page may be opened from the cell before the engine lists it.
+        row = {
+            "id": spec.id,
+            "name": spec.name,
+            "version": spec.version,
+            "label": spec.label,
+            "created": spec.created,
+            "goal": str(spec.goal),
+            "notebook": spec.notebook,
+            "state": "waiting",
+            "reason": "its engine has not taken it yet",
+        }
+    # A page of its own shows no sparkline: a large series is not summed up for it.
+    return {
+        "experiment": Around(store, sparking_s=-1).line(row),
+        "meta": meta(store, experiment_id),
+        "spec": shown_spec(spec),
+    }
+
+
+def trials(store: Store, name: str, after: int) -> Json:
+    """The trials that changed after a cursor, and the cursor to ask with next."""
+    series = series_of(store, found(store, name)[0])
+    if series is None:
+        return {"cursor": after, "trials": []}
+    alive = Around(store).alive
+    with series:
+        cursor, rows = series.trials_after(after)
+    return {"cursor": cursor, "trials": [honest_row(row, alive) for row in rows]}
+
+
+def points(
+    store: Store, name: str, after: int, limit: int, metric: str | None = None, only: list[int] | None = None
+) -> Json:
+    """Metric points that came after a cursor, of at most ``limit`` looked at, and the cursor to ask with next."""
+    columns = ["trial", "name", "step", "index", "value", "time"]
+    series = series_of(store, found(store, name)[0])
+    if series is None:
+        return {"cursor": after, "columns": columns, "points": []}
+    with series:
+        cursor, rows = series.points_after(after, limit)
+        wanted = None if only is None else set(only)
+        # Points that nobody wants are passed over; a whole portion of them must not look like the end.
+        while rows and not (kept := [row for row in rows if _is_wanted(row, metric, wanted)]):
+            cursor, rows = series.points_after(cursor, limit)
+    return {"cursor": cursor, "columns": columns, "points": kept if rows else []}
+
+
+def _is_wanted(row: tuple[Any, ...], metric: str | None, trials: set[int] | None) -> bool:
+    return (metric is None or row[1] == metric) and (trials is None or row[0] in trials)
+
+
+def metrics(store: Store, name: str) -> Json:
+    """The metrics that were reported, the goal first; the goal is among them before anybody reported it."""
+    experiment_id, spec = found(store, name)
+    series = series_of(store, experiment_id)
+    reported: list[str] = []
+    if series is not None:
+        with series:
+            reported = series.names()
+    names = dict.fromkeys([spec.goal.metric, *reported])
+    return {"metrics": [{"name": name, "goal": name == spec.goal.metric} for name in names]}
+
+
+def timeline(store: Store, name: str, after: int) -> Json:
+    """The legs that changed after a cursor: which slot trained which trial when, and how it ended."""
+    series = series_of(store, found(store, name)[0])
+    if series is None:
+        return {"cursor": after, "legs": []}
+    with series:
+        cursor, rows = series.legs_after(after)
+    return {"cursor": cursor, "legs": [leg_line(row) for row in rows]}
+
+
+_LEG = ("trial", "attempt", "worker", "slot", "start", "until", "started", "ended", "outcome", "reason", "pid")
+
+
+def leg_line(row: Mapping[str, Any]) -> Json:
+    """One leg. ``began_s`` and ``left_s`` are seconds since 1970, where they are known."""
+    return {
+        **{name: row.get(name) for name in _LEG},
+        "label": trial_label(row["trial"]),
+        "began_s": row.get("began"),
+        "left_s": row.get("left"),
+        "checkpoint": row.get("checkpoint"),
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the other views stand on
+
+
+def found(store: Store, name: str) -> tuple[str, Spec]:
+    """The id and the spec of what a person calls ``name``: an id, ``digits`` or ``digits@2``."""
+    if "/" in name:
+        raise BadName(f"{name[:60]!r} is no experiment: wanted an id, or a name such as digits@2.")
+    experiment_id = resolve(store.check(), name).experiment
+    return experiment_id, store.read_spec(experiment_id, viewing=True)
+
+
+def series_of(store: Store, experiment_id: str) -> Series | None:
+    """The experiment's series, or None where its engine has not made them yet."""
+    path = store.experiment(experiment_id).series
+    return Series.read(path) if path.exists() else None
+
+
+def meta(store: Store, experiment_id: str) -> dict[str, Json]:
+    """What the series say of the experiment as a whole."""
+    series = series_of(store, experiment_id)
+    if series is None:
+        return {}
+    with series:
+        return dict(series.meta())
+
+
+def honest_row(row: Mapping[str, Any], alive: bool) -> dict[str, Json]:
+    """A trial with its label; without an engine it is not running."""
+    state = row.get("state") or "waiting"
+    lost = not alive and state in ("running", "stopping")
+    changed = {"state": "waiting", "reason": NO_ENGINE} if lost else {"state": state}
+    return {**row, "label": trial_label(row["number"]), **changed}
+
+
+class Around:
+    """What all lines of one list have in common: the engine, and the requests that wait."""
+
+    def __init__(self, store: Store, sparking_s: float = SPARKING_S) -> None:
+        self.store = store
+        info: EngineInfo | None = read_engine(store)
+        self.alive = info is not None and info.alive
+        self._deleting = {
+            request.get("experiment"): number
+            for number, request in requests.peek(store)
+            if request.get("kind") == "delete" and request.get("trial") is None
+        }
+        self._until = time.monotonic() + sparking_s
+
+    def line(self, row: Mapping[str, Json]) -> Json:
+        """One line of the list."""
+        # The series of what has ended are not opened: a store may hold thousands of experiments.
+        known = {} if row["state"] in ENDED else self._meta(str(row["id"]))
+        state = row["state"] if row["state"] in ENDED else known.get("state") or row["state"]
+        lost = not self.alive and state not in ENDED
+        counts = known.get("counts") or row.get("counts") or {}
+        planned = (known.get("planned") or row.get("planned") or {}).get("trials")
+        ended = sum(number for state, number in counts.items() if state in ENDED)
+        mode, _, metric = str(row.get("goal") or "").partition(" ")
+        best = known.get("best") or row.get("best")
+        return {
+            "id": row["id"],
+            "label": row["label"],
+            "name": row.get("name"),
+            "version": row.get("version"),
+            "state": "waiting" if lost and state in ("running", "stopping") else state,
+            "reason": NO_ENGINE if lost else known.get("reason") or row.get("reason"),
+            "created": row["created"],
+            "started": known.get("started") or row.get("started"),
+            "ended": known.get("ended") or row.get("ended"),
+            "goal": {"metric": metric, "mode": mode} if metric else None,
+            "best": _best(best),
+            "trials": {"begun": max(row.get("trials") or 0, sum(counts.values())), "planned": planned},
+            "counts": counts,
+            "progress": 1.0 if state == "completed" else min(ended / planned, 1.0) if planned else None,
+            "tags": list(row.get("tags") or ()),
+            "note": row.get("note") or "",
+            "notebook": row.get("notebook"),
+            "sparkline": self._sparkline(row),
+            "seconds_left": known.get("seconds_left") if self.alive else None,
+            "slots": known.get("slots") if self.alive else None,
+            "deleting": self._deleting.get(row["id"]),
+            "pinned": "" in (row.get("pins") or ()),
+            "lineage": lineage(row),
+            "troubles": [] if lost else troubles(state, known.get("reason"), row),
+        }
+
+    def _meta(self, experiment_id: str) -> dict[str, Json]:
+        try:
+            return meta(self.store, experiment_id)
+        except StoreError:  # one damaged experiment must not hide the others
+            return {}
+
+    def _sparkline(self, row: Mapping[str, Json]) -> list[Json]:
+        mode, _, metric = str(row.get("goal") or "").partition(" ")
+        path = self.store.experiment(str(row["id"])).series
+        kept = _sparks.get(path)
+        now = time.monotonic()
+        if mode not in ("max", "min") or now > self._until or (kept is not None and now < kept.until):
+            return kept.values if kept is not None else []
+        state = state_of(path)
+        if state[0] is None or (kept is not None and kept.state == state):
+            return kept.values if kept is not None else []
+        try:
+            with Glance(path) as glance:
+                values = glance.best_so_far(Goal(metric, "max" if mode == "max" else "min"), SPARKS)
+        except StoreError:
+            values = []
+        took = time.monotonic() - now
+        # A large series that grows is not summed up at each look.
+        _sparks[path] = _Spark(state, values, now + took + min(20 * took, 60.0))
+        return values
+
+
+def troubles(state: str, reason: str | None, row: Mapping[str, Json]) -> Json:
+    """What keeps an experiment, or the copies of its checkpoints, waiting, in the engine's words."""
+    found = []
+    told = str(row.get("reason") or "")  # a full disk takes the list's line, sometimes, and the series never
+    if state == "paused" and str(reason or told).startswith(NO_ROOM):
+        found.append({"kind": "room", "words": str(reason or told).removeprefix(NO_ROOM)})
+    elif state not in ENDED and told.startswith(WAITS_FOR_DISK):
+        found.append({"kind": "room", "words": told.removeprefix(WAITS_FOR_DISK)})
+    storage = row.get("storage")
+    if storage and storage != SENDING:
+        found.append({"kind": "storage", "words": str(storage)})
+    return found
+
+
+def lineage(row: Mapping[str, Json]) -> Json:
+    """What an experiment comes from, and how: it begins there (``parent``), or trains it again."""
+    for how in ("parent", "replays", "repeats"):
+        origin = row.get(how)
+        if isinstance(origin, Mapping) and origin.get("label"):
+            return {"parent": str(origin["label"]), "how": how}
+    return None
+
+
+class _Spark:
+    """A sparkline, what its series were like when it was drawn, and until when that is good enough."""
+
+    __slots__ = ("state", "until", "values")
+
+    def __init__(self, state: tuple[object, ...], values: list[float], until: float) -> None:
+        self.state, self.values, self.until = state, values, until
+
+
+_sparks: dict[Path, _Spark] = {}
+
+
+def _best(best: Mapping[str, Json] | None) -> Json:
+    if not best:
+        return None
+    return {"value": best["value"], "trial": trial_label(best["trial"]), "number": best["trial"]}

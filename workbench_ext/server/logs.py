@@ -1,0 +1,119 @@
+"""A trial's log, piece by piece. Law: whole lines, each once; a line that is still being redrawn comes apart.
+
+An offset counts bytes since the trial's first one, as far as this server has seen: rotation moves files away and
+drops the oldest, and offsets stay.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from workbench.store import Store
+from workbench_ext.server.pages import paths_of
+
+Json = Any
+
+#: Bytes in one answer.
+MOST = 1 << 20
+#: Older parts of a log that may lie beside it.
+_PARTS = 9
+#: Logs whose offsets are remembered.
+_LOGS = 1_000
+
+_remembered: OrderedDict[Path, dict[int, int]] = OrderedDict()
+_remembering = threading.Lock()
+
+
+def log(store: Store, name: str, number: int, offset: int, limit: int) -> Json:
+    """Whole lines from ``offset`` on, of at most ``limit`` bytes; ``offset`` -1 is the last ones.
+
+    offset: where the text starts. next: what to ask with for what follows. size: where the log ends. line: the last
+    line as far as it is printed, which may still be redrawn; it comes again in ``text`` when it is whole.
+    """
+    path = paths_of(store, name, number).log
+    with contextlib.ExitStack() as stack:
+        parts = [stack.enter_context(part) for part in _opened(path)]
+        placed = _placed(path, [os.fstat(part.fileno()) for part in parts])
+        first = placed[0][0] if placed else 0
+        size = placed[-1][0] + placed[-1][1] if placed else 0
+        tail = offset < 0
+        start = max(size - limit, first) if tail else max(offset, first)
+        if start > size:  # remembered by a server that is gone, or the log was removed
+            start, tail = max(size - limit, first), True
+        data = b"".join(_read(part, *place, start, limit) for part, place in zip(parts, placed, strict=True))
+    end = start + len(data)
+    if tail and start > first and (cut := data.find(b"\n")) >= 0:
+        start, data = start + cut + 1, data[cut + 1 :]
+    rest = b""
+    if end >= size and not data.endswith(b"\n"):
+        data, rest = _apart(data)
+    elif end < size and b"\n" in data:
+        data = data[: data.rfind(b"\n") + 1]
+    # A line longer than the answer may be cut inside of a character: its bytes come with the next answer.
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(data, final=data.endswith(b"\n"))
+    return {
+        "offset": start,
+        "next": start + len(data) - len(decoder.getstate()[0]),
+        "size": size,
+        "text": text,
+        "line": rest.decode("utf-8", "replace"),
+    }
+
+
+def _apart(data: bytes) -> tuple[bytes, bytes]:
+    whole = data.rfind(b"\n") + 1
+    return data[:whole], data[whole:]
+
+
+def _opened(path: Path) -> list[BinaryIO]:
+    """The parts of a log, the oldest first. The newest is opened first: what is rotated meanwhile is met twice."""
+    opened: list[BinaryIO] = []
+    seen: set[int] = set()
+    for number in range(_PARTS + 1):
+        part = path if number == 0 else path.with_name(f"{path.name}.{number}")
+        try:
+            file = open(part, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK))
+        except OSError:
+            if number:
+                break
+            continue
+        inode = os.fstat(file.fileno()).st_ino
+        if inode in seen:
+            file.close()
+            continue
+        seen.add(inode)
+        opened.append(file)
+    return opened[::-1]
+
+
+def _placed(path: Path, stats: list[os.stat_result]) -> list[tuple[int, int]]:
+    """Where each part starts, counted from the trial's first byte, and its size."""
+    with _remembering:
+        known = _remembered.pop(path, {})
+        placed: list[tuple[int, int]] = []
+        for stat in stats:
+            after = sum(placed[-1]) if placed else 0
+            placed.append((known.get(stat.st_ino, after), stat.st_size))
+        # A part that was first seen short has grown since: whoever follows starts where it really ended.
+        for place in range(1, len(placed)):
+            placed[place] = (max(placed[place][0], sum(placed[place - 1])), placed[place][1])
+        _remembered[path] = {stat.st_ino: start for stat, (start, _) in zip(stats, placed, strict=True)}
+        while len(_remembered) > _LOGS:
+            _remembered.popitem(last=False)
+    return placed
+
+
+def _read(file: BinaryIO, begin: int, size: int, start: int, limit: int) -> bytes:
+    """What of the part (which begins at ``begin``) lies between ``start`` and ``start + limit``."""
+    low, high = max(start, begin), min(start + limit, begin + size)
+    if low >= high:
+        return b""
+    file.seek(low - begin)
+    return file.read(high - low)

@@ -1,0 +1,218 @@
+"""One trial's page: its legs, what was found in it, its checkpoints, restarts and files. Law: it unpickles nothing."""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import NotFound
+from workbench.records import trial_label
+from workbench.store import Store, TrialPaths, journal
+from workbench.store.checkpoints import Checkpoints
+from workbench.store.said import said
+from workbench_ext.server.experiments import Around, found, honest_row, leg_line, lineage, series_of
+
+Json = Any
+
+#: Files of one trial that are listed.
+MOST_FILES = 5_000
+#: A file's name as trials give them: what it shows, the step, and a number where the step has several.
+_BY_STEP = re.compile(r"(?P<name>.+?)-(?P<step>\d{6,9})(?:-\d+)?(?P<suffix>(?:\.[\w]+)*)")
+#: Images that cannot hold a script: browsers may show them where they are.
+INLINE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"})
+#: Types that a browser may be told; everything else is bytes to be saved.
+SAFE = INLINE | {
+    "image/svg+xml",
+    "text/plain",
+    "application/json",
+    "audio/wav",
+    "audio/x-wav",
+    "audio/mpeg",
+    "audio/ogg",
+}
+
+
+def page(store: Store, name: str, number: int) -> Json:
+    """All that is known of one trial but its points and its log. Raises NotFound."""
+    experiment_id, spec = found(store, name)
+    row, legs = _rows(store, name, experiment_id, number)
+    paths = store.experiment(experiment_id).trial(number)
+    details = [leg.get("detail") or {} for leg in legs]
+    newest: dict[str, Json] = {}
+    for detail in details:
+        newest |= {key: value for key, value in detail.items() if value}
+    return {
+        "trial": honest_row(row, Around(store).alive),
+        "legs": [leg_line(leg) for leg in legs],
+        "found": newest.get("found") or {"objects": [], "names": [], "left_out": []},
+        "environment": newest.get("environment") or {},
+        # What the training code named itself, and what it was seen to read: never all that it may have read.
+        "data": {"named": newest.get("data") or {}, "seen": newest.get("seen")},
+        "checkpoints": checkpoints(paths, legs, _pinned(store, experiment_id, number)),
+        # One leg was never started again, and a journal may be long.
+        "restarts": restarts(store.experiment(experiment_id).journal, number) if len(legs) > 1 else [],
+        "files": files(paths),
+        "seeds": {"experiment": spec.seed, "trial": number, "deterministic": spec.deterministic},
+        "verify": row.get("verify"),
+        "lineage": lineage(spec.to_json()),
+    }
+
+
+def _rows(store: Store, name: str, experiment_id: str, number: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    series = series_of(store, experiment_id)
+    if series is None:
+        raise NotFound(f"{name} has no trial {trial_label(number)}: it has not begun.")
+    with series:
+        return series.trial(number), series.legs(number)
+
+
+def paths_of(store: Store, name: str, number: int) -> TrialPaths:
+    """The places of a trial that there is. Raises NotFound."""
+    experiment_id, _ = found(store, name)
+    _rows(store, name, experiment_id, number)
+    return store.experiment(experiment_id).trial(number)
+
+
+def _pinned(store: Store, experiment_id: str, number: int) -> Callable[[int], bool]:
+    """Whether the checkpoint at a step was pinned, by itself or with its trial or experiment."""
+    pins = said(store).pins
+    whole = bool(pins & {(experiment_id, None, None), (experiment_id, number, None)})
+    return lambda step: whole or (experiment_id, number, step) in pins
+
+
+def checkpoints(paths: TrialPaths, legs: list[dict[str, Any]], pinned: Callable[[int], bool]) -> list[Json]:
+    """A trial's checkpoints by step, as their manifests tell; damaged ones with what is wrong."""
+    kept = Checkpoints(paths)
+    by_attempt = {leg["attempt"]: (leg.get("detail") or {}).get("found") or {} for leg in legs}
+    sound: list[Json] = [
+        {
+            "step": one.step,
+            "attempt": one.attempt,
+            "bytes": one.manifest.size,
+            "at": one.manifest.created,
+            "sound": True,
+            "why": None,
+            "holds": _holds(one.manifest.details, by_attempt.get(one.attempt, {})),
+            "files": {name: file.size for name, file in one.manifest.files.items()},
+            "pinned": pinned(one.step),
+        }
+        for one in kept.all()
+    ]
+    nothing = dict.fromkeys(("attempt", "bytes", "at"))
+    damaged: list[Json] = [
+        {
+            "step": one.step,
+            **nothing,
+            "sound": False,
+            "why": one.why,
+            "holds": [],
+            "files": {},
+            "pinned": pinned(one.step),
+        }
+        for one in kept.skipped
+    ]
+    return sorted([*sound, *damaged], key=lambda one: one["step"])
+
+
+def _holds(details: Mapping[str, Json], found_then: Mapping[str, Json]) -> list[str]:
+    """What a checkpoint holds: as its manifest says, else as its leg told when it began."""
+    told = details.get("holds")
+    if isinstance(told, list):
+        return [str(one) for one in told]
+    return [*map(str, found_then.get("objects") or ()), *map(str, found_then.get("names") or ())]
+
+
+def restarts(path: Path, number: int) -> list[Json]:
+    """Each time the trial had to be started again, by the journal, and why."""
+    told: list[Json] = []
+    before: Mapping[str, Json] | None = None  # how the attempt before it ended; None while it is under way
+    attempt = None
+    for line in journal.read(path):
+        if line.get("trial") != number:
+            continue
+        if line.get("kind") == "LegLeft":
+            before = line
+        elif line.get("kind") == "LegStarted":
+            gone = attempt is not None and before is None
+            if gone or (before is not None and before.get("cause")):
+                why = before or {"cause": "engine", "reason": "its engine went away; the next one goes on"}
+                told.append(
+                    {
+                        "attempt": line.get("attempt"),
+                        "at": line.get("at"),
+                        "cause": why.get("cause"),
+                        "reason": why.get("reason"),
+                        "step": line.get("start"),
+                    }
+                )
+            before, attempt = None, line.get("attempt")
+    return told
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Files
+
+
+def files(paths: TrialPaths) -> list[Json]:
+    """The files that the trial kept, by name and step; at most :data:`MOST_FILES`."""
+    told = []
+    for path, entry in _walk(paths.files, ""):
+        match = _BY_STEP.fullmatch(path)
+        told.append(
+            {
+                "name": path,
+                "title": match["name"] + match["suffix"] if match else path,
+                "step": int(match["step"]) if match else None,
+                "kind": kind_of(path),
+                "bytes": entry.stat(follow_symlinks=False).st_size,
+            }
+        )
+        if len(told) == MOST_FILES:
+            break
+    return sorted(told, key=lambda one: (one["title"], one["step"] or 0, one["name"]))
+
+
+def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        # Links are passed over: what they lead to is not the trial's.
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(Path(entry.path), f"{prefix}{entry.name}/")
+        elif entry.is_file(follow_symlinks=False):
+            yield prefix + entry.name, entry
+
+
+def kind_of(name: str) -> str:
+    """How a file is shown: ``image``, ``figure`` (Plotly's), ``text``, ``audio`` or ``other``."""
+    if name.endswith(".plotly.json"):
+        return "figure"
+    kind = type_of(name).partition("/")[0]
+    return kind if kind in ("image", "audio", "text") else "text" if name.endswith(".json") else "other"
+
+
+def type_of(name: str) -> str:
+    """The type that a browser is told: never one by which it would run something."""
+    guessed = mimetypes.guess_type(name)[0] or ""
+    if guessed.startswith("text/"):
+        return "text/plain"
+    return guessed if guessed in SAFE else "application/octet-stream"
+
+
+def file(store: Store, name: str, number: int, path: str) -> Path:
+    """A file that the trial kept, by its name in :func:`files`. Raises NotFound for whatever leads elsewhere."""
+    folder = paths_of(store, name, number).files
+    missing = NotFound(f"{trial_label(number)} keeps no file {path[:80]!r}. Its page lists those it keeps.")
+    try:
+        real = (folder / path).resolve(strict=True)
+        if "\0" in path or not real.is_relative_to(folder.resolve()) or not real.is_file():
+            raise missing
+    except (OSError, ValueError, RuntimeError):
+        raise missing from None
+    return real
