@@ -131,17 +131,42 @@ def test_a_digest_says_what_was_best_and_what_to_do_next() -> None:
 def test_a_webhook_is_tried_thrice_and_never_shown(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notify, "BETWEEN_S", (0.01, 0.01))
     answers: queue.Queue[tuple[str, str | None]] = queue.Queue()
-    kept = notify.checked(hook.url, None)
+    kept, messenger = notify.checked(hook.url, None), notify.Messenger()
     hook.refusals = 2
-    notify.tell(kept, {"event": "end", "words": "done"}, lambda *one: answers.put(one))
+    messenger.tell(kept, {"event": "end", "words": "done"}, lambda *one: answers.put(one))
     assert answers.get(timeout=20) == ("http://127.0.0.1/…", None)
     assert hook.told.qsize() == 3
     hook.refusals = 3
-    notify.tell(kept, {"event": "end", "words": "done"}, lambda *one: answers.put(one))
+    messenger.tell(kept, {"event": "end", "words": "done"}, lambda *one: answers.put(one))
     whom, error = answers.get(timeout=20)
     assert "503" in str(error)
     assert "secret-token" not in whom + str(error)
     assert notify.masked(f"%%train d --notify {hook.url}", kept) == "%%train d --notify http://127.0.0.1/…"
+
+
+def test_a_command_hears_one_thing_after_the_other(tmp_path: Path) -> None:
+    out = tmp_path / "told"
+    program = f"import os, sys; open({str(out)!r}, 'a').write(os.environ['WORKBENCH_WORDS'])"
+    kept, messenger = notify.checked(None, f'{sys.executable} -c "{program}"'), notify.Messenger()
+    done: queue.Queue[str | None] = queue.Queue()
+    for word in "abcdef":
+        messenger.tell(kept, {"event": "rule", "words": word}, lambda _, error: done.put(error))
+    assert [done.get(timeout=20) for _ in "abcdef"] == [None] * 6
+    assert out.read_text() == "abcdef"
+
+
+def test_who_refused_thrice_is_tried_once_until_it_takes_something(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "BETWEEN_S", (0.01, 0.01))
+    kept, messenger = notify.checked(hook.url, None), notify.Messenger()
+    errors: queue.Queue[str | None] = queue.Queue()
+    hook.refusals = 5
+    for _ in range(4):
+        messenger.tell(kept, {"event": "rule", "words": "more"}, lambda _, error: errors.put(error))
+    assert [errors.get(timeout=20) is None for _ in range(4)] == [False, False, False, True]
+    assert hook.told.qsize() == 3 + 1 + 1 + 1
+    hook.refusals = 1
+    messenger.tell(kept, {"event": "rule", "words": "more"}, lambda _, error: errors.put(error))
+    assert errors.get(timeout=20) is None  # it is tried again, as before its failure
 
 
 def test_a_search_tells_of_its_rules_and_of_its_end(hook: Hook, tmp_path: Path) -> None:

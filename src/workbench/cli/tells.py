@@ -8,7 +8,7 @@ from typing import Any
 from workbench.cli.found import store_of
 from workbench.cli.verbs import FAILED, OK
 from workbench.cli.words import clean, say, say_json
-from workbench.engine.notify import EVENTS, checked, mask, read, tell, write
+from workbench.engine.notify import EVENTS, Messenger, checked, mask, read, write
 
 
 def notify(options: Any) -> int:
@@ -43,7 +43,7 @@ def _tried(kept: dict[str, Any]) -> list[str]:
         answers.append((whom, error))
         some.release()
 
-    tell({**kept, "on": ["end"]}, {"event": "end", "words": "workbench notify --try: it works"}, done)
+    Messenger().tell({**kept, "on": ["end"]}, {"event": "end", "words": "workbench notify --try: it works"}, done)
     for _ in range(bool(kept.get("webhook")) + bool(kept.get("command"))):
         some.acquire()
     return [f"{whom}: {error}" for whom, error in answers if error]

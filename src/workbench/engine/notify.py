@@ -1,4 +1,5 @@
-"""Telling a person, by webhook or command. Law: in a thread, thrice at most; no search waits for it or fails by it."""
+"""Telling a person, by webhook or command. Law: in threads, one after the other, thrice at most; no search waits for it
+or fails by it."""
 
 from __future__ import annotations
 
@@ -7,15 +8,20 @@ import os
 import shlex
 import subprocess
 import threading
-import urllib.error
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
 from workbench.errors import BadOption
 from workbench.store import Store
 from workbench.store.atomic import read_json, write_json
+
+#: Hears to whom something was told (masked), and the last error, or None where it was taken.
+Done = Callable[[str, str | None], None]
+_How = Callable[[str, Mapping[str, Any], tuple[float, ...]], str | None]
 
 EVENTS = ("end", "fail", "stall", "rule")
 #: Seconds for one try, and between tries.
@@ -69,52 +75,78 @@ def write(store: Store, notify: Mapping[str, Any] | None) -> None:
     write_json(store.notify_path, dict(notify or {}))
 
 
-def tell(notify: Mapping[str, Any], message: Mapping[str, Any], done: Callable[[str, str | None], None]) -> None:
-    """Tell it in a thread. ``done`` gets to whom (masked) and the last error, or None where it was taken."""
-    if message["event"] not in (notify.get("on") or EVENTS):
-        return
-    if notify.get("webhook"):
-        _begin(_post, str(notify["webhook"]), message, done)
-    if notify.get("command"):
-        _begin(_run, str(notify["command"]), message, done)
+class Messenger:
+    """Tells each webhook and each command one thing after the other, so that an end never comes before what led to it.
+
+    Each has a thread while there is something to tell. One that failed thrice is tried once with what comes next, until
+    it takes something again: a thousand alerts do not wait for an address that nobody answers at.
+    """
+
+    def __init__(self) -> None:
+        self._some = threading.Lock()
+        self._waiting: dict[str, deque[tuple[Mapping[str, Any], Done]]] = {}
+
+    def tell(self, notify: Mapping[str, Any], message: Mapping[str, Any], done: Done) -> None:
+        """Tell it when its turn comes. ``done`` hears of it in a thread."""
+        if message["event"] not in (notify.get("on") or EVENTS):
+            return
+        for way, how, shown in (("webhook", _post, mask), ("command", _run, _program)):
+            if notify.get(way):
+                self._take(str(notify[way]), how, shown, (message, done))
+
+    def _take(self, whom: str, how: _How, shown: Callable[[str], str], what: tuple[Mapping[str, Any], Done]) -> None:
+        with self._some:
+            waiting = self._waiting.get(whom)
+            if waiting is not None:
+                waiting.append(what)
+                return
+            self._waiting[whom] = deque([what])
+        threading.Thread(target=self._work, args=(whom, how, shown), name="workbench-notify", daemon=True).start()
+
+    def _work(self, whom: str, how: _How, shown: Callable[[str], str]) -> None:
+        waits: tuple[float, ...] = BETWEEN_S
+        while True:
+            with self._some:
+                if not self._waiting[whom]:
+                    del self._waiting[whom]
+                    return
+                message, done = self._waiting[whom].popleft()
+            error = how(whom, message, waits)
+            waits = BETWEEN_S if error is None else ()
+            done(shown(whom), error)
 
 
-def _begin(how: Callable[..., None], *arguments: Any) -> None:
-    threading.Thread(target=how, args=arguments, name="workbench-notify", daemon=True).start()
-
-
-def _post(url: str, message: Mapping[str, Any], done: Callable[[str, str | None], None]) -> None:
+def _post(url: str, message: Mapping[str, Any], waits: tuple[float, ...]) -> str | None:
     data = json.dumps(message, default=str).encode()
     error, pause = "", threading.Event()
-    for wait in (0.0, *BETWEEN_S):
+    for wait in (0.0, *waits):
         pause.wait(wait)
         try:
             request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310 - checked
             with urllib.request.urlopen(request, timeout=TRY_S):  # noqa: S310 - http or https, as checked
-                done(mask(url), None)
-                return
-        except (OSError, urllib.error.URLError, ValueError) as failed:
+                return None
+        except (OSError, HTTPException, ValueError) as failed:
             error = f"{type(failed).__name__}: {failed}".replace(url, mask(url))
-    done(mask(url), error)
+    return error
 
 
-def _run(command: str, message: Mapping[str, Any], done: Callable[[str, str | None], None]) -> None:
-    words = shlex.split(command)
-    surroundings = {**os.environ, "WORKBENCH_EVENT": str(message["event"]), "WORKBENCH_WORDS": str(message["words"])}
+def _run(command: str, message: Mapping[str, Any], _: tuple[float, ...]) -> str | None:
+    told = {"WORKBENCH_EVENT": str(message["event"]), "WORKBENCH_WORDS": str(message["words"])}
     try:
         found = subprocess.run(
-            words,
+            shlex.split(command),
             input=json.dumps(message, default=str).encode(),
             capture_output=True,
             timeout=COMMAND_S,
-            env=surroundings,
+            env={**os.environ, **told},
             check=False,
         )
-        error = (
-            None
-            if found.returncode == 0
-            else f"it ended with {found.returncode}: {found.stderr[-200:].decode(errors='replace')}"
-        )
     except (OSError, subprocess.SubprocessError) as failed:
-        error = str(failed)
-    done(words[0], error)
+        return str(failed)
+    if found.returncode == 0:
+        return None
+    return f"it ended with {found.returncode}: {found.stderr[-200:].decode(errors='replace')}"
+
+
+def _program(command: str) -> str:
+    return shlex.split(command)[0]

@@ -18,9 +18,8 @@ from datetime import datetime
 from typing import Any
 
 from workbench.engine.alerts import Watch, digest, rules
-from workbench.engine.notify import EVENTS
+from workbench.engine.notify import EVENTS, Messenger
 from workbench.engine.notify import read as read_notify
-from workbench.engine.notify import tell as tell_person
 from workbench.engine.shown import Shown
 from workbench.records import Spec
 from workbench.store import Store
@@ -54,6 +53,7 @@ class Teller:
         self._alerts: list[dict[str, Any]] = []
         self._offsets: dict[int, int] = {}
         self._pending: dict[int, _Telling] = {}
+        self._messenger = Messenger()
         #: The number of the newest that is to be told.
         self.newest = 0
 
@@ -114,7 +114,7 @@ class Teller:
             ways = self._ways(telling.event)
             for way in sorted(telling.ways):
                 if way in ways:
-                    tell_person(ways[way], message, self._done(number, way))
+                    self._messenger.tell(ways[way], message, self._done(number, way))
                 else:
                     self._told(
                         {"event": telling.event, "to": way, "error": "nobody is to be told any more"}, number, way
