@@ -58,6 +58,15 @@ class Kernel:
     def send(self, code):
         return self.client.execute(code, allow_stdin=True)
 
+    def control(self, kind, **content):
+        """What the kernel answers to a request on its control channel."""
+        request = self.client.session.msg(kind, content)
+        self.client.control_channel.send(request)
+        while True:
+            reply = self.client.get_control_msg(timeout=30)
+            if reply["parent_header"].get("msg_id") == request["header"]["msg_id"]:
+                return reply["content"]
+
     def until(self, wanted, timeout=60):
         """Messages up to the first for which ``wanted`` holds, that one last."""
         seen, deadline = [], time.monotonic() + timeout
@@ -203,6 +212,23 @@ def test_a_page_that_missed_messages_gets_everything(kernel, place):
     snapshot = custom(seen[-1])["snapshot"]
     assert snapshot["header"]["label"] == "hello@1"
     assert snapshot["rows"]
+    kernel.run("wb.last().stop()")
+    kernel.until(lambda m: m["msg_type"] == "update_display_data")
+
+
+def test_a_page_is_heard_after_the_one_before_went_with_its_subshell(kernel, place):
+    """JupyterLab sends what widgets say over a subshell of the kernel, and ends it when the page goes."""
+    outputs, _ = kernel.run(CELL.format(line="pages", sleep=0.2))
+    comm = shown(outputs)[0][WIDGET]["model_id"]
+    for _ in range(2):
+        subshell = kernel.control("create_subshell_request")["subshell_id"]
+        message = {"comm_id": comm, "data": {"method": "custom", "content": {"kind": "hello", "serial": -1}}}
+        request = kernel.client.session.msg("comm_msg", message)
+        request["header"]["subshell_id"] = subshell
+        kernel.client.shell_channel.send(request)
+        kernel.until(lambda m: custom(m).get("kind") == "anew")
+        kernel.until(lambda m: custom(m).get("kind") == "more")
+        kernel.control("delete_subshell_request", subshell_id=subshell)
     kernel.run("wb.last().stop()")
     kernel.until(lambda m: m["msg_type"] == "update_display_data")
 

@@ -6,6 +6,7 @@ in numbered messages. A page that misses one says hello and gets everything; so 
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import queue
 import threading
@@ -66,6 +67,10 @@ class LiveView(anywidget.AnyWidget):
         self._changed = list(changed)
         #: Called again and again until the experiment has ended: it sees to the engine.
         self._tend = tend
+        #: The cell's, in which all is sent. A kernel with subshells (ipykernel 7) hands what a page says to the one
+        #: whose request was the parent of what the page heard last. A thread without a context has the newest request
+        #: of all as its parent, maybe one of a subshell that went with a page: what the next page says would be lost.
+        self._cell = contextvars.copy_context()
         self._serial = 0
         self._orders: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._wake = threading.Event()
@@ -144,6 +149,14 @@ class LiveView(anywidget.AnyWidget):
         shown["value"] = plain(shown["value"])
         shown["configuration"] = {key: plain(value) for key, value in (shown["configuration"] or {}).items()}
         return shown
+
+    def send(self, content: Any, buffers: Any = None) -> None:
+        """Send the page a message, as the cell does."""
+        self._cell.copy().run(super().send, content, buffers)
+
+    def send_state(self, key: Any = None) -> None:
+        """Send the page what is synced, as the cell does."""
+        self._cell.copy().run(super().send_state, key)
 
     # -- what the page asks -------------------------------------------------------------------------------------------
 
