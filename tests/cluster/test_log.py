@@ -69,6 +69,21 @@ def test_a_long_log_is_rotated_and_its_newest_lines_stay(tmp_path: Path, monkeyp
     assert lines == [f"line {number:04d}" for number in range(1000 - len(lines), 1000)]
 
 
+def test_a_log_that_could_not_be_rotated_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "ROTATE_BYTES", 100)
+    writer = LogWriter(tmp_path / "log.txt")
+    (tmp_path / "log.txt.2").write_text("older\n")
+    in_the_way = tmp_path / "log.txt.3"
+    in_the_way.mkdir()
+    for number in range(30):
+        writer.feed(b"line %04d\n" % number)
+    in_the_way.rmdir()
+    writer.feed(b"the last\n")
+    writer.close()
+    assert (tmp_path / "log.txt").read_text() == "the last\n"
+    assert (tmp_path / "log.txt.1").read_text().startswith("line 0000\nline 0001\n")
+
+
 def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "log.txt")
     for _ in range(100):

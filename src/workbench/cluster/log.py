@@ -30,9 +30,7 @@ class LogWriter:
         #: Offset after the last whole line; what follows it in the file may still be redrawn.
         self._settled = 0
         with contextlib.suppress(OSError):
-            make_folder(path.parent)
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            self._settled = os.lseek(self._file, 0, os.SEEK_END)
+            self._open()
         self._line = bytearray()
         #: A carriage return came last: what follows replaces the line, unless it is the newline.
         self._returned = False
@@ -87,12 +85,19 @@ class LogWriter:
     def _write(self, lines: bytes) -> None:
         self._shown = False
         with contextlib.suppress(OSError):
+            if self._file < 0:
+                self._open()
             if self._settled > ROTATE_BYTES:
                 self._rotate()
             # Where only a part of it is taken, that part is cut off.
             whole = os.pwrite(self._file, lines, self._settled) == len(lines)
             self._settled += len(lines) if whole else 0
             os.ftruncate(self._file, self._settled)
+
+    def _open(self) -> None:
+        make_folder(self._path.parent)
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._settled = os.lseek(self._file, 0, os.SEEK_END)
 
     def _rotate(self) -> None:
         os.ftruncate(self._file, self._settled)
@@ -103,5 +108,4 @@ class LogWriter:
             newer = self._path if number == 1 else self._path.with_name(f"{self._path.name}.{number - 1}")
             if newer.exists():
                 os.replace(newer, older)
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        self._settled = 0
+        self._open()

@@ -255,6 +255,8 @@ class Legs(ABC):
             trouble = self._around.storage_trouble(self)
             if trouble is not None:
                 leg.detail["storage"] = trouble
+            else:
+                leg.detail.pop("storage", None)
         self.series.put_leg(leg.trial, leg.attempt, checkpoint=step, detail=dict(leg.detail))
 
     def _points(self, leg: Leg, rows: list[list[Any]]) -> None:

@@ -319,7 +319,8 @@ class ExperimentLoop(Legs):
                 self.reason = f"{WAITS_FOR_DISK}{error}"
                 self._around.changed(self)
                 await asyncio.sleep(RETRY_WRITE_S)
-        self.reason = before
+        if self.reason.startswith(WAITS_FOR_DISK):  # it may have been paused meanwhile, for a reason of its own
+            self.reason = before
 
     def _write(self) -> None:
         # Points first: a fact that is acknowledged must not know of steps whose points a kill could still take.
