@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import shutil
 import stat
@@ -205,6 +204,56 @@ def other_owner(files: dict[str, bytes], about: dict[str, Any], modes: dict[str,
     escaping("experiments/20200101-000000-abcdef/events.jsonl")(files, about, modes)
 
 
+def changed(good: Path, bad: Path, change: Change) -> None:
+    """Write a file that somebody made out of a good one."""
+    with zipfile.ZipFile(good) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    about = json.loads(files.pop("manifest.json"))
+    modes: dict[str, int] = {}
+    change(files, about, modes)
+    with zipfile.ZipFile(bad, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {**files, "manifest.json": json.dumps(about).encode()}.items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr = modes.get(name, 0) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, data)
+
+
+OWN: dict[str, Any] = {
+    "storage": "memory://secret-token",
+    "mirror": [{"kind": "mlflow", "where": "http://secret-token:5000", "offline": False, "folder": ""}],
+    "notify": {"webhook": "https://example.org/secret-token", "command": "touch secret-token", "on": ["end"]},
+}
+
+
+def claiming(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) -> None:
+    """What the author's own is, stands in the spec."""
+    name = next(name for name in files if name.endswith("spec.json"))
+    files[name] = json.dumps({**json.loads(files[name]), **OWN}).encode()
+    for one in about["files"]:
+        if one["name"] == name:
+            one.update(bytes=len(files[name]), sha256=hashlib.sha256(files[name]).hexdigest())
+
+
+def test_places_and_people_of_the_author_stay_with_the_author(
+    trained: tuple[Store, Spec], other: Store, tmp_path: Path
+) -> None:
+    store, spec = trained
+    shutil.copytree(store.root, tmp_path / "mine")
+    mine = Store(tmp_path / "mine")
+    mine.experiment(spec.id).spec.write_text(json.dumps({**mine.read_spec_json(spec.id), **OWN}))
+    export(mine, "shared", tmp_path / "good.zip")
+    publish(mine, "shared", str(tmp_path / "page"))
+    with zipfile.ZipFile(tmp_path / "good.zip") as archive:
+        carried = {name: archive.read(name) for name in archive.namelist()}
+    shown = {str(path): path.read_bytes() for path in (tmp_path / "page").rglob("*") if path.is_file()}
+    assert [name for name, data in {**carried, **shown}.items() if b"secret-token" in data] == []
+    changed(tmp_path / "good.zip", tmp_path / "bad.zip", claiming)
+    take_in(other, tmp_path / "bad.zip")
+    taken = other.read_spec_json(spec.id)
+    assert {key: taken[key] for key in OWN} == {"storage": None, "mirror": [], "notify": None}
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -228,19 +277,7 @@ def test_a_hostile_file_is_refused_and_leaves_nothing(
 ) -> None:
     store, _ = trained
     export(store, "shared", tmp_path / "good.zip")
-    with zipfile.ZipFile(tmp_path / "good.zip") as archive:
-        files = {name: archive.read(name) for name in archive.namelist()}
-    about = json.loads(files.pop("manifest.json"))
-    modes: dict[str, int] = {}
-    change(files, about, modes)
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in {**files, "manifest.json": json.dumps(about).encode()}.items():
-            info = zipfile.ZipInfo(name)
-            info.external_attr = modes.get(name, 0) << 16
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, data)
-    (tmp_path / "bad.zip").write_bytes(made.getvalue())
+    changed(tmp_path / "good.zip", tmp_path / "bad.zip", change)
     target = Store(tmp_path / "inside" / "store").create()
     with pytest.raises(BadInput, match=why):
         take_in(target, tmp_path / "bad.zip")

@@ -20,6 +20,7 @@ from workbench.store.cluster import read_cluster
 from workbench.store.database import state_of
 from workbench.store.glance import Glance
 from workbench.store.lease import EngineInfo, read_engine
+from workbench.store.mirrors import MIRRORING
 from workbench.store.remote import SENDING, shown_spec
 from workbench.store.said import NO_ROOM, WAITS_FOR_DISK
 from workbench.store.series import Series
@@ -284,7 +285,7 @@ class Around:
 
 
 def troubles(state: str, reason: str | None, row: Mapping[str, Json]) -> Json:
-    """What keeps an experiment, or the copies of its checkpoints, waiting, in the engine's words."""
+    """What keeps an experiment, the copies of its checkpoints or its mirrors waiting, in the engine's words."""
     found = []
     told = str(row.get("reason") or "")  # a full disk takes the list's line, sometimes, and the series never
     if state == "paused" and str(reason or told).startswith(NO_ROOM):
@@ -294,6 +295,9 @@ def troubles(state: str, reason: str | None, row: Mapping[str, Json]) -> Json:
     storage = row.get("storage")
     if storage and storage != SENDING:
         found.append({"kind": "storage", "words": str(storage)})
+    mirror = row.get("mirror")
+    if mirror and mirror != MIRRORING:
+        found.append({"kind": "mirror", "words": str(mirror)})
     return found
 
 

@@ -19,7 +19,7 @@ from workbench.errors import StoreError
 from workbench.records import Spec
 from workbench.store import Store
 from workbench.store.atomic import make_folder
-from workbench.store.mirrors import Mirror, place, progress
+from workbench.store.mirrors import MIRRORING, Mirror, place, progress
 
 log = logging.getLogger("workbench.engine")
 
@@ -29,8 +29,6 @@ FIRST_S, MOST_S = 1.0, 60.0
 STEADY_S = 5.0
 #: Seconds that an engine which leaves gives them.
 LEAVING_S = 5.0
-#: What is said while something has not been written and there is no trouble.
-WRITING = "is being written"
 
 
 @dataclass(slots=True)
@@ -83,7 +81,7 @@ class Mirrors:
         """How the experiment's mirrors are; None where all is written."""
         mine = [going for key, going in self._going.items() if key[0] == experiment]
         troubles = [f"{going.mirror.kind} {going.trouble}" for going in mine if going.trouble]
-        return "; ".join(troubles) or (WRITING if mine else None)
+        return "; ".join(troubles) or (MIRRORING if mine else None)
 
     def forget(self, experiment: str) -> None:
         """The experiment is being deleted."""

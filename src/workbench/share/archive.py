@@ -22,6 +22,7 @@ from workbench.engine.ask import ask
 from workbench.errors import BadInput, NewerSchema, StoreError
 from workbench.records import SCHEMA, check_schema
 from workbench.share.contents import copy_series, experiment_of, files_of, is_name
+from workbench.share.masking import without_own
 from workbench.store import Store
 from workbench.store.atomic import telling, write_json
 from workbench.store.catalog import read_catalog, resolve
@@ -52,9 +53,8 @@ def export(store: Store, ref: str, target: Path, *, checkpoints: bool = True) ->
         series = Path(folder) / "series.db"
         files = list(files_of(store, experiment_id, checkpoints=checkpoints))
         spec = store.read_spec_json(experiment_id)
-        if spec.get("storage") or spec.get("mirror"):
-            # It may hold a secret, and it is nobody else's place.
-            write_json(Path(folder) / "spec.json", {**spec, "storage": None, "mirror": []})
+        if spec != without_own(spec):
+            write_json(Path(folder) / "spec.json", without_own(spec))
             own = store.experiment(experiment_id).spec
             files = [(name, Path(folder) / "spec.json" if path == own else path) for name, path in files]
         if copy_series(store, experiment_id, series):
@@ -228,9 +228,8 @@ def _place(store: Store, folder: Path, experiment_id: str) -> None:
         raise BadInput(f"the experiment's spec cannot be read ({error}).") from None
     if spec.get("id") != experiment_id:
         raise BadInput("the experiment's spec is another one's.")
-    if spec.get("storage") or spec.get("mirror"):
-        # Whoever wrote the file chose that place: nothing of this store is sent there, or removed.
-        write_json(whole / "spec.json", {**spec, "storage": None, "mirror": []})
+    if spec != without_own(spec):
+        write_json(whole / "spec.json", without_own(spec))
     mark(Store(folder), experiment_id)
     try:
         os.rename(whole, store.experiment(experiment_id).folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workbench.records import Json
@@ -85,15 +85,19 @@ def masked_data(data: Json) -> Json:
     return data
 
 
+def without_own(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A spec without what is its author's: places that are written to, and people and commands that are told. Each may
+    hold a secret, and whoever takes the experiment in chose none of them.
+    """
+    own: dict[str, Any] = {"storage": None, "mirror": [], "notify": None}
+    return {**spec, **{key: nothing for key, nothing in own.items() if key in spec}}
+
+
 def masked_spec(data: dict[str, Any]) -> dict[str, Any]:
     """A spec for others: its code stays code."""
     found: dict[str, Any] = {key: masked_data(value) for key, value in data.items() if key != "program"}
     program = dict(data["program"])
-    if "storage" in found:
-        found["storage"] = None  # theirs to read, not to write
-    if "mirror" in found:
-        found["mirror"] = []
-    return {**found, "program": {**program, "source": masked_code(program["source"])}}
+    return {**without_own(found), "program": {**program, "source": masked_code(program["source"])}}
 
 
 def masked_lines(data: bytes) -> bytes:

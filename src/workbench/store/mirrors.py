@@ -26,6 +26,8 @@ KINDS = {
     "tensorboard": ("tensorboard", "pip install tensorboard"),
     "wandb": ("wandb", "pip install wandb"),
 }
+#: What is said of an experiment's mirrors while something has not been written and there is no trouble.
+MIRRORING = "is being written"
 _PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,128}(/[A-Za-z0-9_.-]{1,128})?")
 
 

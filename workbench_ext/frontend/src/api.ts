@@ -61,13 +61,13 @@ export interface IExperiment {
   readonly deleting?: string | null;
   readonly pinned?: boolean;
   readonly lineage?: { readonly parent: string } | null;
-  /** What keeps it, or the copies of its checkpoints, waiting. */
+  /** What keeps it, the copies of its checkpoints or its mirrors waiting. */
   readonly troubles?: readonly ITrouble[];
 }
 
 export interface ITrouble {
-  /** No room on the disk (or of the quota), or a storage that is not reached. */
-  readonly kind: 'room' | 'storage';
+  /** No room on the disk (or of the quota), or a storage or a mirror that is not reached. */
+  readonly kind: 'room' | 'storage' | 'mirror';
   readonly words: string;
 }
 

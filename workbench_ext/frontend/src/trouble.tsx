@@ -1,13 +1,22 @@
-/** What keeps an experiment, or its copies, waiting: no room, or a storage that is down. Law: sign, word, and the reason. */
+/** What keeps an experiment or its copies waiting: no room, a storage or a mirror. Law: sign, word, and the reason. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { ITrouble } from './api';
 
-/** Two words for what is the matter. */
+const SIGNS = { room: '▤', storage: '⇪', mirror: '⇄' };
+
+/** Few words for what is the matter. */
 function troubleWord({ kind }: ITrouble, trans: TranslationBundle): string {
-  return kind === 'room' ? trans.__('no room on the disk') : trans.__('storage not reached');
+  switch (kind) {
+    case 'room':
+      return trans.__('no room on the disk');
+    case 'storage':
+      return trans.__('storage not reached');
+    case 'mirror':
+      return trans.__('mirror not reached');
+  }
 }
 
 /** All that is the matter, each with a sign and a word; the reason stands behind it, or only in its tip. */
@@ -24,7 +33,7 @@ export function Troubles(props: {
     <div className="wb-Troubles" role="status">
       {troubles.map(trouble => (
         <span key={trouble.kind} className="wb-Trouble" title={trouble.words}>
-          <span aria-hidden="true">{trouble.kind === 'room' ? '▤' : '⇪'}</span>{' '}
+          <span aria-hidden="true">{SIGNS[trouble.kind]}</span>{' '}
           <strong>{troubleWord(trouble, trans)}</strong>
           {whole && `: ${trouble.words}`}
         </span>
