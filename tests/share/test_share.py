@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from running import ended, engine, outcome, spec_of, start, until
+from running import ended, engine, outcome, spec_of, start, state, until
 
 import workbench as wb
 from workbench.engine.ask import ask
@@ -24,6 +24,7 @@ from workbench.share.masking import masked_code
 from workbench.space import uniform
 from workbench.store import Store
 from workbench.store.lease import read_engine
+from workbench.store.trust import trust
 
 SECRET = "hunter2-is-no-secret"
 SOURCE = f"""
@@ -252,6 +253,45 @@ def test_places_and_people_of_the_author_stay_with_the_author(
     take_in(other, tmp_path / "bad.zip")
     taken = other.read_spec_json(spec.id)
     assert {key: taken[key] for key in OWN} == {"storage": None, "mirror": [], "notify": None}
+
+
+def test_one_that_was_training_elsewhere_is_paused_and_trains_only_when_it_is_trusted(tmp_path: Path) -> None:
+    theirs, mine = Store(tmp_path / "theirs").create(), Store(tmp_path / "mine").create()
+    gate, trace = tmp_path / "gate", tmp_path / "trace"
+    source = f"""
+import os, time
+for epoch in trial.steps():
+    open({str(trace)!r}, "a").write("x")
+    while epoch > 1 and not os.path.exists({str(gate)!r}):
+        time.sleep(0.02)
+    trial.report(score=epoch)
+"""
+    spec = spec_of(source, tmp_path, scheduler=Scheduler("all", 1, 3, 3), trials=1, verify=False)
+    with engine(theirs):
+        start(theirs, spec)
+        until(lambda: trace.exists() and len(trace.read_text()) > 1, 30, "its second step")
+        export(theirs, "probe", tmp_path / "half.zip")
+        ask(theirs, {"kind": "stop", "experiment": spec.id})
+        assert ended(theirs, spec) == "stopped"
+    trace.unlink()
+    gate.touch()
+    with engine(mine):
+        take_in(mine, tmp_path / "half.zip")
+        assert state(mine, spec) == "paused"
+        assert {row["state"] for row in wb.open("probe", store=mine).trials.to_dict("records")} == {"paused"}
+    with engine(mine):
+        orders: list[dict[str, Any]] = [{"kind": kind} for kind in ("start", "resume")]
+        orders += [{"kind": "extend", "trials": 1}, {"kind": "verify", "trial": 0}]
+        for order in orders:
+            with pytest.raises(Untrusted, match="workbench trust probe@1"):
+                ask(mine, {**order, "experiment": spec.id})
+        with pytest.raises(Untrusted):
+            wb.open("probe", store=mine)["t0000"].fork()
+        assert not trace.exists()
+        trust(mine, spec.id)
+        ask(mine, {"kind": "resume", "experiment": spec.id})
+        assert ended(mine, spec) == "completed"
+    assert trace.exists()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.engine import again
 from workbench.engine.loop import ExperimentLoop
 from workbench.errors import ClusterError, NotFound, StoreError
-from workbench.records import Extended, PauseAsked, StopAsked, checked_name
+from workbench.records import ENDED, Extended, PauseAsked, StopAsked, checked_name
 from workbench.store.layout import checked_id
 from workbench.store.summary import LABELS, entry_of
 
@@ -52,6 +52,8 @@ class Answers:
         if kind == "verify":
             return self._verify(experiment, request)
         loop = self._engine.loops.get(experiment)
+        if loop is None and kind == "resume" and self._state_of(experiment) not in ENDED:
+            loop = self._opened(experiment)  # it came from elsewhere, and is trusted by now
         if loop is None or loop.finished.is_set():
             if loop is not None and kind == "stop":
                 loop.verification.drop(by)

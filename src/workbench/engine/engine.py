@@ -28,6 +28,7 @@ from workbench.records import ENDED, Spec
 from workbench.store import Store, requests
 from workbench.store.catalog import Catalog
 from workbench.store.lease import EngineLease
+from workbench.store.trust import check_trusted, is_foreign
 from workbench.store.usage import trials_of
 
 log = logging.getLogger("workbench.engine")
@@ -171,6 +172,8 @@ class Engine(Slots):
         rebuilt = set(self.catalog.rebuild_if_needed())  # what their journals do not tell, nobody knows any more
         self.upkeep.recover()
         for entry in self.catalog.experiments():
+            if is_foreign(self.store, entry["id"]):
+                continue  # whatever it says is left to do
             if entry["state"] not in ENDED or entry.get("verify") == "waiting" or entry.get("tells"):
                 self._go_on(entry["id"])
             elif entry["id"] in rebuilt or entry.get("storage") or entry.get("mirror"):
@@ -246,8 +249,9 @@ class Engine(Slots):
                 self.later(self.book.answer_later(number, answer))
 
     def begin(self, experiment: str) -> None:
-        """Go on with an experiment from its journal, or start it."""
+        """Go on with an experiment from its journal, or start it. Raises Untrusted for one from elsewhere."""
         spec = self.store.read_spec(experiment)
+        check_trusted(self.store, experiment, spec.label)
         loop = self.loops[experiment] = ExperimentLoop(self.store, spec, self, now)
         try:
             loop.open()

@@ -20,6 +20,7 @@ from workbench.store import Store, remote
 from workbench.store.catalog import Reference, resolve
 from workbench.store.checkpoints import Checkpoints
 from workbench.store.series import Series
+from workbench.store.trust import check_trusted
 
 __all__ = ["checked_steps", "fork", "length_of", "parent_of"]
 
@@ -28,7 +29,7 @@ def parent_of(store: Store, ref: str | Reference) -> tuple[Spec, dict[str, Any]]
     """The spec of the experiment whose trial ``ref`` names, and what a fork's spec keeps of that trial's checkpoint.
 
     Without a step it is the newest checkpoint. Raises BadOption where no trial is named, NotFound where there is no
-    such trial or checkpoint, StoreError where the checkpoint is damaged.
+    such trial or checkpoint, StoreError where the checkpoint is damaged, Untrusted where it came from elsewhere.
     """
     reference = resolve(store, ref) if isinstance(ref, str) else ref
     if reference.trial is None:
@@ -37,6 +38,7 @@ def parent_of(store: Store, ref: str | Reference) -> tuple[Spec, dict[str, Any]]
             f"{reference}/t0000:27, or {reference}/t0000 for its newest checkpoint."
         )
     spec = store.read_spec(reference.experiment)
+    check_trusted(store, spec.id, spec.label)
     remote.at_hand(store, spec, reference.trial, reference.step)
     checkpoints = Checkpoints(store.experiment(spec.id).trial(reference.trial))
     newest = checkpoints.newest() if reference.step is None else checkpoints.at(reference.step)

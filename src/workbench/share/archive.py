@@ -20,13 +20,16 @@ from typing import Any
 
 from workbench.engine.ask import ask
 from workbench.errors import BadInput, NewerSchema, StoreError
-from workbench.records import SCHEMA, check_schema
+from workbench.records import ENDED, SCHEMA, check_schema
 from workbench.share.contents import copy_series, experiment_of, files_of, is_name
 from workbench.share.masking import without_own
 from workbench.store import Store
 from workbench.store.atomic import telling, write_json
 from workbench.store.catalog import read_catalog, resolve
+from workbench.store.journal import Journal
 from workbench.store.layout import checked_id
+from workbench.store.series import Series
+from workbench.store.summary import entry_of
 from workbench.store.trust import mark
 
 MANIFEST = "manifest.json"
@@ -36,6 +39,8 @@ MOST_BYTES = 100 << 30
 #: A file that says it unpacks to more than so many times its packed size is no checkpoint: those hardly pack at all.
 MOST_RATIO = 200
 _CHUNK = 1 << 20
+#: Why one that was training when it was written is paused where it was taken in.
+ELSEWHERE = "it came from elsewhere while it was training"
 
 
 def export(store: Store, ref: str, target: Path, *, checkpoints: bool = True) -> dict[str, Any]:
@@ -231,8 +236,28 @@ def _place(store: Store, folder: Path, experiment_id: str) -> None:
     if spec != without_own(spec):
         write_json(whole / "spec.json", without_own(spec))
     mark(Store(folder), experiment_id)
+    _pause(Store(folder), experiment_id)
     try:
         os.rename(whole, store.experiment(experiment_id).folder)
     except OSError as error:
         raise StoreError(f"the experiment could not be put into {store.root}: {error.strerror}.") from error
     shutil.rmtree(folder / "experiments", ignore_errors=True)
+
+
+def _pause(store: Store, experiment_id: str) -> None:
+    """One that was training when it was written is paused here: nobody trains it, and nothing may say that it runs."""
+    paths, entry = store.experiment(experiment_id), entry_of(store, experiment_id)
+    if entry is None or entry["state"] in (*ENDED, "paused"):
+        return
+    try:
+        with Journal.open(paths.journal) as journal:
+            journal.append({"kind": "PauseAsked", "reason": ELSEWHERE})
+        if paths.series.exists():
+            with Series.open(paths.series) as series:
+                series.put_meta("state", "paused")
+                series.put_meta("reason", ELSEWHERE)
+                for trial in series.trials():
+                    if trial["state"] not in ENDED:
+                        series.put_trial(trial["number"], state="paused", reason=ELSEWHERE)
+    except StoreError as error:
+        raise BadInput(f"what it has recorded cannot be read ({error}).") from None
