@@ -87,6 +87,7 @@ BAD = [
     ({"kind": "gc", "dry_run": "yes"}, "dry_run"),
     ({"kind": "delete", "experiment": "other", "not_before": "soon"}, "not_before"),
     ({"kind": "delete", "experiment": "other", "not_before": "2100-01-01T00:00:00Z"}, "not_before"),
+    ({"kind": "delete", "experiment": "other", "not_before": "0001-01-01T00:00:00+14:00"}, "not_before"),
 ]
 
 

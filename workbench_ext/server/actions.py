@@ -114,12 +114,13 @@ def _not_before(given: Json) -> str:
     try:
         at = datetime.fromisoformat(given)
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        at = at.astimezone(UTC)
         wait = (at - datetime.now(UTC)).total_seconds()
     except (TypeError, ValueError, OverflowError):
         wait = MOST_UNDO_S + 1
     if wait > MOST_UNDO_S:
         raise bad("not_before", given, f"a time (ISO 8601, UTC) at most {MOST_UNDO_S:g} s from now")
-    return at.astimezone(UTC).isoformat(timespec="milliseconds")
+    return at.isoformat(timespec="milliseconds")
 
 
 _STEP = _whole("step")

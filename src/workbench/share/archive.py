@@ -30,7 +30,7 @@ from workbench.store.journal import Journal
 from workbench.store.layout import checked_id
 from workbench.store.series import Series
 from workbench.store.summary import entry_of
-from workbench.store.trust import mark
+from workbench.store.trust import is_marked, mark, mark_snapshot, same_snapshot
 
 MANIFEST = "manifest.json"
 KIND = "workbench experiment"
@@ -220,12 +220,22 @@ def _unpack(archive: zipfile.ZipFile, listed: list[dict[str, Any]], folder: Path
 
 def _place(store: Store, folder: Path, experiment_id: str) -> None:
     """Move what was unpacked to where it belongs: shared things first, the experiment last, in one rename."""
-    for kind, there in (("blobs", store.blobs), ("snapshots", store.snapshots)):
+    for path in sorted((folder / "snapshots").glob("*")):
+        there = store.snapshots / path.name
+        if is_marked(there) and not same_snapshot(path, there):
+            raise BadInput(
+                f"snapshot {path.name[:12]} was taken in before, with other content: one of the two is not what it "
+                "says. Delete the experiment that brought the other (`workbench delete`), clean up, and take this one "
+                "in again."
+            )
+    for kind, place in (("blobs", store.blobs), ("snapshots", store.snapshots)):
         for path in sorted((folder / kind).glob("*")):
-            if not (there / path.name).exists():
+            if not (place / path.name).exists():
                 if kind == "blobs" and hashlib.sha256(path.read_bytes()).hexdigest() != path.name:
                     raise BadInput(f"blob {path.name} is not what its name says: the file is damaged.")
-                os.replace(path, there / path.name)
+                if kind == "snapshots":
+                    mark_snapshot(path)
+                os.replace(path, place / path.name)
     whole = folder / "experiments" / experiment_id
     try:
         spec = json.loads((whole / "spec.json").read_text())

@@ -56,8 +56,8 @@ def files_of(store: Store, experiment_id: str, *, checkpoints: bool = True) -> I
         if blob.is_file():
             yield f"blobs/{needed}", blob
         for path in sorted(snapshot.rglob("*")) if snapshot.is_dir() else ():
-            # A notebook may be a link to its blob: what it shows is what goes along.
-            if path.is_file() and is_name(name := path.relative_to(store.root).as_posix()):
+            # Data beside a module is linked from where it lies: it is named, and does not go along.
+            if path.is_file() and not path.is_symlink() and is_name(name := path.relative_to(store.root).as_posix()):
                 yield name, path
 
 

@@ -25,7 +25,8 @@ from workbench.snapshot.environment import environment
 from workbench.snapshot.modules import ProjectModule, copy_code, digests_of, project_modules, sources, stale
 from workbench.snapshot.notebook import executed_cells, keep_file, link_file, masked, order_digest
 from workbench.store import Store
-from workbench.store.atomic import fsync_folder, telling
+from workbench.store.atomic import REMOVED, fsync_folder, telling
+from workbench.store.trust import is_marked
 
 #: Of the environment, what makes two snapshots differ: not the host, nor the moment.
 _STABLE = ("python", "threads", "libraries", "variables", "distributions")
@@ -137,7 +138,7 @@ def retake(store: Store, digest: str, *, environment: Mapping[str, Json], data: 
     stable = {key: environment.get(key) for key in _STABLE}
     found = _digest([parts["snapshot"], stable, [one.digest for one in described]])
     target = store.snapshot(found)
-    if not _touched(target):
+    if not _touched(target) and found != digest:
         store.check_writable()
         with telling(target):
             _write_folder(store, target, parts, {}, frozen.get("notebook"))
@@ -145,13 +146,13 @@ def retake(store: Store, digest: str, *, environment: Mapping[str, Json], data: 
 
 
 def _touched(target: Path) -> bool:
-    """Whether the snapshot is there; cleaning up spares what was touched within a day, and it is wanted again."""
+    """Whether the snapshot is there, as it was taken here; cleaning up spares what was touched within a day."""
     with contextlib.suppress(PermissionError):  # another person's, who need not know
         try:
             os.utime(target)
         except FileNotFoundError:
             return False
-    return target.is_dir()
+    return target.is_dir() and not is_marked(target)
 
 
 def _write_folder(
@@ -162,6 +163,7 @@ def _write_folder(
     notebook: Mapping[str, Json] | None,
 ) -> None:
     temporary = target.with_name(f".{secrets.token_hex(8)}.writing")
+    aside = target.with_name(f"{REMOVED}{secrets.token_hex(8)}")
     temporary.mkdir(mode=0o700, parents=True)
     try:
         copy_code(modules, temporary / "code")
@@ -169,6 +171,8 @@ def _write_folder(
             link_file(store.blob_path(notebook["sha256"]), temporary)
         for name, part in parts.items():
             _write(temporary / f"{name}.json", {"schema": SCHEMA, **part})
+        if is_marked(target):  # of the same name, from elsewhere
+            os.rename(target, aside)
         try:
             os.rename(temporary, target)
         except OSError:
@@ -177,6 +181,7 @@ def _write_folder(
         fsync_folder(target.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def read_snapshot(store: Store, digest: str) -> dict[str, Json]:

@@ -1,21 +1,48 @@
 """What came from elsewhere holds pickles, and loading those runs code. Law: nobody loads them before a person said so.
 
-An experiment that was taken in carries a mark in its folder, a published store one beside its catalog.
+An experiment that was taken in carries a mark in its folder, a published store one beside its catalog. So does a
+snapshot: its name is a digest that only whoever takes it has computed, so it stands for nothing else than itself.
 """
 
 from __future__ import annotations
 
+import filecmp
 from datetime import UTC, datetime
+from pathlib import Path
 
 from workbench.errors import Untrusted
 from workbench.records import SCHEMA
 from workbench.store.atomic import telling, write_json
 from workbench.store.layout import Store
 
+#: In the folder of a snapshot that came from elsewhere.
+_MARK = "foreign.json"
+
 
 def mark(store: Store, experiment_id: str) -> None:
     """From now on the experiment is somebody else's."""
     write_json(store.experiment(experiment_id).foreign, {"schema": SCHEMA, "taken_in": _now()})
+
+
+def mark_snapshot(folder: Path) -> None:
+    """The snapshot in ``folder`` is somebody else's, and stays so."""
+    write_json(folder / _MARK, {"schema": SCHEMA, "taken_in": _now()})
+
+
+def is_marked(snapshot: Path) -> bool:
+    """True for a snapshot that came from elsewhere: what is taken here under its name is taken anew."""
+    return (snapshot / _MARK).exists()
+
+
+def same_snapshot(one: Path, other: Path) -> bool:
+    """Whether two snapshots hold the same files with the same bytes, whoever they are from."""
+    mine, theirs = (
+        {path.relative_to(root): path for path in root.rglob("*") if path.is_file() and path.name != _MARK}
+        for root in (one, other)
+    )
+    return mine.keys() == theirs.keys() and all(
+        filecmp.cmp(path, theirs[name], shallow=False) for name, path in mine.items()
+    )
 
 
 def is_foreign(store: Store, experiment_id: str) -> bool:
