@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from engine.test_pause import runners
-from running import SLOW, alive, ended, engine, lines, outcome, spec_of, start, state, until
+from running import PLAIN, SLOW, alive, ended, engine, lines, outcome, spec_of, start, state, until
 
 from workbench import Experiment, maximize
 from workbench.engine.ask import ask
@@ -152,6 +152,26 @@ def test_a_storage_that_is_down_all_the_time_stops_nothing_and_it_is_said(tmp_pa
     with Series.read(store.experiment(spec.id).series) as series:
         assert any("waits since" in str(leg["detail"].get("storage")) for leg in series.legs())
     assert store.engine_log.read_text().count("is not to be had") == 1
+
+
+def test_copies_of_what_was_deleted_go_when_their_storage_is_reached_again(tmp_path: Path) -> None:
+    store, far, away = Store(tmp_path / "store").create(), tmp_path / "far", tmp_path / "away"
+    spec = spec_of(PLAIN, tmp_path, verify=False, storage=far.as_uri(), **SETTINGS)
+    with engine(store) as process:
+        start(store, spec)
+        assert ended(store, spec) == "completed"
+        until(lambda: word(store, spec.id) is None and kept(far), 20, "the copies")
+        far.rename(away)
+        far.write_text("no folder")
+        ask(store, {"kind": "delete", "experiment": spec.id})
+        process.kill()
+        process.wait()
+    far.unlink()
+    away.rename(far)
+    assert (far / spec.id).is_dir()
+    with engine(store):
+        until(lambda: not (far / spec.id).exists(), 20, "the end of the copies")
+        until(lambda: not said(store).emptying, 20, "the word that they are gone")
 
 
 def test_a_bad_storage_is_refused_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,10 +180,13 @@ class Courier:
             self._tell(key, word)
 
 
-def remove_all(spec: Spec) -> None:
-    """Remove what lies in a deleted experiment's storage; where that fails, say what stays. It blocks."""
-    remote = Remote(spec.storage or "", spec.id)
+def remove_all(url: str, experiment: str) -> str | None:
+    """Remove what lies in a deleted experiment's storage; what is wrong where that fails. It blocks."""
+    remote = Remote(url, experiment)
     try:
         remote.remove()
     except (StoreError, ImportError) as error:
-        log.warning("%s stays, remove it by hand: %s", remote.shown, error)
+        return f"{remote.shown}: {error}"
+    except Exception as error:  # a driver's whim
+        return f"{remote.shown}: {type(error).__name__}"
+    return None

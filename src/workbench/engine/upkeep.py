@@ -42,6 +42,8 @@ log = logging.getLogger("workbench.engine")
 
 #: Seconds between two looks at what the rule lets go while experiments run.
 CLEAN_S = 3.0
+#: Seconds before a deleted experiment's storage that is down is tried again, and at most between two tries.
+STORAGE_S, MOST_STORAGE_S = 5.0, 600.0
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -119,15 +121,27 @@ class Upkeep:
         size = await _aside(size_of, folder)
         self._check_unneeded(experiment, label)  # somebody may have pinned it meanwhile
         storing = self._storing(experiment)
-        self._say({"kind": "delete", "experiment": experiment, "label": label, "bytes": size})
+        about = {"storage": storing.storage} if storing is not None else {}
+        self._say({"kind": "delete", "experiment": experiment, "label": label, "bytes": size, **about})
         self._engine.catalog.remove(experiment)
         self._engine.mirrors.forget(experiment)
         gone = await _aside(put_aside, folder)
         self._engine.later(_aside(shutil.rmtree, gone, True))
         if storing is not None:
             self._engine.courier.forget(experiment)
-            self._engine.later(_aside(remove_all, storing))
+            self._engine.later(self._empty_storage(experiment))
         return {"experiment": experiment, "label": label, "bytes": size}
+
+    async def _empty_storage(self, experiment: str) -> None:
+        """Remove a deleted experiment's copies, now or when its storage is reached again; the next engine goes on."""
+        pause, url = STORAGE_S, self.said.emptying[experiment]
+        while (trouble := await _aside(remove_all, url, experiment)) is not None:
+            if pause == STORAGE_S:
+                log.warning("copies of a deleted experiment stay until they can be removed: %s", trouble)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MOST_STORAGE_S)
+        with contextlib.suppress(StoreError):  # removed once more, which changes nothing
+            self._say({"kind": "emptied", "experiment": experiment})
 
     def _storing(self, experiment: str) -> Spec | None:
         """The spec of an experiment that has a storage."""
@@ -314,6 +328,8 @@ class Upkeep:
         """Finish what an engine began to remove and did not live to."""
         for key in self.said.deleted:
             self._engine.catalog.remove(key)
+        for key in self.said.emptying:
+            self._engine.later(self._empty_storage(key))
         for path in begun_deletions(self.store, self.said):
             self._engine.later(_aside(shutil.rmtree, path, True))
 

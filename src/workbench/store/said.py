@@ -31,6 +31,8 @@ class Said:
     pins: set[Pin] = field(default_factory=set)
     #: Rules that people asked for, by experiment; the others have that of their spec.
     rules: dict[str, Keep] = field(default_factory=dict)
+    #: Storages of deleted experiments, from which not all was removed yet, by experiment.
+    emptying: dict[str, str] = field(default_factory=dict)
     #: Bytes that the store may take; 0 for no limit, None where nobody said.
     quota: int | None = None
     #: The last line that was read.
@@ -46,8 +48,12 @@ class Said:
             return
         if kind == "delete" and line.get("trial") is None:
             self.deleted.add(experiment)
+            if line.get("storage"):
+                self.emptying[experiment] = str(line["storage"])
             self.rules.pop(experiment, None)
             self.pins = {pin for pin in self.pins if pin[0] != experiment}
+        elif kind == "emptied":
+            self.emptying.pop(experiment, None)
         elif kind == "pin":
             self.pins.add((experiment, line.get("trial"), line.get("step")))
         elif kind == "unpin":
