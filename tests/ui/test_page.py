@@ -29,10 +29,6 @@ for epoch in trial.steps():
         time.sleep(0.02)
     trial.report(score=x * (epoch + 1))
 """
-TRAIN = """%%train toy --goal max score --steps 1-3
-x = uniform(0.0, 1.0)
-for epoch in trial.steps():
-    trial.report(score=x)"""
 #: Whether the workspace holds a page with its tab, and how far its journal was read.
 KEPT = """async id => {
   const { data } = await window.jupyterapp.serviceManager.workspaces.fetch('default');
@@ -301,7 +297,8 @@ CONTRAST = """element => {
 }"""
 
 
-def test_from_a_cell_to_its_page_and_back_and_the_notebook_as_it_was(lab, opened):
+def test_from_a_cell_to_its_page_and_back_and_the_notebook_as_it_was(lab, opened, gate):
+    train = f"%%train toy --goal max score --steps 1-3\n{GATED.format(gate=str(gate)).strip()}"
     made = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
     made.cells = [nbformat.v4.new_code_cell(cell) for cell in ("%load_ext workbench", "pass", "pass")]
     nbformat.write(made, lab.root / "toy.ipynb")
@@ -311,7 +308,7 @@ def test_from_a_cell_to_its_page_and_back_and_the_notebook_as_it_was(lab, opened
     )
     # Typed and not saved: the snapshot is to hold what the page held.
     page.evaluate(
-        "text => window.jupyterapp.shell.currentWidget.content.model.cells.get(1).sharedModel.setSource(text)", TRAIN
+        "text => window.jupyterapp.shell.currentWidget.content.model.cells.get(1).sharedModel.setSource(text)", train
     )
     with page.expect_response("**/workbench/api/documents*") as kept:
         page.evaluate(
@@ -325,6 +322,7 @@ def test_from_a_cell_to_its_page_and_back_and_the_notebook_as_it_was(lab, opened
     page.get_by_role("button", name="Open page").click()
     # Its engine takes it while the page asks already.
     expect(page.get_by_role("heading", name="toy@1")).to_be_visible(timeout=20_000)
+    gate.touch()
     page.get_by_role("button", name="Show Its Cell").click()
     page.wait_for_function("window.jupyterapp.shell.currentWidget.content.activeCellIndex === 1")
     page.wait_for_function(
@@ -336,7 +334,7 @@ def test_from_a_cell_to_its_page_and_back_and_the_notebook_as_it_was(lab, opened
     page.evaluate("async () => { await window.jupyterapp.commands.execute('workbench:open-notebook') }")
     expect(page.get_by_role("tab", name="toy@1 (as it was, with unsaved edits)")).to_be_visible()
     expect(page.get_by_text("notebook is read-only")).to_be_visible()
-    assert page.evaluate("window.jupyterapp.shell.currentWidget.content.model.cells.get(1).sharedModel.source") == TRAIN
+    assert page.evaluate("window.jupyterapp.shell.currentWidget.content.model.cells.get(1).sharedModel.source") == train
     page.close()
     page.troubles[:] = [said for said in page.troubles if said != WIDGETS]
 
