@@ -144,3 +144,24 @@ def test_a_file_whose_bytes_are_gone_is_said(store, folder):
 def test_what_makes_no_sense_is_refused(store, base):
     with pytest.raises(BadOption, match="was named twice"):
         wb.why(base, base, store=store)
+
+
+def test_what_was_trained_with_other_files_is_trained_anew(store, folder):
+    # The file's name stands in no source, so that no snapshot describes it: only the hybrid's own legs know of it.
+    train = TRAIN.replace("total = 0.0", "total = float(open(f'part{trial.number}.txt').read())")
+
+    def made(text: str, source: str = train) -> str:
+        Path("part0.txt").write_text(text)
+        Path("part1.txt").write_text(text)
+        return f"{trained(store, *CELLS, train=source, name='parted').id}/t0000"
+
+    one, other = made("1.0\n"), made("2.0\n", train + "    0\n")
+    Path("part0.txt").write_text("5.0\n")
+    first = wb.why(one, other, store=store)
+    assert not first.explained
+    Path("part0.txt").write_text("1.0\n")
+    again = wb.why(one, other, store=store)
+    assert again.explained
+    known = store.experiment_ids()
+    assert wb.why(one, other, store=store).to_dict() == again.to_dict()
+    assert store.experiment_ids() == known

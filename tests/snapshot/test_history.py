@@ -58,6 +58,22 @@ def test_a_name_is_made_by_the_cells_that_it_needs_and_no_others(cells, name, ne
             "X",
             [0, 1],
         ),
+        (["A = np.ones((3, 3))", "np.fill_diagonal(A, 0)", "np.add.at(A, 0, 1)", "np.trace(A)"], "A", [0, 1, 2, 3]),
+        # A module moves in place, a tensor does not.
+        (["net = nn.Linear(1, 1)", "net.to(torch.float64)", "y = net.float()", "net.cpu()"], "net", [0, 1, 2, 4]),
+        (["X = torch.zeros(3)", "y = X.to(torch.float64)", "z = X.float() + 1"], "X", [0, 1]),
+        (
+            [
+                "net = nn.Linear(1, 1)",
+                "[p.requires_grad_(False) for p in net.parameters()]",
+                "_ = [nn.init.zeros_(p) for p in net.parameters()]",
+                "sizes = [p.numel() for p in net.parameters()]",
+                "p = torch.zeros(3)\np.add_(1)",
+            ],
+            "net",
+            [0, 1, 2, 3],
+        ),
+        (["a = [torch.ones(1)]", "b = [torch.ones(1)]", "_ = [q.copy_(p) for p, q in zip(a, b)]"], "b", [0, 1, 2, 3]),
         # Draws depend on the last seed and on all draws since.
         (
             ["np.random.seed(1)", "np.random.rand()", "b = random.random()", "c = np.random.rand()"],

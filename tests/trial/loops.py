@@ -586,6 +586,76 @@ for epoch in trial.steps():
         opt.zero_grad(); loss = F.cross_entropy(model(x + embedding(y)), y); loss.backward(); opt.step()
     embedding.weight.data[epoch] = epoch
     trial.report(score=loss)""",
+    "a namespace with all sorts of things in it": """
+import sys, threading
+from types import SimpleNamespace
+from tqdm import tqdm
+class Settings(SimpleNamespace): pass
+run = Settings(
+    net=nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 2)), best=9.0, lock=threading.Lock(),
+    bar=tqdm(total=5, file=sys.stdout), log=open("/dev/null", "w"), inner=SimpleNamespace(seen=[]),
+)
+inner = run.inner
+opt = torch.optim.Adam(run.net.parameters(), lr=0.01)
+def result(): return run.net.state_dict(), run.best, inner.seen
+for epoch in trial.steps():
+    for x, y in batches():
+        opt.zero_grad(); loss = F.cross_entropy(run.net(x), y); loss.backward(); opt.step()
+    run.bar.update(1)
+    with run.lock:
+        run.best = min(run.best, loss.item())
+    inner.seen.append(loss.item())
+    trial.report(score=loss, best=run.best, n=len(run.inner.seen), same=run.inner is inner)""",
+    "a loss summed with its graph": MODEL
+    + """
+running, losses = torch.zeros(()), []
+for epoch in trial.steps():"""
+    + EPOCH
+    + """
+    running += loss
+    losses.append(loss)
+    trial.report(score=running.item(), mean=sum(one.item() for one in losses) / len(losses))
+def result(): return model.state_dict(), running.detach(), [one.detach() for one in losses]""",
+    "large tables, changed in few places": """
+table = torch.zeros(10_000_000)
+embedding = nn.Embedding(1_000_000, 10)
+embedding.weight.requires_grad_(False)
+class Bank(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(90_000, 100))
+        self.at = 50_020
+    def push(self, row):
+        self.rows[self.at] = row
+        self.at += 1
+bank = Bank()
+for epoch in trial.steps():
+    if epoch in (0, 3):
+        table[5_002_001 + epoch] = 7.0
+    embedding.weight.data[500_200 + epoch] = float(epoch + 1)
+    if epoch < 2:
+        bank.push(torch.randn(100))
+    trial.report(score=table.sum(), e=embedding.weight[500_200:500_210].sum(), b=bank.rows.sum())
+def result(): return table, embedding.weight[500_200:500_210], bank.rows""",
+    "workers that live on from epoch to epoch": MODEL
+    + """
+from torch.utils.data import DataLoader, TensorDataset
+data, workers = TensorDataset(X, Y), {"num_workers": 1, "persistent_workers": True}
+class Every:
+    def __init__(self): self.begun = 0
+    def __len__(self): return 96
+    def __iter__(self):
+        self.begun += 1
+        return iter([(place * self.begun) % 96 for place in range(96)])
+loader = DataLoader(data, 32, shuffle=True, **workers)
+own = DataLoader(data, 32, shuffle=True, generator=torch.Generator().manual_seed(3), **workers)
+ordered = DataLoader(data, 32, sampler=Every(), **workers)
+ours = trial.loader(data, batch_size=32, shuffle=True, **workers)
+for epoch in trial.steps():
+    for part in (loader, own, ordered, ours):
+        for x, y in part:
+            opt.zero_grad(); loss = F.cross_entropy(model(x), y); loss.backward(); opt.step()
+    trial.report(score=loss, first=x[0, 0], noise=torch.rand(()))""",
     "early stopping by break": MODEL
     + """
 for epoch in trial.steps():"""
@@ -646,6 +716,53 @@ for epoch in trial.steps():
     frame.loc[len(frame)] = [epoch, 1 / (epoch + 1)]
     running["a"] += epoch
     trial.report(score=frame["loss"].sum(), n=len(frame), r=other["a"])""",
+    "iterators and objects that hold another one": """
+import itertools
+it = iter(range(100)); pairs = zip(it, it)
+indices = itertools.cycle(range(3)); squares = map(lambda i: i * i, indices)
+class Count:
+    def __init__(self, n=0): self.n = n
+    def __reduce__(self): return Count, (self.n,)
+class Holder:
+    def __init__(self, held): self.held = held
+    def __reduce__(self): return Holder, (self.held,)
+class Saved:
+    def __init__(self): self.held, self.turns = None, 0
+    def __getstate__(self): return {"held": self.held}
+    def __setstate__(self, state): self.held = state["held"]
+count = Count(); holder = Holder(Holder(count)); saved = Saved(); saved.held = count
+seen = []
+def result(): return seen
+for epoch in trial.steps():
+    count.n += 1
+    seen.append((next(pairs), next(it), next(squares), next(indices), holder.held.held.n, saved.held.n))
+    trial.report(score=sum(seen[-1][0]), s=seen[-1][2], i=seen[-1][3], n=count.n, same=holder.held.held is count,
+                 kept=saved.held is count)""",
+    "queues": """
+import queue, random
+top, ahead, alias = queue.PriorityQueue(), queue.Queue(maxsize=8), None
+alias = ahead.queue
+ahead.put(0.5)
+seen = []
+def result(): return seen
+for epoch in trial.steps():
+    top.put((random.random(), epoch))
+    if top.qsize() > 3: top.get()
+    ahead.put(random.random()); ahead.put(random.random())
+    seen.append(ahead.get()); ahead.task_done()
+    trial.report(score=seen[-1], n=top.qsize(), s=sum(one for one, _ in top.queue), a=len(alias))
+while not ahead.empty():
+    seen.append(ahead.get()); ahead.task_done()
+ahead.join()""",
+    "generators that have children": """
+import numpy as np
+rng, sequence = np.random.default_rng(0), np.random.SeedSequence(5)
+seen = []
+def result(): return seen
+for epoch in trial.steps():
+    children = rng.spawn(2)
+    seen.append((children[1].random(), np.random.default_rng(sequence.spawn(1)[0]).random(), rng.random()))
+    trial.report(score=seen[-1][0], b=seen[-1][1], c=seen[-1][2])""",
     "iterators that can be saved": """
 import itertools
 numbers, names = itertools.count(5), iter(["a", "b", "c", "d", "e"])

@@ -204,6 +204,17 @@ def test_a_trial_killed_between_batches_equals_an_undisturbed_one(server, experi
     assert [m["found"]["resumes"] for m in said(told, "saved") if "found" in m][-1] == EXACT
 
 
+def test_workers_that_outlive_a_pass_draw_their_seed_once(server, experiment):
+    """Their own random numbers begin anew (the page says so); those of the training go on."""
+    source = (
+        "loader = DataLoader(torch.utils.data.TensorDataset(X, Y), 8, shuffle=True, num_workers=1, "
+        "persistent_workers=True)" + BODY
+    )
+    expected = undisturbed(server, experiment, source)
+    cell = experiment(HEAD + source + FOOT, steps=STEPS, save_s=ALWAYS)
+    assert killed_and_resumed(server, cell, [(0, 2), (1, 1)])[0] == expected
+
+
 @pytest.mark.parametrize("name", SAID)
 def test_what_cannot_be_resumed_inside_is_said_and_exact_all_the_same(server, experiment, name):
     source, reason = SAID[name]

@@ -45,20 +45,20 @@ for epoch in trial.steps():
 
 @pytest.fixture
 def cell(experiment, tmp_path):
-    def make(steps=4):
+    def make(steps=4, notebook=NOTEBOOK, source=CELL):
         namespace = {"__name__": "__main__"}
         before = sys.modules["__main__"]
         try:
-            exec(compile(NOTEBOOK, "<notebook>", "exec"), namespace)
+            exec(compile(notebook, "<notebook>", "exec"), namespace)
         finally:
             sys.modules["__main__"] = before
-        found = read_cell(CELL, namespace)
+        found = read_cell(source, namespace)
         made = experiment("", steps=steps)
         captured = capture(found.needs, namespace, made.store, assigned=found.assigned)
         return experiment(
-            CELL,
+            source,
             steps=steps,
-            program=Program("cell", CELL, "<cell test>", captured.digest),
+            program=Program("cell", source, "<cell test>", captured.digest),
             training=Training(sys.executable, str(tmp_path)),
         )
 
@@ -86,6 +86,37 @@ def test_what_did_not_change_is_not_in_the_checkpoints(server, cell):
     assert set(saved["found"]["names"]) == {"epoch", "x", "loss", "table", "notes", "loader", "Data"}
     # The table has changed (320 kB), the large array (2.4 MB) has not.
     assert 320_000 < saved["bytes"] < 400_000
+
+
+def test_a_large_name_that_only_captured_functions_read_is_saved(server, cell):
+    notebook = """
+import functools
+import torch
+def score(): return float(big.sum())
+class Meter:
+    def read(self): return float(other.sum())
+meter = Meter()
+net = torch.nn.Identity()
+net.register_forward_hook(lambda module, given, out: out + hooked.sum())
+"""
+    source = """
+big = other = hooked = own = torch.zeros(400_000)
+for epoch in trial.steps():
+    before = score() + meter.read() + net(torch.zeros(2)).sum().item()
+    big = torch.ones(400_000) * (epoch + 1)
+    other, hooked, own = big * 2, big * 3, big * 4
+    trial.report(score=before)
+"""
+    calm = server.runner().leg(cell(3, notebook, source).order())
+    assert calm[-1]["error"] is None, calm[-1]["error"]["traceback"]
+    experiment, resumed = cell(3, notebook, source), {}
+    for step in range(3):
+        told = server.runner().leg(experiment.order(step + 1, start=step))
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        resumed |= points(told)
+        left = [one["name"] for saved in said(told, "saved") for one in saved["found"]["left_out"]]
+        assert left == ([] if step == 2 else ["own"])
+    assert resumed == points(calm)
 
 
 def test_a_trained_trial_comes_home(server, cell):

@@ -453,6 +453,116 @@ def test_what_cannot_be_saved_is_named_once(server, experiment, tmp_path):
     assert runner.output().count("not in the checkpoints: kept") == 2  # once in each leg
 
 
+def test_what_of_the_set_up_does_not_pickle_is_named_where_it_has_state(server, experiment, tmp_path):
+    cell = experiment(
+        f"""
+        import contextvars, itertools, multiprocessing, queue, threading
+        from concurrent.futures import ThreadPoolExecutor
+        from types import SimpleNamespace
+        import torch
+        from torch.utils.data import DataLoader
+        class Log:
+            def __init__(self): self.rows, self.lock = [], threading.Lock()
+            def __getstate__(self): return dict(self.__dict__)
+        def endless():
+            while True:
+                yield 1
+        ones = itertools.chain(endless(), [0])
+        batches = enumerate(DataLoader(torch.zeros(8), 2))
+        shared, simple, variable = multiprocessing.Value("i", 0), queue.SimpleQueue(), contextvars.ContextVar("n")
+        run = SimpleNamespace(count=0, stream=endless(), log=open({str(tmp_path / "log")!r}, "w"))
+        rows = Log()
+        # Around the training, and no state of it.
+        guard, pool, keys = threading.RLock(), ThreadPoolExecutor(1), {{"a": 1}}.keys()
+        between, lock, library = multiprocessing.Pool, multiprocessing.Lock(), __import__("ctypes").CDLL(None)
+        thread, local, module = threading.Thread(target=print), threading.local(), threading
+        for epoch in trial.steps():
+            run.count += next(ones)
+            shared.value += 1
+            rows.rows.append(epoch)
+            if epoch == 0:
+                late = ThreadPoolExecutor(1)
+            trial.report(score=run.count)
+        """,
+        steps=3,
+    )
+    runner = server.runner()
+    told = runner.leg(cell.order(1))
+    named = {one["name"]: one["reason"] for one in said(told, "saved")[0]["found"]["left_out"]}
+    stateful = {"ones", "batches", "shared", "simple", "variable", "rows"}
+    assert set(named) == stateful | {"run.stream", "run.log", "late"}
+    assert "starts anew" in named["ones"]
+    assert "starts anew" in named["batches"]
+    assert "a Synchronized cannot be pickled" in named["shared"]
+    assert "it is as the set-up code makes it" in named["rows"]
+    told = runner.leg(cell.order(3, start=1))
+    assert told[-1]["metrics"]["score"] == 3.0  # the namespace around them goes on
+    runner.kill()
+    assert runner.output().count("not in the checkpoints: rows") == 2  # once in each leg
+
+
+def test_a_graph_that_the_next_turn_may_go_back_through_is_named(server, experiment):
+    cell = experiment(
+        """
+        import torch
+        model = torch.nn.utils.weight_norm(torch.nn.Linear(3, 1))
+        total, kept, first = torch.zeros(()), [], torch.ones(1, requires_grad=True) * 2
+        def turn():
+            inner = model(torch.ones(3))
+            return inner * 2
+        for epoch in trial.steps():
+            for _ in range(2):
+                with torch.no_grad():
+                    out = 1
+                loss = model(torch.ones(3)).sum() + first.sum() + turn()
+                outs = [loss * 2]
+            if loss > 1e9:
+                pass
+            total = total + loss
+            kept.append(loss)
+            trial.report(score=loss.item() + outs[0].item())
+        print(loss, model.weight)
+        """,
+        steps=2,
+    )
+    told = server.runner().leg(cell.order(1))
+    named = {one["name"]: one["reason"] for one in said(told, "saved")[0]["found"]["left_out"]}
+    assert set(named) == {"the graph of total", "the graph of kept[…]"}
+    assert "no gradient flows back" in named["the graph of total"]
+    assert server.runner().leg(cell.order(2, start=1))[-1]["error"] is None
+
+
+def test_a_thread_goes_on_with_what_waited_in_its_queue_and_nobody_waits_for_what_it_had_taken(server, experiment):
+    cell = experiment(
+        """
+        import queue, threading
+        jobs, taken, gate, done = queue.Queue(), threading.Event(), threading.Event(), []
+        def work():
+            while True:
+                job = jobs.get()
+                done.append(job)
+                taken.set()
+                gate.wait()
+                jobs.task_done()
+        threading.Thread(target=work, daemon=True).start()
+        for epoch in trial.steps():
+            if epoch == 0:
+                jobs.put(1)
+                taken.wait()
+                jobs.put(2)
+                trial.report(score=jobs.unfinished_tasks)
+            else:
+                taken.wait(10)
+                trial.report(score=jobs.unfinished_tasks, waiting=jobs.qsize(), last=done[-1])
+                gate.set()
+        """,
+        steps=2,
+    )
+    assert server.runner().leg(cell.order(1))[-1]["metrics"] == {"score": 2.0}
+    left = server.runner().leg(cell.order(2, start=1))[-1]
+    assert left["metrics"] == {"score": 1.0, "waiting": 0.0, "last": 2.0}
+
+
 def test_large_values_that_every_turn_assigns_are_left_out(server, experiment):
     cell = experiment(
         """
@@ -478,6 +588,32 @@ def test_large_values_that_every_turn_assigns_are_left_out(server, experiment):
     told = server.runner().leg(cell.order(3, start=2))
     assert told[-1]["error"] is None
     assert told[-1]["metrics"]["kept"] == said(told, "points")[0]["rows"][1][3]
+
+
+def test_what_was_put_back_is_saved_again_though_its_samples_are_as_the_set_up_made_them(experiment, monkeypatch):
+    from workbench.trial import kinds as of_python
+    from workbench.trial import torch_kinds
+
+    for module in (of_python, torch_kinds):  # as if they were larger than half a gigabyte
+        monkeypatch.setattr(module, "LOOKED_AT_WHOLE", 1 << 20)
+    cell = experiment(
+        """
+        import numpy as np
+        import torch
+        table, array = torch.zeros(2_500_000), np.zeros(1_500_000)
+        for epoch in trial.steps():
+            if epoch == 0:
+                table[1_250_600] = 7.0
+                array[[0, 750_400]] = 7.0
+            if epoch == 1:
+                array[0] = 0.0
+            trial.report(score=table.sum(), array=array.sum())
+        """
+    )
+    for step in range(4):
+        left = Legs(Here()).run(cell.order(step + 1, start=step))
+        assert left["error"] is None, left["error"]["traceback"]
+        assert left["metrics"] == {"score": 7.0, "array": 14.0 if step == 0 else 7.0}
 
 
 def test_a_full_disk_costs_checkpoints_but_not_training(experiment, monkeypatch):

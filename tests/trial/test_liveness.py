@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from workbench.trial.liveness import assigned_first
+from workbench.trial.liveness import assigned_first, carried_over
 
 NAMES = {"x", "y", "z"}
 
 
-def found(source):
+def found(source, asked=assigned_first):
     """The names that are assigned first, asked where the loop waits for its second turn."""
     answers = []
 
@@ -19,7 +19,7 @@ def found(source):
 
         def __next__(self):
             frame = sys._getframe(1)
-            answers.append(assigned_first(frame, NAMES))
+            answers.append(asked(frame, NAMES))
             if len(answers) == 3:
                 raise StopIteration
             return len(answers)
@@ -57,3 +57,26 @@ def found(source):
 )
 def test_names_assigned_before_they_are_read(source, expected):
     assert found(source) == expected
+
+
+def test_what_a_captured_function_reads_is_read():
+    assert found(
+        "for t in turns:\n    x = t\n    y = t\n", lambda frame, names: assigned_first(frame, names, {"y"})
+    ) == {"x"}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("for t in turns:\n    x = t\n    y = x\nprint(x)\n", set()),
+        ("for t in turns:\n    x = x + t\n    y = 1\n", {"x"}),
+        ("for t in turns:\n    for y in [1]:\n        x = y\n    z = x\n", set()),
+        ("for t in turns:\n    if cond:\n        x = t\n    y = x\n", {"x"}),
+        ("for t in turns:\n    try:\n        x = t\n    except ValueError:\n        print(y)\n    z = x\n", set()),
+        ("def f():\n    return x, print.__name__\nfor t in turns:\n    x = y = 1\n    f()\n", {"x"}),
+        ("def f():\n    x = y = 0\n    for t in turns:\n        y = x\n        x = 1\n    return y\nf()\n", {"x"}),
+        ("def f():\n    return next(it, None)\nit = iter(turns)\nx = 0\nwhile f() is not None:\n    y = 1\n", set()),
+    ],
+)
+def test_names_that_a_turn_leaves_to_the_next(source, expected):
+    assert found(source, carried_over) == expected

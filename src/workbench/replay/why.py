@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.compare.comparison import differences
 from workbench.compare.section import Section
-from workbench.compare.sides import Side
+from workbench.compare.sides import Side, seen_of
 from workbench.errors import BadOption, WorkbenchError
 from workbench.records import Json, Program, Spec
 from workbench.replay.again import Prepared, Recorded, composed, recorded
@@ -21,6 +21,7 @@ from workbench.replay.place import place
 from workbench.snapshot.data import describe
 from workbench.store import Store
 from workbench.store.catalog import Reference
+from workbench.store.series import Series
 
 #: What is put back, in this order, and the sections of a comparison that belong to each. Options of the magic line are
 #: put back as what they mean, and an architecture follows from the code and the configuration.
@@ -84,7 +85,7 @@ class Hybrids:
 
     def again(self) -> Prepared | None:
         """``b`` itself, to be trained again where its environment or its data are not as they were; else None."""
-        if self._there.how == "same" and not self._changed_files(self.b):
+        if self._there.how == "same" and not _changed(_files(self.b)):
             return None
         return self._composed([])
 
@@ -189,24 +190,28 @@ class Hybrids:
             return program
         return dataclasses.replace(program, overlays=(*program.overlays, (capture, names)))
 
-    @staticmethod
-    def _changed_files(one: Recorded) -> bool:
-        for path, file in _files(one).items():
-            try:
-                if describe(path).digest != file.get("digest"):
-                    return True
-            except OSError:
-                return True
-        return False
-
 
 def _files(one: Recorded) -> dict[str, Any]:
     named = {str(file["path"]): file for file in (one.snapshot.get("data") or {}).get("files") or ()}
     return {**one.seen, **named}
 
 
+def _changed(files: Mapping[str, Mapping[str, Any]]) -> bool:
+    """True where one of ``files`` is not on the disk as it is described."""
+    for path, file in files.items():
+        try:
+            if describe(path).digest != file.get("digest"):
+                return True
+        except OSError:
+            return True
+    return False
+
+
 def trained_before(store: Store, wanted: Spec) -> str | None:
-    """The newest experiment that trains exactly what ``wanted`` does, for the same two; None where there is none."""
+    """The newest experiment that has trained exactly what ``wanted`` would now, for the same two; None without one.
+
+    Nobody knows beforehand what ``wanted`` will read: what the other one was seen to read must be there as it was.
+    """
     content = _content(wanted)
     for experiment in reversed(store.experiment_ids()):
         if not store.read_spec_json(experiment).get("puts_back"):
@@ -215,9 +220,19 @@ def trained_before(store: Store, wanted: Spec) -> str | None:
             found = store.read_spec(experiment)
         except WorkbenchError:
             continue
-        if _content(found) == content:
+        if _content(found) == content and _holds(store, experiment):
             return experiment
     return None
+
+
+def _holds(store: Store, experiment: str) -> bool:
+    """True where the hybrid was trained to its end, and would read today what it read then."""
+    path = store.experiment(experiment).series
+    if not path.exists():
+        return False
+    with Series.read(path) as series:
+        trials, seen = series.trials(), seen_of(series.legs(0)) or {}
+    return [one["state"] for one in trials] == ["completed"] and not _changed(seen)
 
 
 def _content(spec: Spec) -> dict[str, Json]:

@@ -250,6 +250,8 @@ def _body(statements: list[ast.stmt], parameters: tuple[str, ...] = ()) -> Body:
                 made |= {(name, root, (attributes or (root,))[-1]) for name in given}
         elif isinstance(node, ast.For | ast.AsyncFor):
             holds |= {(name, held) for held in _held(node.iter) for name in _given(node.target)}
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+            calls += _in_place(node)
         elif isinstance(node, ast.Call):
             call = _call(node)
             if call is not None:
@@ -259,6 +261,22 @@ def _body(statements: list[ast.stmt], parameters: tuple[str, ...] = ()) -> Body:
             if isinstance(inner, ast.Call):
                 inner.is_statement = True  # type: ignore[attr-defined]  # a note for when the walk comes to it
     return Body(frozenset(stores), tuple(calls), tuple(sorted(holds)), tuple(sorted(made)), parameters)
+
+
+def _in_place(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Iterator[Call]:
+    """Calls inside a comprehension of methods that change in place (``p.zero_()``), as calls upon what it goes over.
+
+    Its variables are no names of the cell, and another cell's name may be the same.
+    """
+    over = {name: sorted(_held(one.iter)) for one in node.generators for name in _given(one.target)}
+    for inner in ast.walk(node):
+        call = _call(inner) if isinstance(inner, ast.Call) else None
+        if call is None or not (call.attributes or (call.root,))[-1].endswith("_"):
+            continue
+        given = tuple((place, held) for place, name in call.arguments for held in over.get(name, [name]))
+        if call.root in over or given != call.arguments:
+            for root in over.get(call.root, [call.root]):
+                yield Call(root, call.attributes, given, call.is_statement)
 
 
 def _walk(statements: list[ast.stmt]) -> Iterator[ast.AST]:

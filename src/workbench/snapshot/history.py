@@ -30,8 +30,13 @@ _READS = frozenset(
     | {"squeeze", "unsqueeze", "float", "long", "int", "round", "abs", "boxplot", "memory_usage", "children"}
     | {"modules", "numel", "isin", "scatter", "savefig", "summary", "iterdir", "decode"}
 )
+#: Those of them by which a module of torch changes itself: called for their own sake, they are no reading.
+_MOVES = frozenset({"to", "float", "cpu"})
 #: Functions of modules that change what they are given; so do those whose name ends in ``_``.
-_CHANGES = frozenset({"shuffle", "heappush", "heappop", "heapify", "insort", "insort_left", "insort_right", "seed_all"})
+_CHANGES = frozenset(
+    {"shuffle", "heappush", "heappop", "heapify", "insort", "insort_left", "insort_right", "seed_all"}
+    | {"fill_diagonal", "copyto", "putmask", "put_along_axis", "at"}
+)
 _BUILTINS_THAT_CHANGE = frozenset({"setattr", "delattr", "next", "exec", "eval"})
 #: What draws random numbers, by the library whose generator is moved.
 _DRAWS = frozenset(
@@ -202,7 +207,8 @@ class History:
         if call.root in self._shown:
             return set()
         if call.attributes:
-            return set() if last in _READS else {call.root, *given}
+            is_read = last in _READS and not (call.is_statement and last in _MOVES)
+            return set() if is_read else {call.root, *given}
         # An object that is called may keep something of it: running means, say. A loss does not.
         return set() if call.root in self._losses or call.root.lower().endswith(("loss", "criterion")) else {call.root}
 

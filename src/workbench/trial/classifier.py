@@ -24,7 +24,7 @@ How = Kind | Inline
 #: Machinery of torch below what people hold: compilers and what they made. It is made again by itself.
 MACHINERY = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch.export", "triton")
 #: Objects of these packages show things; they are no state of the training, and the set-up code makes them again.
-SHOWN_ONLY = ("tqdm", "rich", "matplotlib", "plotly", "logging", "IPython", "ipywidgets", "seaborn")
+SHOWN_ONLY = ("tqdm", "rich", "matplotlib", "plotly", "logging", "IPython", "ipywidgets", "seaborn", "tensorboard")
 
 _LOCK_TYPES = (
     type(threading.Lock()),
@@ -33,17 +33,44 @@ _LOCK_TYPES = (
     threading.Condition,
     threading.Semaphore,
 )
+#: What of these does not pickle is around the training and no state of it: the set-up code makes it again.
+_SURROUNDINGS = frozenset(
+    {
+        "_multiprocessing",
+        "_thread",
+        "asyncio",
+        "concurrent",
+        "ctypes",
+        "re",
+        "ssl",
+        "subprocess",
+        "threading",
+        "torch",
+        "weakref",
+    }
+)
+_SURROUNDINGS_BELOW = tuple(f"multiprocessing.{name}" for name in ("context", "pool", "process", "synchronize"))
+#: Builtins that do not pickle and have no state of their own: views of a dict, frames, handles.
+_STATELESS = frozenset(
+    {
+        *(f"{kind}_{part}" for kind in ("dict", "odict") for part in ("keys", "values", "items")),
+        *("frame", "traceback", "getset_descriptor", "member_descriptor", "super", "PyCapsule"),
+    }
+)
 _VALUE_TYPES = (pathlib.PurePath, re.Pattern, enum.Enum)
 _VALUE_MODULES = frozenset({"datetime", "decimal", "fractions", "uuid", "zoneinfo"})
 
 GENERATOR = Fixed()
 FILE = Fixed()
+EXECUTOR = Fixed()
 SILENT = Fixed()
 #: Why an object of a kind cannot be saved, as the trial's page says it. SILENT ones are not worth a word.
 REASONS: dict[Kind, str] = {
     GENERATOR: "an iterator or generator cannot be saved: after a resume it starts anew",
     FILE: "an open file or connection cannot be saved: the set-up code opens it again",
 }
+#: Of what the set-up code makes again as good as it was: said only where the loop has made it.
+LATE_REASONS: dict[Kind, str] = {EXECUTOR: "an executor cannot be saved: make it before the loop"}
 
 
 class Opaque(Kind):
@@ -56,7 +83,22 @@ TENSOR = torch_kinds.Tensor()
 ARRAY, NUMPY_GENERATOR = kinds.Array(), kinds.NumpyGenerator()
 PYTHON_RANDOM = kinds.Generator(lambda g: g.getstate(), lambda g, s: g.setstate(s))
 NUMPY_RANDOM = kinds.Generator(lambda g: g.get_state(legacy=False), lambda g, s: g.set_state(s))
-BIT_GENERATOR = kinds.Generator(lambda g: g.state, lambda g, s: setattr(g, "state", s))
+
+
+def _bits(generator: Any) -> tuple[Any, int]:
+    return generator.state, getattr(generator.seed_seq, "n_children_spawned", 0)
+
+
+def _put_bits(generator: Any, saved: Any) -> None:
+    # Checkpoints of earlier versions hold the state alone.
+    generator.state, spawned = saved if isinstance(saved, tuple) else (saved, 0)
+    # Children are told apart by their number, which only spawning moves on.
+    missing = spawned - getattr(generator.seed_seq, "n_children_spawned", 0)
+    if missing > 0:
+        generator.seed_seq.spawn(missing)
+
+
+BIT_GENERATOR = kinds.Generator(_bits, _put_bits)
 
 
 def set_torch_state(generator: Any, state: bytes) -> None:
@@ -157,8 +199,13 @@ class Classifier:
             return kinds.inline_value
         if isinstance(obj, io.IOBase) or cls.__module__ in ("_socket", "socket", "sqlite3", "select"):
             return FILE
-        if isinstance(obj, queue.Queue | threading.Thread | threading.local):
+        if isinstance(obj, queue.Queue):
+            return kinds.Queue(cls)
+        if isinstance(obj, threading.Thread | threading.local):
             return SILENT
+        executors = loaded("concurrent.futures")
+        if executors is not None and isinstance(obj, executors.Executor):
+            return EXECUTOR
         if isinstance(obj, tuple):
             return kinds.inline_tuple
         if cls.__name__ == "partial" and cls.__module__ == "functools":
@@ -172,6 +219,19 @@ class Classifier:
         if _torch_iterator(obj):
             return GENERATOR
         return None
+
+
+def lost(obj: Any, error: Exception) -> str:
+    """What a resumed trial loses of an object of the set-up that does not pickle; empty for what has no state."""
+    cls = type(obj)
+    if isinstance(obj, Iterator):
+        return REASONS[GENERATOR]
+    module = cls.__module__
+    if module.partition(".")[0] in _SURROUNDINGS or module.startswith(_SURROUNDINGS_BELOW):
+        return ""
+    if module == "builtins" and cls.__name__ in _STATELESS:
+        return ""
+    return f"a {cls.__name__} cannot be pickled ({error}): after a resume it is as the set-up code makes it"
 
 
 def has_state_dict(obj: Any) -> bool:
@@ -201,7 +261,15 @@ def _defined(cls: type) -> set[str]:
 
 _PLAIN_REDUCE = {
     base.__reduce__
-    for base in (object, collections.OrderedDict, collections.defaultdict, collections.Counter, set, collections.deque)
+    for base in (
+        object,
+        types.SimpleNamespace,
+        collections.OrderedDict,
+        collections.defaultdict,
+        collections.Counter,
+        set,
+        collections.deque,
+    )
 }
 
 

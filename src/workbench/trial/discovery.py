@@ -12,13 +12,22 @@ import collections
 import gc
 import types
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.trial import kinds
-from workbench.trial.classifier import OPAQUE, REASONS, SILENT, Classifier, has_state_dict
-from workbench.trial.kinds import SCALARS, Fixed, Kind, Token, loaded, signature
+from workbench.trial.classifier import (
+    LATE_REASONS,
+    OPAQUE,
+    REASONS,
+    SILENT,
+    TENSOR,
+    Classifier,
+    has_state_dict,
+    lost,
+)
+from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Token, loaded, signature
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Roots: where the walk begins
@@ -107,6 +116,10 @@ def _reference(obj: Any) -> Callable[[], Any]:
         return _Strong(obj)
 
 
+def _is_bare(how: Kind) -> bool:
+    return isinstance(how, Instance) and how.bare
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Surveys
 
@@ -133,8 +146,12 @@ class Survey:
         self.unsaved: list[tuple[int, str]] = []
         #: The same for names that turned out not to pickle.
         self.unsaved_names: list[tuple[str, str]] = []
-        #: Of each opaque object, who holds it: numbers, or a root and a name in it.
+        #: Tensors that came of a computation and still have its graph.
+        self._computed: list[int] = []
+        #: Of each opaque object and each of those tensors, who holds it: numbers, or a root and a name in it.
         self._holders: dict[int, set[int | tuple[int, str]]] = {}
+        #: Of each object that is compared by its pickle: the numbers that stand in it.
+        self._refers: dict[int, set[int]] = {}
         self._todo: collections.deque[tuple[int, Any, Kind]] = collections.deque()
         self._parent = 0
         self._name = ""
@@ -184,6 +201,8 @@ class Survey:
                 self._compare(number, found)
         for number, obj, how in last:
             self._compare_pickle(number, obj, how)
+        if self.replaced:
+            self._replace_holders(last)
 
     def see(self, child: Any, key: str | int) -> Token:
         """The token of ``child``, which stands at ``key`` in the object that is looked into now."""
@@ -213,12 +232,15 @@ class Survey:
             number = self._next
             self._next += 1
             if isinstance(how, Fixed) and self.base is not None:
-                self.left[id(obj)] = REASONS.get(how, "")
+                self.left[id(obj)] = REASONS.get(how) or LATE_REASONS.get(how, "")
         if how in REASONS:
             self.unsaved.append((number, REASONS[how]))
         if how is self.classifier.storages:
             self.classifier.storages.seen_by.setdefault(id(obj), self.objects.get(self._parent))
-        if how is OPAQUE:
+        is_computed = how is TENSOR and not obj.is_leaf
+        if is_computed:
+            self._computed.append(number)
+        if is_computed or how is OPAQUE:
             self._holders[number] = {self._holder()}
         self.numbers[id(obj)] = number
         self.objects[number] = obj
@@ -241,20 +263,42 @@ class Survey:
         from workbench.trial.graph import digest_of
 
         try:
-            found = digest_of(obj if how is OPAQUE else how.content(obj, self.is_left), self)
+            content = obj if how is OPAQUE else how.content(obj, self.is_left)
+            found, self._refers[number] = digest_of(content, self)
         except Exception as error:
+            # Nothing to compare by: whatever it has become, a resumed trial has what the set-up code makes.
             found = b""
             if number >= self.size:
                 self.left[id(obj)] = f"{type(obj).__name__} cannot be pickled: {error}"
+            elif reason := lost(obj, error):
+                self.unsaved.append((number, reason))
         if how is not OPAQUE:
             self._compare(number, found)
             return
         self.entries[number].signature = found
         if self.base is not None and number < self.size and self.base.entries[number].signature != found:
-            self.replaced.add(number)
-            for holder in self._holders[number]:
-                if isinstance(holder, int) and holder < self.size and holder not in self.changed:
-                    self.changed.append(holder)
+            self._replace(number)
+
+    def _replace(self, number: int) -> None:
+        self.replaced.add(number)
+        for holder in self._holders[number]:
+            if isinstance(holder, int) and holder < self.size and holder not in self.changed:
+                self.changed.append(holder)
+
+    def _replace_holders(self, pickled: list[tuple[int, Any, Kind]]) -> None:
+        """Whatever holds a replaced object inside its own pickle would go on with the old one: it goes along."""
+        waiting = list(self.replaced)
+        while waiting:
+            one = waiting.pop()
+            for number, _, how in pickled:
+                if number >= self.size or one not in self._refers.get(number, ()):
+                    continue
+                if how is not OPAQUE:
+                    if number not in self.changed:
+                        self.changed.append(number)
+                elif number not in self.replaced:
+                    self._replace(number)
+                    waiting.append(number)
 
     def _holder(self) -> int | tuple[int, str]:
         return self._parent if self._parent >= 0 else (self._parent, self._name)
@@ -302,6 +346,27 @@ class Survey:
             if entry.parent < 0:
                 return str(entry.key)
             number = entry.parent
+
+    def graphs(self) -> Iterator[tuple[str, Names, str]]:
+        """Tensors whose graph no checkpoint holds, and which no set-up code makes again: path, root, name in it.
+
+        Only those that a name stands for, or that lie in its lists and dicts: what a module keeps of its last forward
+        it gives anew in the next.
+        """
+        changed = set(self.changed)
+        for number in self._computed:
+            if number < self.size and number not in changed:
+                continue
+            for holder in self._holders[number]:
+                if not isinstance(holder, int):
+                    root = self.roots[-1 - holder[0]]
+                    yield root.label + holder[1], root, holder[1]
+                    continue
+                entry = self.entries[holder]
+                while entry.parent >= 0 and _is_bare(entry.how):
+                    entry = self.entries[entry.parent]
+                if _is_bare(entry.how):
+                    yield f"{self.path(holder)}[0]", self.roots[-1 - entry.parent], str(entry.key)
 
     def changed_names(self, root: Names) -> tuple[list[str], list[str]]:
         """Names of ``root`` that stand for something else than in the base survey, and names that are gone."""

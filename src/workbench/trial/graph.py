@@ -109,7 +109,8 @@ class GraphPickler(cloudpickle.Pickler):
             tensor.storage_offset(),
             tuple(tensor.shape),
             tensor.stride(),
-            tensor.requires_grad,
+            # What came of a computation comes back without its graph, and so not as something to be trained.
+            tensor.requires_grad and tensor.is_leaf,
         )
         grad = tensor.grad if tensor.is_leaf else None
         attributes = dict(getattr(tensor, "__dict__", {}) or {})
@@ -118,13 +119,13 @@ class GraphPickler(cloudpickle.Pickler):
         return _tensor, made, (grad, attributes), None, None, _set_tensor
 
 
-def digest_of(obj: Any, survey: Survey) -> bytes:
-    """A digest of the object's pickle; what the survey knows already stands in it as a number."""
+def digest_of(obj: Any, survey: Survey) -> tuple[bytes, set[int]]:
+    """A digest of the object's pickle, and the numbers in it: what the survey knows already stands in it as one."""
     file = io.BytesIO()
     buffers: list[bytes] = []
 
     def buffer(view: pickle.PickleBuffer) -> None:
-        buffers.append(kinds.digest_of_buffer(view.raw(), kinds.ARRAY_LOOKED_AT_WHOLE))
+        buffers.append(kinds.digest_of_buffer(view.raw()))
 
     pickler = _DigestPickler(file, survey, buffer)
     pickler.own = id(obj)
@@ -132,7 +133,7 @@ def digest_of(obj: Any, survey: Survey) -> bytes:
         warnings.simplefilter("ignore")
         pickler.dump(obj)
     buffers.append(digest(file.getbuffer()))
-    return digest(b"".join(buffers))
+    return digest(b"".join(buffers)), pickler.refers
 
 
 class _DigestPickler(GraphPickler):
@@ -140,10 +141,13 @@ class _DigestPickler(GraphPickler):
 
     def __init__(self, file: Any, survey: Survey, buffer: Callable[[pickle.PickleBuffer], None]) -> None:
         super().__init__(file, survey, buffer_callback=buffer)
+        #: Numbers of the objects that stand in the pickle as such.
+        self.refers: set[int] = set()
 
     def persistent_id(self, obj: Any) -> Any:
         number = self.survey.numbers.get(id(obj))
         if number is not None and number < self._size and id(obj) != self.own:
+            self.refers.add(number)
             return ("made", number)
         if type(obj) is self._storage_type:
             return ("storage", self.survey.classifier.storages.look(obj, lambda child, key: 0))
@@ -301,8 +305,11 @@ def apply_graph(
     made: Mapping[str, Any],
     storages: Callable[..., Any],
     later: frozenset[str] = frozenset(),
-) -> None:
-    """Put a graph's patches and names into what the set-up code has made. later: roots that are not there yet."""
+) -> list[Any]:
+    """Put a graph's patches and names into what the set-up code has made; the objects that were patched.
+
+    later: roots that are not there yet.
+    """
     unpickler = GraphUnpickler(file, made, storages)
     unpickler.load()
     patches: list[Patch] = unpickler.load()
@@ -322,6 +329,7 @@ def apply_graph(
                 "trial.steps() from the same function each time."
             )
         by_label[label].set(changed, gone)
+    return [obj for obj, _, _ in patches]
 
 
 def _kind(name: str, obj: Any, content: Any, classifier: Classifier) -> Kind:

@@ -29,8 +29,7 @@ IsLeft = Callable[[Any], bool]
 
 SCALARS = frozenset({int, float, str, bool, type(None), bytes, complex})
 #: Bytes of a buffer that are looked at whole; of larger ones a sample, and torch's count of in-place changes.
-LOOKED_AT_WHOLE = 32 * 1024 * 1024
-ARRAY_LOOKED_AT_WHOLE = 512 * 1024 * 1024
+LOOKED_AT_WHOLE = 512 * 1024 * 1024
 _SAMPLES = 2048
 _SAMPLE = 2048
 
@@ -40,10 +39,10 @@ def digest(data: Any) -> bytes:
     return xxhash.xxh3_128_digest(data)
 
 
-def digest_of_buffer(view: memoryview, whole: int = LOOKED_AT_WHOLE) -> bytes:
-    """Digest of a buffer; of one longer than ``whole`` bytes, of its ends and of samples spread over it."""
+def digest_of_buffer(view: memoryview) -> bytes:
+    """Digest of a buffer; of a large one, of its ends and of samples spread over it."""
     length = view.nbytes
-    if length <= whole:
+    if length <= LOOKED_AT_WHOLE:
         return digest(view)
     state = xxhash.xxh3_128(length.to_bytes(8, "little"))
     stride = (length - _SAMPLE) // _SAMPLES
@@ -206,6 +205,39 @@ class Instance(Kind):
                 mapping.__setitem__(obj, key, value)
 
 
+class Queue(Instance):
+    """A ``queue.Queue``: what waits in it. Threads that wait at it are told; what one had taken is awaited no more."""
+
+    #: Its contents and their count are put back under its lock: a thread may take from it meanwhile.
+    _COUNTED = ("queue", "unfinished_tasks")
+
+    def look(self, obj: Any, see: See) -> Token:
+        tokens: list[Token] = [self.name, see(type(obj), ".__class__")]
+        tokens += [see(item, f".queue[{number}]") for number, item in enumerate(list(obj.queue))]
+        for name, value in self.attributes(obj).items():
+            if name not in self._COUNTED:
+                tokens += [name, see(value, f".{name}")]
+        return tokens
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        content = super().content(obj, left)
+        for name in self._COUNTED:
+            content["attributes"].pop(name, None)
+            content["kept attributes"].append(name)
+        content["items"] = list(obj.queue)
+        return content
+
+    def put(self, obj: Any, content: Any) -> None:
+        with obj.mutex:
+            taken = obj.unfinished_tasks - len(obj.queue)
+            super().put(obj, content)
+            obj.queue.clear()
+            obj.queue.extend(content["items"])
+            obj.unfinished_tasks = taken + len(obj.queue)
+            obj.not_empty.notify_all()
+            obj.not_full.notify_all()
+
+
 class ByState(Kind):
     """An object whose class says itself what its state is: ``state_dict`` or ``__getstate__``."""
 
@@ -356,7 +388,7 @@ class Array(Kind):
             return (*shape, [see(item, number) for number, item in enumerate(obj.ravel().tolist())])
         if type(obj.base) is type(obj):
             return (*shape, see(obj.base, ".base"), offset_of(obj))
-        return (*shape, digest_of_buffer(buffer_of_array(obj), ARRAY_LOOKED_AT_WHOLE))
+        return (*shape, digest_of_buffer(buffer_of_array(obj)))
 
     def content(self, obj: Any, left: IsLeft) -> Any:
         if type(obj.base) is type(obj) and not obj.dtype.hasobject:

@@ -7,8 +7,11 @@ them before it reads them. Told from the bytecode of the frame, at the instructi
 from __future__ import annotations
 
 import dis
+import functools
 import types
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+
+from workbench.snapshot.names import global_names
 
 _READS = frozenset(
     {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS"}
@@ -21,21 +24,38 @@ _JUMPS_ALWAYS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_IN
 _DYNAMIC = frozenset({"globals", "locals", "vars", "eval", "exec", "dir", "__import__"})
 
 
-def assigned_first(frame: types.FrameType, names: Iterable[str]) -> set[str]:
+def assigned_first(frame: types.FrameType, names: Iterable[str], elsewhere: Collection[str] = ()) -> set[str]:
     """Those of ``names`` that ``frame`` assigns in every turn of the loop it is in, before anything reads them.
 
     A name that only some turns assign (the best so far) is none of them, even where nothing here reads it.
+    elsewhere: names that functions read which ``frame`` may call and does not make.
     """
     wanted = set(names)
     code = frame.f_code
     if not wanted or _DYNAMIC & set(code.co_names):
         return set()
-    inner = _names_inside(code)
+    inner = _names_inside(code).union(elsewhere)
     if _DYNAMIC & inner:
         return set()
     wanted -= inner | set(code.co_cellvars) | set(code.co_freevars)
     graph = _Graph(code)
     return {name for name in wanted if graph.assigns_first(name, frame.f_lasti)}
+
+
+def carried_over(frame: types.FrameType, names: Iterable[str], elsewhere: Collection[str] = ()) -> set[str]:
+    """Those of ``names`` that ``frame`` may read in the next turn of the loop it is in as this turn has left them."""
+    code = frame.f_code
+    inner = set(elsewhere).union(code.co_cellvars, code.co_freevars)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            inner.update(global_names(constant))
+    return {name for name in names if name in inner or _reads_in_a_turn(code, name, frame.f_lasti)}
+
+
+@functools.lru_cache(64)
+def _reads_in_a_turn(code: types.CodeType, name: str, start: int) -> bool:
+    """Asked at every checkpoint, and the same at each."""
+    return _Graph(code).reads_in_a_turn(name, start)
 
 
 def _names_inside(code: types.CodeType) -> set[str]:
@@ -72,6 +92,38 @@ class _Graph:
         """True where every turn from ``start`` assigns ``name``, and no way from there reads it before."""
         return not self._reads_first(name, start) and self._assigns_in_every_turn(name, start)
 
+    def reads_in_a_turn(self, name: str, start: int) -> bool:
+        """True where a turn from ``start`` may read ``name`` before it assigns it.
+
+        What follows the loop is no turn; an inner ``for`` counts as run at least once, and no error as caught.
+        """
+        before: dict[int, list[int]] = {}
+        for offset, following in self._next.items():
+            for one in following:
+                before.setdefault(one, []).append(offset)
+        turn = _reach(before, start)
+        seen: set[tuple[int, bool]] = set()
+        waiting = [(start, True)]
+        while waiting:
+            offset, came_back = waiting.pop()
+            if (offset, came_back) in seen or offset not in turn:
+                continue
+            seen.add((offset, came_back))
+            instruction = self._at[offset]
+            if instruction.argval == name:
+                if instruction.opname in _READS:
+                    return True
+                if instruction.opname in _WRITES or instruction.opname in _DELETES:
+                    continue
+            elif isinstance(instruction.argval, tuple) and name in instruction.argval:
+                # A fused instruction of a later Python: what it stores, it stores before it loads.
+                stored = {"STORE_FAST_LOAD_FAST": 1, "STORE_FAST_STORE_FAST": 2}.get(instruction.opname, 0)
+                if name not in instruction.argval[:stored]:
+                    return True
+                continue
+            waiting += self._following(instruction, came_back)
+        return False
+
     def _reads_first(self, name: str, start: int) -> bool:
         seen: set[int] = set()
         waiting = [start]
@@ -106,13 +158,17 @@ class _Graph:
             instruction = self._at[offset]
             if instruction.argval == name and instruction.opname in _WRITES:
                 continue
-            following = self._next[offset]
-            if instruction.opname == "FOR_ITER" and not came_back:
-                following = following[:1]
-            goes_back = instruction.opname in _JUMPS_ALWAYS and instruction.argval <= offset
-            waiting += [(target, goes_back) for target in following]
+            waiting += self._following(instruction, came_back)
         # Where nothing leads back, this is no loop: a name may never be assigned again.
         return start in _reach(self._next, start)
+
+    def _following(self, instruction: dis.Instruction, came_back: bool) -> list[tuple[int, bool]]:
+        """Where it may go next, and whether that is back; a ``for`` that is only come to is run."""
+        following = self._next[instruction.offset]
+        if instruction.opname == "FOR_ITER" and not came_back:
+            following = following[:1]
+        goes_back = instruction.opname in _JUMPS_ALWAYS and instruction.argval <= instruction.offset
+        return [(target, goes_back) for target in following]
 
 
 def _reach(edges: dict[int, list[int]], start: int) -> set[int]:

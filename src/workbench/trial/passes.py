@@ -135,12 +135,17 @@ class Loader(_Plain):
         )
         if self._keeps_workers:
             self.remark = "random numbers that its workers draw begin anew: their processes outlive a pass"
+        #: Workers of an earlier pass live on, and their seed was drawn then.
+        self._has_workers = False
 
     def state(self) -> Any:
-        return seeds.state(), [_sampler_state(sampler, self.loader.dataset) for sampler in self._samplers()]
+        self._has_workers = getattr(self.loader, "_iterator", None) is not None
+        samplers = [_sampler_state(sampler, self.loader.dataset) for sampler in self._samplers()]
+        return seeds.state(), samplers, self._has_workers
 
     def put(self, state: Any) -> None:
-        random_state, samplers = state
+        random_state, samplers, *more = state  # checkpoints of earlier versions hold two
+        self._has_workers = any(more)
         for sampler, saved in zip(self._samplers(), samplers, strict=False):
             _put_sampler(sampler, saved)
         seeds.put(random_state)
@@ -152,6 +157,8 @@ class Loader(_Plain):
         loader = copy.copy(self.loader)
         attributes = vars(loader)
         attributes["_iterator"] = None
+        if self._has_workers:
+            attributes["generator"] = loaded("torch").Generator()
         skipping = None
         if skip:
             which = "sampler" if loader.batch_sampler is None else "batch_sampler"

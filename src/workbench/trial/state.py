@@ -22,14 +22,16 @@ from typing import Any
 
 from workbench.errors import CannotResume
 from workbench.records import SCHEMA, check_schema
+from workbench.snapshot.names import global_names
+from workbench.snapshot.reach import functions_in
 from workbench.store.checkpoints import Checkpoint
 from workbench.store.parts import Parts
 from workbench.trial import graph, seeds, tensors, torch_kinds
-from workbench.trial.classifier import Classifier, has_state_dict
+from workbench.trial.classifier import ARRAY, FUNCTION, Classifier, has_state_dict
 from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import SCALARS, loaded
-from workbench.trial.liveness import assigned_first
+from workbench.trial.liveness import assigned_first, carried_over
 from workbench.trial.namespace import frame_roots, loop_frame, roots
 
 TENSORS, GRAPH = "tensors.safetensors", "graph.pkl"
@@ -37,6 +39,7 @@ TENSORS, GRAPH = "tensors.safetensors", "graph.pkl"
 SAVED_ANYWAY = 1 << 16
 #: Bytes from which on a value is left out where every turn assigns it before reading it.
 LARGE = 1 << 20
+GRAPH_LOST = "it cannot be saved: after a resume no gradient flows back through it"
 
 
 @dataclass(slots=True)
@@ -96,6 +99,7 @@ class State:
     ) -> None:
         self._main = main
         self._classifier = Classifier(main)
+        self._names_read: frozenset[str] | None = None
         #: How exactly the trial resumes, in words.
         self.resumes = resumes
         self._roots = roots(main, frames, hidden)
@@ -137,14 +141,17 @@ class State:
         below = frame_roots(frames, self._roots)
         if header.inside is not None:
             header.inside["below"] = [root.label for root in below]
-        skipped = self._skip(loop_frame(frame, self._main), [*self._roots, *below])
+        loop = loop_frame(frame, self._main)
+        skipped = self._skip(loop, [*self._roots, *below])
         survey = Survey(self._classifier, [*self._roots, *below], self._base)
         header.shapes, header.options = self._shapes, self.options
         stream = io.BytesIO()
         fields = {name: getattr(header, name) for name in header.__dataclass_fields__ if name != "found"}
         # Pickled apart: its thousand numbers need not be asked for references one by one.
         fields["random"] = pickle.dumps(seeds.state(), 5)
+        fields["workers"] = _with_workers(survey)
         pickler = graph.write_graph(stream, survey, fields)
+        survey.unsaved_names += self._graphs(survey, loop)
         survey.unsaved_names += skipped
         self.found = self._found(survey, [name for root in survey.roots for name in survey.changed_names(root)[0]])
         captured = Captured(stream.getbuffer(), *self._tensors(pickler.new_storages), self.found)
@@ -169,20 +176,38 @@ class State:
             storages = self._read_storages(folder / TENSORS)
             base = self._base
             made = {base.path(number): obj for number, obj in base.objects.items()}
+            if frames is None:
+                for path, cls in saved.get("workers", ()):
+                    loader = found_at(made, path, cls)
+                    if loader._iterator is None:
+                        # It draws a seed for its workers, which a trial that was not left has done long ago: drawn
+                        # now, before all generators and samplers are put where they were.
+                        iter(loader)
             for path, key in saved["storages"]:
-                self._classifier.storages.put(found_at(made, path, "UntypedStorage"), storages[key])
+                storage = found_at(made, path, "UntypedStorage")
+                self._classifier.storages.put(storage, storages[key])
+                self._hold_changed(storage)
             file.seek(0)
             graph.make_in(self._main)
             try:
                 below = frame_roots(frames or (), self._roots)
                 later = (header.inside or {}).get("below", []) if frames is None else []
-                graph.apply_graph(
-                    file, self._classifier, [*self._roots, *below], made, _Storages(storages), frozenset(later)
-                )
+                every = [*self._roots, *below]
+                for obj in graph.apply_graph(
+                    file, self._classifier, every, made, _Storages(storages), frozenset(later)
+                ):
+                    if self._classifier.how(obj) is ARRAY:
+                        self._hold_changed(obj)
             finally:
                 graph.make_in(None)
         seeds.put(pickle.loads(saved["random"]))
         return header
+
+    def _hold_changed(self, buffer: Any) -> None:
+        """What was put back is saved from now on: of a large buffer no survey looks at all bytes."""
+        number = self._base.numbers.get(id(buffer))
+        if number is not None:
+            self._base.entries[number].signature = b""
 
     def made(self, kind: type) -> list[tuple[str, Any]]:
         """The objects of a class that the set-up has made, each with its path."""
@@ -232,11 +257,40 @@ class State:
             sizes = {name: _size(value) for name, value in root.values().items()}
             large = [name for name, size in sizes.items() if size > LARGE]
             if large:
-                root.skipped = assigned_first(frame, large)
+                root.skipped = assigned_first(frame, large, self._read() if root.frame is None else ())
                 skipped += [
                     (name, f"{sizes[name] / 1e6:.0f} MB that every turn assigns anew") for name in sorted(root.skipped)
                 ]
         return skipped
+
+    def _read(self) -> frozenset[str]:
+        """Names of the cell's namespace that functions read which the set-up found: the cell's, and captured ones."""
+        if self._names_read is None:
+            seen: set[int] = set()
+            functions = [found for value in self._main.values() for found in functions_in(value, self._main, seen)]
+            # A hook or a callback is found where it hangs.
+            for entry in self._base.entries.values():
+                if entry.how is FUNCTION:
+                    function = entry.ref()
+                    if function is not None and function.__globals__ is self._main:
+                        functions.append(function)
+            self._names_read = frozenset(name for one in functions for name in global_names(one.__code__))
+        return self._names_read
+
+    def _graphs(self, survey: Survey, loop: types.FrameType | None) -> list[tuple[str, str]]:
+        """Tensors that the next turn may read and whose graph it needs then: path and reason."""
+        found = list(survey.graphs()) if loop is not None else []
+        frames: dict[types.FrameType | None, types.FrameType] = {}
+        frame = loop if found else None
+        while frame is not None:
+            frames[None if frame.f_locals is self._main else frame] = frame
+            frame = frame.f_back
+        named = []
+        for path, root, name in found:
+            stands = frames.get(root.frame)
+            if stands is None or carried_over(stands, [name], self._read() if root.frame is None else ()):
+                named.append((f"the graph of {_listed(path)}", GRAPH_LOST))
+        return named
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -310,6 +364,19 @@ class State:
                     f"with shape {tuple(shape)}. Set-up must make the same shapes each time: does it read a file that "
                     "changed?"
                 )
+
+
+def _with_workers(survey: Survey) -> list[tuple[str, str]]:
+    """The set-up's loaders whose workers live on from pass to pass, and were begun: path and class."""
+    data = loaded("torch.utils.data")
+    if data is None:
+        return []
+    base = survey.base or survey
+    return [
+        (base.path(number), type(one).__name__)
+        for number, one in survey.objects.items()
+        if number < base.size and issubclass(type(one), data.DataLoader) and getattr(one, "_iterator", None) is not None
+    ]
 
 
 def _is_plain(value: Any) -> bool:

@@ -22,6 +22,8 @@ from workbench.trial.kinds import (
 
 #: Attributes of every module that hold its parts; looked into with the module itself.
 _PARTS = ("_parameters", "_buffers", "_modules")
+#: The same as LOOKED_AT_WHOLE for what must be copied to the host to be looked at.
+ON_DEVICE_LOOKED_AT_WHOLE = 32 * 1024 * 1024
 _EMPTY = (dict, collections.OrderedDict)
 _always_new = itertools.count()
 
@@ -84,7 +86,7 @@ class Tensor(Kind):
         # A fresh view of the same storage: it pickles as itself, where `obj` would be a reference to the old one.
         view = obj.detach()
         grad = obj.grad if obj.is_leaf else None
-        return view, obj.requires_grad, grad, dict(getattr(obj, "__dict__", {}) or {}), type(obj)
+        return view, obj.requires_grad and obj.is_leaf, grad, dict(getattr(obj, "__dict__", {}) or {}), type(obj)
 
     def put(self, obj: Any, content: Any) -> None:
         view, requires_grad, grad, attributes, cls = content
@@ -149,7 +151,7 @@ def _digest_on_device(storage: Any, tensor: Any, trained: bool) -> Token:
         # (Its count of changes does not tell: a fused optimizer leaves it as it was.)
         return (str(storage.device), next(_always_new))
     view = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-    if view.numel() > LOOKED_AT_WHOLE:
+    if view.numel() > ON_DEVICE_LOOKED_AT_WHOLE:
         positions = torch.linspace(0, view.numel() - 1, 65536, dtype=torch.float64, device=view.device).long()
         view = view[positions]
     return (str(storage.device), digest(view.cpu().numpy()), tensor._version if tensor is not None else 0)
