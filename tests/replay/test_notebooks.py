@@ -158,6 +158,21 @@ def test_papermill_finds_the_engine_by_its_entry_point_and_its_notebooks_are_kep
     assert (tmp_path / "trace.txt").read_text().split() == ["0.01"]
 
 
+@pytest.mark.parametrize("values", [("hunter2-hunter2",), ("hunter2-hunter2", "hunter2-hunter3")])
+def test_what_is_said_of_a_notebook_that_failed_holds_no_secret(store, replayed, tmp_path, values):
+    fails = "API_KEY: str = 'hunter2-source'\nprint('password=hunter2SECRET1')\nraise ValueError(f'401 for {token}, x')"
+    write(tmp_path / "a.ipynb", fails, parameters="token = ''")
+    found = replayed("a.ipynb", "--grid", f"token={','.join(values)}", code=1)
+    assert "ValueError: 401 for ***, x" in found.stdout
+    assert "hunter2" not in found.stdout + found.stderr
+    runs = of(store, tmp_path)
+    assert [run.error for run in runs] == ["ValueError: 401 for ***, x"] * len(values)
+    kept = [file for run in runs for file in notebooks.folder_of(store, run.id).iterdir()]
+    kept += [log for run in runs if run.experiment for log in store.experiment(run.experiment).folder.rglob("log.txt*")]
+    assert len(kept) > len(values)
+    assert [file for file in kept if "hunter2" in file.read_text()] == []
+
+
 def test_options_of_trials_and_of_notebooks_are_told_apart(store, replayed, tmp_path):
     write(tmp_path / "a.ipynb", "1")
     assert "--tolerance goes with a trial" in replayed("a.ipynb", "--tolerance", "0.1", code=2).stderr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
+import os
 import shutil
 import stat
 import zipfile
@@ -19,8 +21,14 @@ import workbench as wb
 from workbench.engine.ask import ask
 from workbench.errors import BadInput, Untrusted
 from workbench.records import Scheduler, Spec
+from workbench.replay.executing import packed
 from workbench.share import export, publish, take_in, write_table
-from workbench.share.masking import masked_code
+from workbench.share.contents import files_of
+from workbench.share.foreign import run_of
+from workbench.share.publish import _refuse_secret_parameters
+from workbench.snapshot import take
+from workbench.snapshot.cell import read_cell
+from workbench.snapshot.literals import masked_code
 from workbench.space import uniform
 from workbench.store import Store
 from workbench.store.lease import read_engine
@@ -107,7 +115,7 @@ def test_a_publication_shows_and_compares_and_holds_no_secret(
     store, spec = trained
     publish(store, "shared@1", str(tmp_path / "page"))
     for path in (tmp_path / "page").rglob("*"):
-        if path.is_file() and path.name not in ("graph.pkl", "series.db"):
+        if path.is_file() and path.name != "graph.pkl":
             assert SECRET.encode() not in path.read_bytes(), path
     text = (tmp_path / "page" / "index.html").read_text()
     assert "<h1>shared@1</h1>" in text
@@ -121,6 +129,97 @@ def test_a_publication_shows_and_compares_and_holds_no_secret(
     assert outcome(other, spec) == outcome(store, spec)
     with pytest.raises(BadInput, match="no empty folder"):
         publish(store, "shared@1", str(tmp_path / "page"))
+
+
+FAILING = """
+x = uniform(0.0, 1.0)
+for epoch in trial.steps():
+    trial.report(score=x)
+    if epoch == 1:
+        raise RuntimeError("cannot reach https://me:hunter2-URL@db/x with password=hunter2SECRET1")
+"""
+
+
+def test_what_an_older_store_kept_raw_is_published_without_secrets(
+    other: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "older_helpers.py").write_bytes(b'ADMIN_TOKEN = "hunter2-ADMIN"\r\nx = 1\r\n')
+    monkeypatch.syspath_prepend(tmp_path / "lib")
+    importlib.import_module("older_helpers")
+    code = {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": 1, "source": "key = 'hunter2-NOTEBOOK'"}
+    outputs = [{"output_type": "stream", "name": "stdout", "text": "password=hunter2SECRET2"}]
+    notebook = {"cells": [{**code, "outputs": outputs}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "n.ipynb").write_text(json.dumps(notebook))
+    store = Store(tmp_path / "store").create()
+    with monkeypatch.context() as older:
+        older.setattr("workbench.snapshot.notebook.masked_notebook", lambda data: data)
+        cell = read_cell("import older_helpers\nfor step in trial.steps():\n    trial.report(x=1)", {})
+        snapshot = take(store, cell=cell, notebook=tmp_path / "n.ipynb", folder=tmp_path)
+    raw = hashlib.sha256((tmp_path / "n.ipynb").read_bytes()).hexdigest()
+    assert store.has_blob(raw)
+    settings: dict[str, Any] = {"scheduler": Scheduler("all", 1, 3, 3), "trials": 1, "max_restarts": 0}
+    spec = spec_of(FAILING, tmp_path, space={"x": uniform(0.0, 1.0)}, name="s", snapshot=snapshot.digest, **settings)
+    with engine(store):
+        start(store, spec)
+        assert ended(store, spec) == "failed"
+    publish(store, "s", str(tmp_path / "page"))
+    # These tests are modules of the project too, and are copied.
+    shown = [path for path in (tmp_path / "page").rglob("*") if path.is_file() and path.name != "graph.pkl"]
+    shown = [path for path in shown if "code" not in path.parts or path.name == "older_helpers.py"]
+    assert [path for path in shown if b"hunter2" in path.read_bytes()] == []
+    assert "with password=***" in (tmp_path / "page" / "index.html").read_text()
+    published = Store(tmp_path / "page", readonly=True)
+    assert not published.has_blob(raw)
+    frozen = published.snapshot(snapshot.digest)
+    assert (frozen / "code" / "older_helpers.py").read_bytes() == b"ADMIN_TOKEN = '***'\r\nx = 1\r\n"
+    assert json.loads((frozen / "notebook.ipynb").read_text())["cells"][0]["source"] == "key = '***'"
+    assert take_in(other, tmp_path / "page")["label"] == "s@1"
+    export(store, "s", tmp_path / "s.zip")
+    with zipfile.ZipFile(tmp_path / "s.zip") as archive:
+        carried = archive.read(f"snapshots/{snapshot.digest}/code/older_helpers.py")
+    assert b"hunter2-ADMIN" in carried, "an export carries code as it is"
+
+
+def test_notebooks_with_a_secret_parameter_are_not_published(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+
+    def batch(name: str, parameters: dict[str, Any]) -> str:
+        tasks = [{"key": "k", "label": "l", "parameters": parameters}]
+        sha = packed(store, tmp_path / "n.ipynb", "{}", tasks)
+        spec = spec_of(f"execute({sha!r})", tmp_path, scheduler=Scheduler("all", 1, 1, 3), trials=1, name=name)
+        store.write_spec(spec)
+        return spec.id
+
+    with pytest.raises(BadInput, match="executed with hub_token, by name a secret"):
+        publish(store, batch("one", {"hub_token": "hf_12345678", "lr": 1}), str(tmp_path / "page"))
+    assert not (tmp_path / "page").exists()
+    _refuse_secret_parameters(files_of(store, batch("two", {"max_tokens": 128, "lr": 1})))
+
+
+def test_names_that_a_server_gives_lead_nowhere(trained: tuple[Store, Spec], tmp_path: Path) -> None:
+    store, _ = trained
+    publish(store, "shared", str(tmp_path / "page"))
+    with zipfile.ZipFile(tmp_path / "page.zip", "w") as archive:
+        for path in (tmp_path / "page").rglob("*"):
+            archive.write(path, path.relative_to(tmp_path / "page"))
+        outside = f"outside-{os.urandom(4).hex()}"
+        for name in (f"../../{outside}", f"snapshots/0123456789abcdef/../../../../{outside}", "engine.json"):
+            archive.writestr(name, "x")
+    read = wb.open(f"zip://::{tmp_path}/page.zip")
+    assert read.best.value == wb.open("shared", store=store).best.value
+    assert not (read.store.root / "engine.json").exists()
+    assert not [path for path in read.store.root.parents if (path / outside).exists()]
+
+
+def test_other_programs_are_told_no_secret(trained: tuple[Store, Spec]) -> None:
+    store, spec = trained
+    reason = "x" * 480 + " password=hunter2SECRET1"
+    configuration = {"hub_token": "abc", "optimizer": "adam", "lr": 0.1, "where": "https://me:pw@host/x"}
+    row = {"number": 0, "state": "failed", "reason": reason, "configuration": configuration}
+    run = run_of(store, spec, row)
+    assert run.tags["workbench.reason"] == "x" * 480 + " password=***"
+    assert run.parameters == {"hub_token": "***", "optimizer": "adam", "lr": 0.1, "where": "https://***@host/x"}
 
 
 def test_a_publication_goes_to_a_url_and_comes_from_it(trained: tuple[Store, Spec], tmp_path: Path) -> None:

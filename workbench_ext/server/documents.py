@@ -17,7 +17,8 @@ import nbformat
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from workbench.snapshot.notebook import masked
+from workbench.snapshot.literals import masked_cell
+from workbench.snapshot.masking import masked
 from workbench.store import Store
 from workbench.store.catalog import read_catalog
 from workbench.store.documents import keep, prune
@@ -94,7 +95,8 @@ def plain(content: Mapping[str, Json]) -> Json:
 
 def _cell(cell: Mapping[str, Json]) -> Json:
     source = cell["source"]
-    text = masked("".join(source) if isinstance(source, list) else source)
+    text = "".join(source) if isinstance(source, list) else source
+    text = masked_cell(text) if cell["cell_type"] == "code" else masked(text)
     about = _some(cell["metadata"], _ABOUT_CELL)
     made = {"cell_type": cell["cell_type"], "source": text, "metadata": about}
     if "id" in cell:

@@ -9,7 +9,7 @@ from typing import Any
 from workbench.compare.section import Item, Section, change
 from workbench.compare.sides import Side
 from workbench.records import Goal, Scheduler, Searcher, Spec
-from workbench.snapshot.notebook import masked
+from workbench.snapshot.masking import masked
 from workbench.space import Space
 
 #: Options that change how one waits, or how many slots are used, and never a result.

@@ -21,6 +21,8 @@ from workbench.store.notebooks import NotebookRun
 _PR_SET_PDEATHSIG = 1
 #: Exit status of the process when the notebook failed, and said so in the index.
 _FAILED = 1
+#: How a blob begins that :func:`packed` made.
+_PACKED = b'{"path":'
 
 
 def execute(store: str, tasks: str, label: str, experiment: str | None = None, trial: int | None = None) -> float:
@@ -64,6 +66,20 @@ def packed(store: Store, path: Path, text: str, tasks: list[dict[str, Any]]) -> 
     return store.put_blob(json.dumps(data).encode())
 
 
+def unpacked(blob: Path) -> dict[str, Any] | None:
+    """What :func:`packed` kept in the file ``blob``; None where that is anything else."""
+    with open(blob, "rb") as file:
+        head = file.read(len(_PACKED))
+        if head != _PACKED:
+            return None
+        data = head + file.read()
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("tasks"), list) else None
+
+
 def started(store: Store, tasks: str, label: str, run: str, **fields: Any) -> subprocess.Popen[bytes]:
     """The process that executes ``label`` of ``tasks`` as ``run``. ``fields``: more of the run's record."""
     order = json.dumps({"store": str(store.root), "tasks": tasks, "label": label, "run": run, "fields": fields})
@@ -102,7 +118,8 @@ def _executed(store: Store, batch: dict[str, Any], task: dict[str, Any], order: 
     from papermill.engines import papermill_engines
 
     from workbench.replay.notebook import without_secrets
-    from workbench.replay.papermill import Engine
+    from workbench.replay.papermill import Engine, without
+    from workbench.snapshot.masking import masked
 
     logging.getLogger("papermill").setLevel(logging.WARNING)
     papermill_engines.register("workbench", Engine)
@@ -130,7 +147,7 @@ def _executed(store: Store, batch: dict[str, Any], task: dict[str, Any], order: 
             run=run,
         )
     except papermill.PapermillExecutionError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(masked(without(f"{error}\n", task["parameters"])))
         return _FAILED
     return 0
 

@@ -207,7 +207,7 @@ def shown(parameters: Mapping[str, Json]) -> str:
 
 def without_secrets(parameters: Mapping[str, Json]) -> dict[str, Json]:
     """``parameters`` in which values of secrets are masked."""
-    from workbench.snapshot.notebook import MASK, is_secret, masked
+    from workbench.snapshot.masking import MASK, is_secret, masked
 
     return {
         name: (MASK if is_secret(name) else masked(value)) if isinstance(value, str) else value

@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from papermill.engines import NBClientEngine
 from papermill.log import logger
 
 from workbench.replay.notebook import INJECTED, NotebookCell, key_of, own_cells, without_secrets
-from workbench.snapshot.notebook import MASK, is_secret, masked
+from workbench.snapshot.masking import MASK, is_secret, masked
+from workbench.snapshot.notebook import masked_notebook
 from workbench.store import Store, new_id, notebooks
 from workbench.store.atomic import write_atomic
 from workbench.store.notebooks import NotebookRun
@@ -97,7 +99,7 @@ class Engine(NBClientEngine):
                 raise
             finally:
                 keep()
-                notebooks.write(store, _ended(run, nb_man.nb, error, time.monotonic() - begun))
+                notebooks.write(store, _ended(run, nb_man.nb, error, time.monotonic() - begun, given))
 
 
 class _Keeper:
@@ -105,11 +107,6 @@ class _Keeper:
 
     def __init__(self, manager: Any, kept: Path, given: dict[str, Any]) -> None:
         self._manager, self._kept, self._save = manager, kept, manager.save
-        self._secrets = [
-            value
-            for name, value in given.items()
-            if is_secret(name) and isinstance(value, str) and len(value) >= _LEAST
-        ]
         self._given = given
         self._saved_at = 0.0
         manager.save = self._saved
@@ -123,15 +120,24 @@ class _Keeper:
         node = copy.deepcopy(self._manager.nb)
         node.metadata.papermill["parameters"] = without_secrets(self._given)
         for cell in node.cells:
-            cell["source"] = masked(cell["source"])
             if INJECTED in NotebookCell.of(cell).tags:
-                for secret in self._secrets:
-                    cell["source"] = cell["source"].replace(secret, MASK)
-        text = nbformat.writes(node)
-        for secret in self._secrets:
-            text = text.replace(json.dumps(secret)[1:-1], MASK)
-        write_atomic(self._kept, text.encode(errors="surrogatepass"), fsync=False)
+                cell["source"] = without(cell["source"], self._given)
+        text = without(nbformat.writes(node), self._given, _in_json)
+        data = masked_notebook(text.encode(errors="surrogatepass"))
+        write_atomic(self._kept, data, fsync=False)
         self._saved_at = time.monotonic()
+
+
+def without(text: str, given: Mapping[str, Any], written: Callable[[str], str] = str) -> str:
+    """``text`` in which the secrets among the values ``given`` are masked, as they are ``written`` there."""
+    for name, value in given.items():
+        if is_secret(name) and isinstance(value, str) and len(value) >= _LEAST:
+            text = text.replace(written(value), MASK)
+    return text
+
+
+def _in_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _has_ended(cell: Any) -> bool:
@@ -147,15 +153,20 @@ def _surroundings(store: Store, run: NotebookRun) -> dict[str, str]:
     return found
 
 
-def _ended(run: NotebookRun, node: Any, error: BaseException | None, seconds: float) -> NotebookRun:
-    """``run`` as it ended: papermill marks the cell that raised; a kernel that died is an error of its own."""
+def _ended(
+    run: NotebookRun, node: Any, error: BaseException | None, seconds: float, given: Mapping[str, Any]
+) -> NotebookRun:
+    """``run`` as it ended: papermill marks the cell that raised; a kernel that died is an error of its own.
+
+    given: its parameters, the secrets among which are no part of what is said.
+    """
     number, words = None, None
     code = [cell for cell in node.cells if cell.cell_type == "code" and INJECTED not in NotebookCell.of(cell).tags]
     for place, cell in enumerate(code, 1):
         if cell.metadata.get("papermill", {}).get("exception"):
             number, words = place, _said(cell)
     if error is not None:
-        words = masked(f"{type(error).__name__}: {error}".strip())
+        words = f"{type(error).__name__}: {error}".strip()
     state: notebooks.State = "completed"
     if words is not None:
         state = "interrupted" if isinstance(error, KeyboardInterrupt | SystemExit) else "failed"
@@ -167,7 +178,7 @@ def _ended(run: NotebookRun, node: Any, error: BaseException | None, seconds: fl
         ended=_now(),
         seconds=round(seconds, 3),
         cell=number,
-        error=words,
+        error=None if words is None else masked(without(words, given)),
         trained=tuple(one for one in trained if one),
     )
 
@@ -175,7 +186,7 @@ def _ended(run: NotebookRun, node: Any, error: BaseException | None, seconds: fl
 def _said(cell: Any) -> str:
     for output in cell.get("outputs", ()):
         if output.output_type == "error":
-            return masked(f"{output.ename}: {output.evalue}".strip().rstrip(":"))
+            return f"{output.ename}: {output.evalue}".strip().rstrip(":")
     return "it raised"
 
 

@@ -20,7 +20,7 @@ from workbench.errors import BadInput, NotFound
 from workbench.records import Json, Spec, trial_label
 from workbench.share.archive import export
 from workbench.snapshot import read_snapshot
-from workbench.snapshot.notebook import MASK, masked
+from workbench.snapshot.masking import MASK, masked
 from workbench.store import Store
 from workbench.store.atomic import telling
 from workbench.store.catalog import resolve

@@ -17,7 +17,7 @@ from typing import Any
 from workbench.errors import BadOption, WorkbenchError
 from workbench.records import ENDED, Spec
 from workbench.share.foreign import Point, Run, Writer, run_of, writer
-from workbench.snapshot.notebook import masked
+from workbench.snapshot.masking import masked
 from workbench.store import Store
 from workbench.store.catalog import resolve
 from workbench.store.mirrors import Mirror, Progress, keep, progress, read

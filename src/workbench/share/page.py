@@ -11,7 +11,7 @@ from workbench.experiment.board import Board, sentence
 from workbench.lab.figure import plotly
 from workbench.records import trial_label
 from workbench.snapshot import read_snapshot
-from workbench.snapshot.notebook import masked
+from workbench.snapshot.masking import masked
 from workbench.store import Store
 
 #: Trials in the page's table, the best first; the store beside it holds all.

@@ -5,10 +5,14 @@ The page needs no network and no server. ``wb.open(DEST)`` shows, compares, load
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import sqlite3
 import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,27 +21,33 @@ import fsspec
 
 from workbench.errors import BadInput, StoreError
 from workbench.records import SCHEMA
+from workbench.replay.executing import unpacked
 from workbench.share.caches import cache
-from workbench.share.contents import copy_series, files_of
-from workbench.share.masking import masked_data, masked_lines, masked_spec
+from workbench.share.contents import copy_series, files_of, is_name
+from workbench.share.masking import masked_data, masked_lines, masked_spec, masked_word
 from workbench.share.page import page
-from workbench.snapshot.notebook import is_secret, masked
+from workbench.snapshot.literals import masked_code
+from workbench.snapshot.masking import is_secret, masked
+from workbench.snapshot.notebook import masked_notebook
 from workbench.store import Store
 from workbench.store.atomic import telling
 from workbench.store.catalog import read_catalog, resolve
 
 PAGE = "index.html"
 PUBLISHED = "workbench publication"
+#: What a publication holds beside the files of a store.
+_OWN = ("published.json", "catalog.json", PAGE)
 
 
 def publish(store: Store, ref: str, destination: str, *, checkpoints: bool = True) -> dict[str, Any]:
     """Write the experiment ``ref`` for others into ``destination``: a folder, or a URL that fsspec knows.
 
     It must not be there yet, or be empty. checkpoints: with the trials' checkpoints, so that models can be loaded.
-    Raises BadInput where a captured value bears a secret's name: it would go along as it is.
+    Raises BadInput where a captured value or a notebook's parameter bears a secret's name: it would go along as it is.
     """
     experiment_id = resolve(store.check(), ref).experiment
     _refuse_secret_values(store, experiment_id)
+    _refuse_secret_parameters(files_of(store, experiment_id, checkpoints=False))
     if "://" in destination:
         return _send(store, experiment_id, destination, checkpoints)
     target = Path(destination).expanduser().absolute()
@@ -95,21 +105,39 @@ def _refuse_secret_values(store: Store, experiment_id: str) -> None:
         )
 
 
+def _refuse_secret_parameters(files: Iterable[tuple[str, Path]]) -> None:
+    tasks = [task for batch in _batches(files) for task in batch["tasks"]]
+    given = {(name, value) for task in tasks for name, value in task["parameters"].items() if isinstance(value, str)}
+    secret = sorted({name for name, value in given if value and is_secret(name)})
+    if secret:
+        raise BadInput(
+            f"the notebooks were executed with {', '.join(secret)}, by name a secret, and its value would be "
+            "published. Read it inside the notebook (from the environment, say) and execute them again."
+        )
+
+
+def _batches(files: Iterable[tuple[str, Path]]) -> list[dict[str, Any]]:
+    """Executions of notebooks among the blobs of an experiment."""
+    return [found for name, path in files if name.startswith("blobs/") and (found := unpacked(path)) is not None]
+
+
 def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) -> int:
     """The read-only store and the page in ``folder``; their bytes."""
-    for name, path in files_of(store, experiment_id, checkpoints=checkpoints):
+    files = [*files_of(store, experiment_id, checkpoints=checkpoints)]
+    notebooks = _notebooks(files)
+    for name, path in files:
+        if name in notebooks and masked_notebook(data := path.read_bytes()) != data:
+            continue  # a blob is what its name says, or is not there; the snapshot shows it masked
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        if name.endswith("/spec.json"):
-            target.write_text(json.dumps(masked_spec(json.loads(path.read_text()))))
-        elif name.endswith("/events.jsonl"):
-            target.write_bytes(masked_lines(path.read_bytes()))
-        elif path.name.startswith("log.txt") and "/trials/" in name:
-            target.write_text(masked(path.read_text(errors="replace")))
-        else:
+        shown = _shown(name, path)
+        if shown is None:
             shutil.copyfile(path, target)
+        else:
+            target.write_bytes(shown)
     paths = Store(folder).experiment(experiment_id)
-    copy_series(store, experiment_id, paths.series)
+    if copy_series(store, experiment_id, paths.series):
+        _mask_series(paths.series)
     for needed in ("blobs", "snapshots", "requests"):
         (folder / needed).mkdir(exist_ok=True)
     entry = next((entry for entry in read_catalog(store) if entry["id"] == experiment_id), None)
@@ -128,6 +156,46 @@ def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) ->
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
+def _notebooks(files: Sequence[tuple[str, Path]]) -> set[str]:
+    """Names of blobs that are notebooks: those that snapshots kept, and those that are executed with parameters."""
+    found = [batch.get("source") for batch in _batches(files)]
+    for name, path in files:
+        if name.startswith("snapshots/") and name.endswith("/snapshot.json"):
+            with contextlib.suppress(ValueError, AttributeError):
+                found.append((json.loads(path.read_bytes()).get("notebook") or {}).get("sha256"))
+    return {f"blobs/{sha}" for sha in found if sha}
+
+
+def _shown(name: str, path: Path) -> bytes | None:
+    """What others may see of a file; None for all of it."""
+    kind, _, *parts = name.split("/")
+    if kind == "snapshots" and len(parts) == 1:
+        return masked_notebook(path.read_bytes())  # and what is written in its way
+    if kind == "snapshots" and parts[0] == "code" and name.endswith(".py"):
+        return masked_code(path.read_bytes().decode(errors="surrogateescape")).encode(errors="surrogateescape")
+    if kind == "experiments" and parts == ["spec.json"]:
+        return json.dumps(masked_spec(json.loads(path.read_text()))).encode()
+    if kind == "experiments" and parts == ["events.jsonl"]:
+        return masked_lines(path.read_bytes())
+    if kind == "experiments" and parts[0] == "trials" and path.name.startswith("log.txt"):
+        return masked(path.read_text(errors="replace")).encode()
+    return None
+
+
+def _mask_series(path: Path) -> None:
+    """Take secrets out of a copied series: texts of errors and reasons, and whatever else is text in it."""
+    with closing(sqlite3.connect(path)) as copy:
+        copy.execute("PRAGMA secure_delete=ON")
+        for table in ("meta", "trials", "legs"):
+            columns = [row[1] for row in copy.execute(f"PRAGMA table_info({table})") if row[2] == "TEXT" and not row[5]]
+            for column in columns:
+                told = copy.execute(f'SELECT DISTINCT "{column}" FROM {table} WHERE typeof("{column}") = \'text\'')
+                changed = [(shown, text) for (text,) in told.fetchall() if (shown := masked_word(text)) != text]
+                copy.executemany(f'UPDATE {table} SET "{column}" = ? WHERE "{column}" = ?', changed)
+        copy.commit()
+        copy.execute("VACUUM")  # what was deleted before it was copied
+
+
 def opened(source: str) -> Store | None:
     """The published store at ``source``, a folder or a URL; None where it is neither. A URL is fetched into a cache."""
     if "://" in source:
@@ -140,7 +208,14 @@ def _fetched(source: str) -> Store:
     folder = cache()
     try:
         system, path = fsspec.core.url_to_fs(source)
-        system.get(f"{path.rstrip('/')}/", f"{folder}/", recursive=True)
+        # A server's names are its own: what has no place in a publication is not fetched.
+        root = path.rstrip("/")
+        found = {one.removeprefix(root).lstrip("/"): one for one in system.find(f"{root}/") if one.startswith(root)}
+        wanted = {name: one for name, one in found.items() if name in _OWN or is_name(name)}
+        targets = [folder / name for name in wanted]
+        for target in targets:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        system.get([*wanted.values()], [str(target) for target in targets])
     except (OSError, ValueError, ImportError) as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise StoreError(f"{masked(source)} cannot be read: {masked(str(error))}") from error

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.records import Json
-from workbench.snapshot.notebook import MASK, is_secret, masked
+from workbench.snapshot.masking import MASK, is_secret, masked
 
 #: Variables of the environment that may change what training does. All others stay unread.
 _VARIABLES = re.compile(

@@ -22,8 +22,9 @@ from workbench.snapshot import data as files
 from workbench.snapshot.capture import Capture
 from workbench.snapshot.cell import Cell
 from workbench.snapshot.environment import environment
+from workbench.snapshot.masking import masked
 from workbench.snapshot.modules import ProjectModule, copy_code, digests_of, project_modules, sources, stale
-from workbench.snapshot.notebook import executed_cells, keep_file, link_file, masked, order_digest
+from workbench.snapshot.notebook import executed_cells, keep_file, link_file, order_digest
 from workbench.store import Store
 from workbench.store.atomic import REMOVED, fsync_folder, telling
 from workbench.store.trust import is_marked

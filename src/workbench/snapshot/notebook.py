@@ -5,30 +5,25 @@ apart and labelled, since a kernel sees neither unsaved edits nor what was execu
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from workbench.records import Json
+from workbench.snapshot.literals import masked_cell
+from workbench.snapshot.masking import HEADS, MASK, is_secret, masked
 
-#: Words in a name whose value is nobody's business.
-_SECRET_NAME = re.compile(
-    r"(?i)key|token|secret|passw|passphrase|credential|(?:^|_)auth(?:$|_)|cookie|(?:^|_)pwd?(?:$|_)|private|signature"
-)
-_IN_TEXT = re.compile(
-    r"""(?ix)
-    (?P<name>[\w-]*(?:key|token|secret|passw(?:or)?d|passphrase|credential|pwd)[\w-]*)  # API_KEY, --token, password
-    (?P<between>['"]?\]?\s*[=:]\s*|\s+(?=[^\s=:]{8}))
-    (?P<value>"[^"]*"|'[^']*'|[^\s,;)]+)
-    """
-)
-_IN_ADDRESS = re.compile(r"(?P<scheme>\b[a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@'\"]+@")
-MASK = "***"
+#: A picture, in its letters: what no secret is looked for in, and which would break.
+_PICTURE = re.compile(r"(?:image/(?!svg)|application/pdf|audio/|video/)")
+#: Longer parts of a file without any blank are pictures.
+_LONG = 4096
+_HEADS = tuple(head.encode() for head in HEADS)
 
 
 class Blobs(Protocol):
@@ -69,7 +64,7 @@ def executed_cells(cells: Iterable[Any], cell_id: str | None = None) -> list[Exe
         if source.strip():
             told = cell if isinstance(cell, Mapping) else {}
             failed = bool(told.get("failed"))
-            found.append(Executed(number, masked(source), _sha(source), told.get("cell_id"), failed))
+            found.append(Executed(number, masked_cell(source), _sha(source), told.get("cell_id"), failed))
     if found and cell_id is not None and found[-1].cell_id is None:
         last = found[-1]
         found[-1] = replace(last, cell_id=cell_id)
@@ -86,16 +81,17 @@ def order_digest(cells: Sequence[Executed]) -> str:
 
 
 def keep_file(path: str | os.PathLike[str] | None, store: Blobs) -> dict[str, Json] | None:
-    """Keep the notebook's file as it is on the disk, in the store once by content.
+    """Keep the notebook's file as it is on the disk but for its secrets, in the store once by content.
 
-    What is known of it: its path, size, time of its last saving (UTC) and digest; None where there is no notebook.
+    What is known of it: its path, size, time of its last saving (UTC) and the digest of what is kept; None where there
+    is no notebook.
     """
     if path is None:
         return None
     file = Path(path)
     try:
         status = file.stat()
-        digest = store.put_blob(file.read_bytes())
+        digest = store.put_blob(masked_notebook(file.read_bytes()))
     except OSError:
         return {"path": str(path), "missing": True}
     return {
@@ -119,32 +115,61 @@ def link_file(blob: Path, folder: Path) -> None:
 # Secrets
 
 
-def masked(text: str) -> str:
-    """``text`` with the values of keys, tokens and passwords, and credentials in addresses, replaced by ``***``."""
-    if "://" in text:
-        text = _IN_ADDRESS.sub(rf"\g<scheme>{MASK}@", text)
-    lowered = text.lower()
-    if not any(word in lowered for word in ("key", "token", "secret", "passw", "passphrase", "credential", "pwd")):
-        return text
-    return _IN_TEXT.sub(_without_value, text)
+def masked_notebook(data: bytes) -> bytes:
+    """A notebook's file without secrets in code, texts, outputs and metadata; ``data`` itself where there are none.
+
+    It costs a look at the bytes where no word in them is a secret's; only others are read as a notebook.
+    """
+    if not _may_hold(data):
+        return data
+    try:
+        content = json.loads(data)
+    except ValueError:
+        text = data.decode(errors="surrogateescape")
+        found = masked_cell(text)
+        return data if found == text else found.encode(errors="surrogateescape")
+    found_content = masked_json(content)
+    if found_content == content:
+        return data
+    return (json.dumps(found_content, indent=1, ensure_ascii=False) + "\n").encode(errors="surrogatepass")
 
 
-def _without_value(match: re.Match[str]) -> str:
-    name, between, value = match["name"], match["between"], match["value"]
-    quoted = value[:1] in "\"'"
-    if between.isspace() and not name.startswith("--"):
-        return match[0]  # prose, or `del key other`
-    if not quoted and not name.startswith("--") and not _looks_random(value):
-        return match[0]  # a name, a number or a call: `token = tokenizer(x)`, `key=None`
-    if quoted and (len(value) < 8 or not name.strip("-_")):
-        return match[0]
-    return f"{name}{between}{value[0] + MASK + value[0] if quoted else MASK}"
+def _may_hold(data: bytes) -> bool:
+    parts = [part for part in data.split(b'"') if len(part) < _LONG or b" " in part or part.find(b"=", 0, -8) >= 0]
+    lowered = b'"'.join(parts).lower()
+    return any(head in lowered for head in _HEADS) or (b"@" in lowered and b"://" in lowered)
 
 
-def _looks_random(value: str) -> bool:
-    return len(value) >= 12 and bool(re.search(r"\d", value)) and bool(re.fullmatch(r"[\w+/=.-]+", value))
+def masked_json(value: Json, mask_code: Callable[[str], str] = masked, *, by_name: bool = False) -> Json:
+    """Plain data of a notebook's or a snapshot's form whose texts lost their secrets: code under ``source`` as a cell.
+
+    by_name: texts under a secret's name too, whatever they are.
+    """
+    if isinstance(value, str):
+        return mask_code(value)
+    if isinstance(value, list):
+        return _masked_list(value, mask_code, by_name)
+    if isinstance(value, dict):
+        return {key: _masked_field(value, key, one, mask_code, by_name) for key, one in value.items()}
+    return value
 
 
-def is_secret(name: str) -> bool:
-    """Whether a variable of this name holds something that must not be written down."""
-    return _SECRET_NAME.search(name) is not None
+def _masked_field(
+    whole: dict[str, Json], key: str, value: Json, mask_code: Callable[[str], str], by_name: bool
+) -> Json:
+    if _PICTURE.match(key):
+        return value
+    if key in ("source", "input") and whole.get("cell_type", "code") == "code":
+        return masked_json(value, masked_cell)
+    if isinstance(value, str) and by_name and is_secret(key) and value:
+        return MASK
+    return masked_json(value, mask_code, by_name=by_name or key in ("metadata", "application/json"))
+
+
+def _masked_list(value: list[Any], mask_code: Callable[[str], str], by_name: bool) -> list[Any]:
+    """Lines of one text are masked as one: a value may stand below its name."""
+    if len(value) > 1 and all(isinstance(one, str) for one in value) and all(one.endswith("\n") for one in value[:-1]):
+        text = "".join(value)
+        found = mask_code(text)
+        return value if found == text else found.splitlines(keepends=True)
+    return [masked_json(one, mask_code, by_name=by_name) for one in value]

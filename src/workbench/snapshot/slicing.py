@@ -14,7 +14,7 @@ from workbench.errors import NotFound
 from workbench.records import Json, Spec
 from workbench.snapshot.facts import facts_of
 from workbench.snapshot.history import History
-from workbench.snapshot.notebook import MASK
+from workbench.snapshot.masking import MASK
 
 #: Names that the magic line takes from the notebook.
 _EXPANDED = re.compile(r"\$(\w+)|\{([^}]*)\}")

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from workbench.errors import BadOption
 from workbench.records import Json, Spec, trial_label
+from workbench.snapshot.masking import MASK, is_secret, masked
 from workbench.store import Store
 from workbench.store.mirrors import KINDS, Mirror
 
@@ -64,7 +65,9 @@ def writer(mirror: Mirror, spec: Spec) -> Writer:
 
 
 def run_of(store: Store, spec: Spec, row: dict[str, Any], started: float | None = None) -> Run:
-    """The trial in a row of the series, as other programs are told of it. started: when its first leg began."""
+    """The trial in a row of the series, as other programs are told of it, without secrets. started: when its first leg
+    began.
+    """
     number = int(row["number"])
     label = f"{spec.label}/{trial_label(number)}"
     tags = {
@@ -72,7 +75,7 @@ def run_of(store: Store, spec: Spec, row: dict[str, Any], started: float | None 
         "workbench.experiment": spec.label,
         "workbench.trial": label,
         "workbench.state": str(row["state"]),
-        "workbench.reason": str(row.get("reason") or "")[:500],
+        "workbench.reason": masked(str(row.get("reason") or ""))[:500],
         "workbench.goal": str(spec.goal),
         "workbench.scheduler": spec.scheduler.kind,
         "workbench.seed": str(spec.seed),
@@ -86,7 +89,7 @@ def run_of(store: Store, spec: Spec, row: dict[str, Any], started: float | None 
         id=tags["workbench.id"],
         group=spec.name,
         name=label,
-        parameters={name: _plain(value) for name, value in (row.get("configuration") or {}).items()},
+        parameters={name: _plain(name, value) for name, value in (row.get("configuration") or {}).items()},
         tags={key: value for key, value in tags.items() if value not in ("", "None")},
         state=str(row["state"]),
         metric=spec.goal.metric,
@@ -97,8 +100,10 @@ def run_of(store: Store, spec: Spec, row: dict[str, Any], started: float | None 
     )
 
 
-def _plain(value: Any) -> bool | int | float | str:
-    return value if isinstance(value, bool | int | float | str) else str(value)
+def _plain(name: str, value: Any) -> bool | int | float | str:
+    if isinstance(value, bool | int | float):
+        return value
+    return MASK if is_secret(name) else masked(str(value))
 
 
 def _seconds(text: str | None) -> float | None:

@@ -16,7 +16,7 @@ from mlflow.exceptions import MlflowException
 from workbench.errors import StoreError
 from workbench.records import Json, Spec
 from workbench.share.foreign import Point, Run
-from workbench.snapshot.notebook import masked
+from workbench.snapshot.masking import masked
 from workbench.store.mirrors import Mirror
 
 #: How many of each one request may hold, as MLflow's servers have it.
