@@ -87,8 +87,8 @@ class World:
         self.facts: list[Fact] = []
         self.instructions: list[Instruction] = []
         self.state: dict[int, str] = {}
-        #: Legs on the cluster: the order, the last step done, and whether it was told to leave.
-        self.legs: dict[int, tuple[Run, int, bool]] = {}
+        #: Legs on the cluster: the order, the last step done, and what it becomes, once it was told to leave.
+        self.legs: dict[int, tuple[Run, int, str]] = {}
         #: The last level that each leg was told when it began.
         self.length: dict[int, int] = {}
         self.promoted_from: dict[int, int] = {}
@@ -149,7 +149,7 @@ class World:
             else:
                 self.legs[number] = (run, level, leaving)
             self.tell(Reached(number, level, self.value(number, level)))
-        if self.stops.get(len(self.facts)) is not None:
+        if len(self.facts) in self.stops and not self.search.done:
             self.tell(StopAsked(self.stops[len(self.facts)], "enough"))
 
     def end(self, number: int) -> None:
@@ -180,14 +180,14 @@ class World:
             assert not self.paused
             assert 0 <= instruction.start < instruction.until
             assert instruction.reason
-            self.legs[instruction.trial] = (instruction, instruction.start, False)
+            self.legs[instruction.trial] = (instruction, instruction.start, "")
             self.length[instruction.trial] = self.search.levels(instruction.trial)[-1]
             self.move(instruction.trial, "running", came="paused" if instruction.start else "waiting")
         elif isinstance(instruction, Stop):
             run, done, leaving = self.legs[instruction.trial]
-            assert not leaving, "told to leave twice"
+            assert leaving in (("", "paused") if instruction.then == "stopped" else ("",)), "told to leave twice"
             assert instruction.reason
-            self.legs[instruction.trial] = (run, done, True)
+            self.legs[instruction.trial] = (run, done, instruction.then)
             if instruction.then == "stopped":
                 self.move(instruction.trial, "stopping")
         elif isinstance(instruction, Settle):

@@ -161,13 +161,14 @@ class Extended:
     """A person made the search longer: ``trials`` more of them, ``last`` steps for each (None: as many as before).
 
     A search that had ended, or had been stopped, goes on; what was decided stays. ``seconds``: of a new time limit, or
-    more of the one there is.
+    more of the one there is. ``request``: the one that asked for it, which is carried out once.
     """
 
     reason: str
     trials: int = 0
     last: int | None = None
     seconds: float | None = None
+    request: str = ""
 
 
 Fact = CapacityChanged | Reached | Ended | Failed | Lost | Left | StopAsked | PauseAsked | ResumeAsked | Extended

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import os
 import shutil
 import signal
@@ -13,12 +15,17 @@ from typing import Any
 import pytest
 from running import PLAIN, end, ended, engine, engine_process, lines, outcome, spec_of, start, until
 
+from workbench.engine.ask import answer
+from workbench.engine.engine import Engine
+from workbench.engine.inline import InlineBackend
 from workbench.errors import BadOption
 from workbench.experiment import Experiment
-from workbench.records import Scheduler, Spec
+from workbench.records import Extended, Scheduler, Spec
 from workbench.space import uniform
-from workbench.store import Store
+from workbench.store import Store, requests
 from workbench.store.catalog import Catalog, read_catalog
+from workbench.store.checkpoints import Checkpoints
+from workbench.store.lease import EngineLease
 from workbench.store.series import Series
 
 SPACE = {"x": uniform(0.0, 1.0)}
@@ -120,3 +127,89 @@ def test_a_stopped_search_goes_on_with_more_time(store: Store, tmp_path: Path) -
         assert experiment.state == "completed"
         assert {trial.status for trial in experiment.records} == {"completed"}
         assert outcome(store, spec) == undisturbed(store, tmp_path, SLOW, **small(9, trials=16))
+
+
+def test_a_stopped_search_goes_on_between_two_levels(store: Store, tmp_path: Path) -> None:
+    """The stop of a whole search decides about no trial: what it had trained since its level is not lost."""
+    settings = small(120, trials=2) | {"scheduler": Scheduler(kind="all", first=120, last=120)}
+    spec = spec_of(SLOW, tmp_path, save_steps=1, **settings)
+    start(store, spec)
+    with engine(store):
+        between = [Checkpoints(store.experiment(spec.id).trial(number).passing) for number in (0, 1)]
+        until(lambda: all(max(one.steps(), default=0) >= 5 for one in between), what="steps between levels")
+        experiment = Experiment.of(store, spec.id)
+        experiment.stop(1)
+        until(lambda: experiment[1].status == "stopped", what="the end of one trial")
+        experiment.stop()
+        assert ended(store, spec) == "stopped"
+        until(lambda: not between[1].folder.is_dir(), 10, "the removal of what nobody goes on from")
+        kept = max(between[0].steps())
+        experiment.extend(limit_s=100).wait(60)
+        until(lambda: not between[0].folder.is_dir(), 10, "the removal of what nobody goes on from any more")
+    with Series.read(store.experiment(spec.id).series) as series:
+        assert [leg["start"] for leg in series.legs() if leg["trial"] == 0] == [0, kept]
+    calm = undisturbed_in(tmp_path / "other", SLOW, **settings)
+    assert outcome(store, spec)["trials"][0] == calm["trials"][0]
+
+
+@pytest.mark.parametrize(("before", "words"), [("extend", "is being extended"), ("stop", "is being stopped")])
+def test_what_an_extension_is_asked_for_with_counts_already(
+    store: Store, tmp_path: Path, before: str, words: str
+) -> None:
+    """Requests that lie there together are taken in one go: the search has heard of none when the next is judged."""
+    spec = spec_of(SLOW, tmp_path, **small(3, trials=3))
+    start(store, spec)
+    first, second = (
+        requests.put(store, {"kind": kind, "experiment": spec.id, "last": 9}) for kind in (before, "extend")
+    )
+    with engine(store):
+        assert answer(store, first, 0)["accepted"]
+        with pytest.raises(BadOption, match=f"{words}; wanted .* Try again in a moment"):
+            answer(store, second, 0)
+        assert ended(store, spec) == {"extend": "completed", "stop": "stopped"}[before]
+        if before == "stop":
+            Experiment.of(store, spec.id).extend(max_steps=9).wait(60)
+    assert len(lines(store, spec, "Extended")) == 1
+    assert outcome(store, spec) == undisturbed_in(tmp_path / "other", SLOW, **small(9, trials=3))
+
+
+def undisturbed_in(folder: Path, source: str, **fields: Any) -> dict[str, Any]:
+    store = Store(folder / "store").create()
+    with engine(store):
+        return undisturbed(store, folder, source, **fields)
+
+
+def test_an_extension_that_makes_no_sense_any_more_ends_nobody(store: Store, tmp_path: Path) -> None:
+    spec = spec_of(PLAIN, tmp_path, **small(3, trials=3))
+    start(store, spec)
+
+    async def trained() -> None:
+        engine = Engine(store, lease, InlineBackend, idle_s=0.1)
+        running = asyncio.create_task(engine.run())
+        while spec.id not in engine.loops:  # noqa: ASYNC110 - the next turn of the loop, before it has ended
+            await asyncio.sleep(0)
+        engine.loops[spec.id].tell(Extended("one", last=9, seconds=1e12), Extended("the same", last=9))
+        await running
+
+    with EngineLease.acquire(store) as lease:
+        asyncio.run(trained())
+    assert ended(store, spec) == "completed"
+    assert [line["reason"] for line in lines(store, spec, "Extended")] == ["one"]
+    assert {row[3] for row in outcome(store, spec)["trials"].values()} != {None}
+
+
+def test_no_time_limit_is_beyond_all_dates(store: Store, tmp_path: Path) -> None:
+    """Refused where it is given; an older spec has it all the same, and must not end the engine for everybody."""
+    endless = spec_of(PLAIN, tmp_path, name="endless", **small(3, trials=2, limit_s=math.inf))
+    far = spec_of(PLAIN, tmp_path, name="far", **small(3, trials=2, limit_s=3.6e11))
+    for spec in (endless, far):
+        start(store, spec)
+    with engine(store):
+        for spec in (endless, far):
+            assert ended(store, spec) == "completed"
+        experiment = Experiment.of(store, endless.id)
+        for given in (math.inf, math.nan, 3.6e11, 0.0, -1.0):
+            with pytest.raises(BadOption, match=r"more than 0 and at most 1000000000 .* Give for example 3600"):
+                experiment.extend(trials=1, limit_s=given)
+        experiment.extend(trials=1, limit_s=100).wait(60)
+    assert len(lines(store, endless, "Extended")) == 1

@@ -91,11 +91,13 @@ def test_a_machine_out_of_memory_is_tried_once_more_alone_and_then_fails_with_a_
     first = faults.judge(0, "memory", 4, None, "the machine ran out of memory")
     assert (first.again, first.alone) == (True, True)
     faults.saved(0, 6)
-    second = faults.judge(0, "memory", 8, None, "the machine ran out of memory")
+    second = faults.judge(0, "memory", 8, None, "the machine ran out of memory", alone=True)
     assert not second.again
     assert "alone on its machine" in second.reason
     assert "smaller" in second.reason
     assert faults.judge(1, "memory", 4, None, "the machine ran out of memory").again
+    # It goes on beside others and dies again: that was not alone.
+    assert faults.judge(1, "memory", 8, None, "the machine ran out of memory").alone
 
 
 def device(others: int) -> dict[str, object]:

@@ -99,3 +99,21 @@ def trains(store: Store, spec: Spec, since_s: float) -> bool:
     with Series.read(store.experiment(spec.id).series) as series:
         legs = [leg for leg in series.legs() if leg.get("began") and not leg.get("ended") and alive([leg["pid"]])]
     return any(leg["began"] + since_s <= time.time() for leg in legs)
+
+
+def test_a_stop_does_not_wait_for_the_pause_before_it(tmp_path: Path) -> None:
+    """A pause lets the step come to its end, which takes an hour here; a stop waits for no step."""
+    store = Store(tmp_path / "store").create()
+    spec = spec_of(LONG.replace("FIRST_S", "3600.0"), tmp_path, trials=1, verify=False)
+    with engine(store):
+        start(store, spec)
+        experiment = Experiment.of(store, spec.id)
+        until(lambda: trains(store, spec, 0.0), what="the training")
+        experiment.pause()
+        until(lambda: lines(store, spec, "Stop"), what="the order to pause")
+        experiment.stop()
+        assert ended(store, spec, 15) == "stopped"
+        until(lambda: not alive(runners(store, spec)), 5, "the end of every runner")
+    assert [line["then"] for line in lines(store, spec, "Stop")] == ["paused", "stopped"]
+    (left,) = lines(store, spec, "LegLeft")
+    assert (left["outcome"], left["reason"]) == ("stopped", "a person asked")

@@ -164,6 +164,8 @@ def test_simulating_needs_no_engine(tmp_path):
         ({"goal": wb.maximize("acc")}, BadMetric, "acc"),
         ({"function": lambda trial: None}, BadCell, "lambda"),
         ({"trials": 0}, BadOption, "--trials 0"),
+        ({"limit_s": float("inf")}, BadOption, "limit_s=inf: wanted seconds, more than 0"),
+        ({"limit_s": "1h"}, BadOption, "limit_s='1h': wanted seconds"),
     ],
 )
 def test_bad_input_is_refused(tmp_path, fields, kind, part):

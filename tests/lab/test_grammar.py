@@ -77,6 +77,7 @@ def test_leading_comments_are_options_and_the_line_wins():
         ("--seed -1", ["--seed -1", "0 or more"]),
         ("--for 8", ["--for 8", "8h"]),
         ("--for 0h", ["--for 0h"]),
+        ("--for 99999999h", ["--for 99999999h", "at most 11574d", "--for 8h"]),
         ("--slots 1.5", ["--slots 1.5"]),
         ("--slots 2-8", ["--slots 2-8", "--slots 2"]),
         ("--plan=yes", ["--plan takes no value"]),

@@ -140,7 +140,7 @@ def test_a_person_stops_all_of_it(name, seed, at, slots):
     if any(isinstance(fact, StopAsked) for fact in world.facts):
         finish = world.instructions[-1]
         assert finish.state == "stopped"
-        assert finish.reason.startswith("enough: ")
+        assert finish.reason.startswith("enough; ")
         told = world.facts.index(next(f for f in world.facts if isinstance(f, StopAsked)))
         replayed = search(name)
         replayed.handle(*world.facts[:told])

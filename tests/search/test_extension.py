@@ -134,6 +134,53 @@ def test_stopped_and_gone_on_decides_what_undisturbed_decides(name, seed, slots,
     assert short == {n: outcome[:5] for n, outcome in calm.outcome.items()}
 
 
+def leaves_and_goes_on(name: str, seed: int, slots: int, at: int, turns: int, fact: Extended, losses: float) -> World:
+    """Stopped as a whole after ``at`` facts, and made longer ``turns`` later, while legs may still be leaving."""
+    world = World(search(name), slots, seed, losses=losses, stops={at: None})
+    world.tell(CapacityChanged(slots))
+    while not world.search.done and len(world.facts) <= at + turns:
+        world.turn()
+    world.stops = {}
+    world.tell(fact)
+    for _ in range(20_000):
+        if world.search.done:
+            break
+        world.turn()
+    assert world.search.done, "the search never finished"
+    return world
+
+
+@every
+@quick
+@given(
+    seed=seeds,
+    slots=slots,
+    fact=extensions,
+    at=st.integers(1, 40),
+    turns=st.integers(0, 6),
+    losses=st.sampled_from([0.0, 0.2]),
+)
+def test_who_is_still_leaving_when_the_search_is_extended_goes_on(name, seed, slots, fact, at, turns, losses):
+    world = leaves_and_goes_on(name, seed, slots, at, turns, fact, losses)
+    assert not world.legs
+    assert all(state in ("completed", "stopped", "failed") for state in world.state.values())
+    assert {n: v.state for n, v in world.search.trials.items()} == world.state
+    assert len(world.search.trials) == world.search.plan.trials
+    facts = [fact_from_line(json.loads(json.dumps(to_line(one)))) for one in world.facts]
+    recovered = search(name)
+    assert recovered.handle(*facts[:at]) + recovered.handle(*facts[at:]) == world.instructions
+
+
+@synchronous
+@quick
+@given(seed=seeds, slots=slots, at=st.integers(1, 40), turns=st.integers(0, 6))
+def test_extended_while_it_leaves_decides_what_undisturbed_decides(name, seed, slots, at, turns):
+    fact = Extended("more time", seconds=60.0)
+    world = leaves_and_goes_on(name, seed, slots, at, turns, fact, 0.0)
+    calm = World(search(name), 1, 0).run()
+    assert {n: o[:5] for n, o in world.outcome.items()} == {n: o[:5] for n, o in calm.outcome.items()}
+
+
 @synchronous
 @quick
 @given(seed=seeds, slots=slots, fact=extensions, rate=st.sampled_from([0.0, 0.2]))

@@ -286,6 +286,14 @@ def test_a_leg_that_is_still_leaving_after_resuming_comes_back(hyperband):
     assert orders(hyperband.handle(Left(0))) == [("Settle", 0, "paused"), ("Run", 0, 0, 1)]
 
 
+def test_a_leg_that_takes_its_time_to_pause_is_told_to_stop_all_the_same(hyperband):
+    hyperband.handle(CapacityChanged(2), PauseAsked("lunch"))
+    assert hyperband.handle(StopAsked(0, "not this one")) == [Stop(0, "not this one")]
+    assert hyperband.handle(StopAsked(None, "enough")) == [Stop(1, "enough")]
+    assert hyperband.handle(StopAsked(None, "enough"), PauseAsked("lunch")) == []
+    assert orders(hyperband.handle(Left(0), Left(1)))[-1] == ("Finish", "stopped")
+
+
 def test_a_person_stops_one_trial_in_any_state(hyperband):
     hyperband.handle(CapacityChanged(1), Reached(0, 1, 0.9))
     assert hyperband.handle(StopAsked(0, "not this one")) == [Settle(0, "stopped", "not this one")]

@@ -115,6 +115,32 @@ def test_what_lies_between_the_levels_of_a_trial_that_is_over_goes(store, make_s
     assert Checkpoints(paths.trial(1).passing).steps() == [5]
 
 
+def test_what_lies_between_levels_stays_where_an_extension_would_go_on_from_it(store, make_spec):
+    store.write_spec(make_spec(A))
+    paths = store.experiment(A)
+    with Journal.open(paths.journal) as writer:
+        for trial in range(4):
+            writer.append({"kind": "Run", "trial": trial, "start": 0, "until": 27, "reason": ""})
+            between = Checkpoints(paths.trial(trial).passing)
+            between.publish(between.begin(5, 1), 5, 1)
+        for trial, stop in ((0, {"trial": 0}), (1, None), (2, {"trial": None}), (3, None)):
+            if stop is not None:
+                writer.append({"kind": "StopAsked", "reason": "a person asked", **stop})
+            state = "completed" if trial == 3 else "stopped"
+            writer.append({"kind": "Settle", "trial": trial, "state": state, "reason": ""})
+        writer.append({"kind": "Finish", "state": "stopped", "reason": ""})
+    # One was stopped by itself, one by the rule, one with the whole search; the last was done before the order came.
+    assert cleaning.clean_ended(store, A, Said(), dry_run=True).things["unfinished"] == 3
+    assert cleaning.clean_ended(store, A, Said()).things["unfinished"] == 3
+    assert [trial for trial in range(4) if paths.trial(trial).passing.is_dir()] == [2]
+    with Journal.open(paths.journal) as writer:
+        writer.append({"kind": "Extended", "reason": "", "seconds": 60})
+        writer.append({"kind": "Settle", "trial": 2, "state": "paused", "reason": ""})
+        writer.append({"kind": "Run", "trial": 2, "start": 0, "until": 27, "reason": ""})
+        writer.append({"kind": "Settle", "trial": 2, "state": "stopped", "reason": "by the rule"})
+    assert cleaning.clean_ended(store, A, Said()).things["unfinished"] == 1
+
+
 def test_a_dry_run_of_the_rule_tells_what_the_rule_then_does(store, make_spec):
     store.write_spec(make_spec(A, keep=Keep(latest=1, best=0)))
     checkpoints = Checkpoints(store.experiment(A).trial(0))

@@ -67,6 +67,8 @@ class _Flight:
     slot: Slot
     is_alone: bool
     stopped: bool = False
+    #: It was told to leave, and has time to come to the end of its turn.
+    has_time: bool = False
 
 
 class DaskBackend:
@@ -221,12 +223,15 @@ class DaskBackend:
             self._later(self._watch(future, sorted(keys)))
 
     def stop(self, key: str, reason: str, keep_s: float | None) -> None:
-        """Cancel the future, and tell the worker directly, which is a hop nearer; whichever comes first counts."""
+        """Cancel the future, and tell the worker directly, which is a hop nearer; whichever comes first counts.
+
+        A leg that was told before is told again only where it has no time any more.
+        """
         flight = self._flights.get(key)
         if flight is None:  # ordered in this very turn
             self._later(self._stop_submitted(key, reason, keep_s))
-        elif not flight.stopped:
-            flight.stopped = True
+        elif not flight.stopped or (flight.has_time and keep_s is None):
+            flight.stopped, flight.has_time = True, keep_s is not None
             self._later(self._stop(key, flight, reason, keep_s))
 
     async def _stop_submitted(self, key: str, reason: str, keep_s: float | None) -> None:

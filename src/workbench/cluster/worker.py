@@ -60,8 +60,8 @@ class Leg:
         self.killed = False
 
     def stop(self, reason: str, keep_s: float | None = None) -> None:
-        """Ask the leg to leave; only the first reason counts."""
-        if self.stop_reason is None:
+        """Ask the leg to leave; only the first reason counts, unless a later order leaves it no time."""
+        if self.stop_reason is None or (self.keep_s is not None and keep_s is None):
             self.stop_reason, self.keep_s = reason, keep_s
             self.stop_asked.set()
 
@@ -125,7 +125,9 @@ class Workplace(WorkerPlugin):
         """Dask's word that a task changed: a running leg that is no longer wanted must leave."""
         if key in self._tasks and finish not in _WANTED:
             for leg in self._tasks[key]:
-                leg.stop("its future was cancelled")
+                # Whoever keeps its state goes on with that: an engine that goes away cancels everything.
+                if leg.stop_reason is None:
+                    leg.stop("its future was cancelled")
 
     async def drive_all(self, orders: list[Message]) -> list[Message]:
         """Train the legs of one task, one after another; their last messages (a few bytes; all else goes as events)."""
@@ -238,21 +240,20 @@ class Workplace(WorkerPlugin):
         return left
 
     async def _until_left(self, leg: Leg, runner: Runner, ended: asyncio.Future[Message | None]) -> Message | None:
-        stopping = self._loop.create_task(leg.stop_asked.wait())
-        waited: set[asyncio.Future[Any]] = {ended, stopping}
-        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if ended.done():
-            return ended.result()
-        runner.stop(leg.stop_reason or "", leg.keep_s is not None, leg.preempted)
-        grace: float = leg.order["grace_s"]
-        if leg.keep_s is not None:
-            grace = leg.keep_s
-        done, _ = await asyncio.wait({ended}, timeout=grace)
-        if not done:
-            leg.killed = True
-            runner.kill()
-        return await ended
+        grace: float | None = None
+        while True:
+            asked = self._loop.create_task(leg.stop_asked.wait())
+            waited: set[asyncio.Future[Any]] = {ended, asked}
+            done, _ = await asyncio.wait(waited, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
+            asked.cancel()
+            if not done:
+                leg.killed = True
+                runner.kill()
+            if not done or ended.done():
+                return await ended
+            leg.stop_asked.clear()  # it may be asked once more, with less time
+            runner.stop(leg.stop_reason or "", leg.keep_s is not None, leg.preempted)
+            grace = leg.order["grace_s"] if leg.keep_s is None else leg.keep_s
 
     def _gone(self, leg: Leg, runner: Runner, out_of_memory: bool) -> Message:
         left: Message = {"op": "left", "step": None, "metrics": {}, "error": None}

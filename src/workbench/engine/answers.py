@@ -69,14 +69,19 @@ class Answers:
             case "pause":
                 loop.tell(PauseAsked(by))
             case "resume":
-                self._engine.rooms.check()
+                self._engine.rooms.check(is_held=loop.is_held)
                 loop.resume(by)
             case _:
                 raise NotFound(
                     f"request kind {kind!r} is not known; wanted start, stop, pause, resume, extend, verify, rename, "
                     "tag, note, pin, unpin, keep, delete, gc or quota."
                 )
-        return {"experiment": experiment}
+        return self._kept(loop, {"experiment": experiment})
+
+    async def _kept(self, loop: ExperimentLoop, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer, once what the loop was told is on the disk: an engine that dies now has lost nothing of it."""
+        await loop.kept()
+        return answer
 
     def _state_of(self, experiment: str) -> str:
         state = next((e["state"] for e in self._engine.catalog.experiments() if e["id"] == experiment), None)
@@ -91,26 +96,28 @@ class Answers:
             self._engine.begin(experiment)
         return self._engine.loops[experiment]
 
-    def _verify(self, experiment: str, request: dict[str, Any]) -> dict[str, Any]:
+    def _verify(self, experiment: str, request: dict[str, Any]) -> Coroutine[Any, Any, dict[str, Any]]:
         if self._engine.trouble is not None:
             raise ClusterError(self._engine.trouble)
         loop = self._opened(experiment)
         trial = int(request["trial"])
         task = loop.verification.ask(trial, request.get("step"), loop.search.levels(trial))
-        return {"experiment": experiment, **task.to_json()}
+        return self._kept(loop, {"experiment": experiment, **task.to_json()})
 
-    def _extend(self, experiment: str, request: dict[str, Any], by: str) -> dict[str, Any]:
+    def _extend(self, experiment: str, request: dict[str, Any], by: str) -> Coroutine[Any, Any, dict[str, Any]]:
         if self._engine.trouble is not None:
             raise ClusterError(self._engine.trouble)
         loop = self._opened(experiment)
         trials, last, seconds = (request.get(name) for name in ("trials", "last", "seconds"))
-        fact = Extended(by, trials or 0, last, None if seconds is None else float(seconds))
-        loop.extend(fact)
-        self._engine.rebalance()
-        with contextlib.suppress(StoreError):  # whoever waits for its end must not take the former one for it
-            self._engine.catalog.close()
-        planned = loop.search.extension(fact)
-        return {"experiment": experiment, "trials": planned.trials, "last": planned.scheduler.last}
+        fact = Extended(by, trials or 0, last, None if seconds is None else float(seconds), request["id"])
+        planned = loop.search.plan
+        if fact.request not in loop.extended_by:  # an engine that died before it answered may have carried it out
+            loop.extend(fact)
+            self._engine.rebalance()
+            with contextlib.suppress(StoreError):  # whoever waits for its end must not take the former one for it
+                self._engine.catalog.close()
+            planned = loop.search.extension(fact)
+        return self._kept(loop, {"experiment": experiment, "trials": planned.trials, "last": planned.scheduler.last})
 
     def _adopt(self, experiment: str, request: dict[str, Any]) -> dict[str, Any]:
         """List an experiment that was taken in; where its name and version are taken, by another name."""

@@ -239,7 +239,7 @@ class Engine(Slots):
             try:
                 if not requests.take(self.store, number):
                     continue  # whoever asked has taken it back
-                answer = self._answers.to(request)
+                answer = self._answers.to({**request, "id": number})
             except REFUSED as error:
                 answer = refusal(error)
             if isinstance(answer, dict):

@@ -44,8 +44,6 @@ class _Story:
     #: Legs lost by the cluster's fault.
     losses: int = 0
     last: tuple[Any, ...] | None = None
-    #: Whether it has run out of its machine's memory.
-    out_of_memory: bool = False
     #: Its newest checkpoint: turns done, and batches of the turn under way.
     checkpoint: tuple[int, int] = (0, 0)
 
@@ -73,14 +71,19 @@ class Faults:
         if (step, inside) > story.checkpoint:
             story.restarts, story.losses, story.checkpoint = 0, 0, (step, inside)
 
-    def judge(self, trial: int, cause: str, step: int, error: dict[str, Any] | None, reason: str) -> Verdict:
-        """What becomes of ``trial`` after its leg was lost at ``step`` by ``cause``."""
+    def judge(
+        self, trial: int, cause: str, step: int, error: dict[str, Any] | None, reason: str, *, alone: bool = False
+    ) -> Verdict:
+        """What becomes of ``trial`` after its leg was lost at ``step`` by ``cause``.
+
+        alone: the leg had its machine for itself.
+        """
         if cause == "refused":
             return Verdict(False, reason)
         if cause == "cuda_out_of_memory":
             return self._cuda(trial, error or {}, reason)
         if cause == "memory":
-            return self._memory(trial, reason)
+            return self._memory(trial, reason, alone)
         if cause in OF_THE_CLUSTER:
             story = self._stories.setdefault(trial, _Story())
             story.losses += 1
@@ -109,14 +112,16 @@ class Faults:
         story.restarts += 1
         return Verdict(True, f"{reason}; restart {story.restarts} of {self.max_restarts}", wait)
 
-    def _memory(self, trial: int, reason: str) -> Verdict:
-        """Once more with nothing beside it: whoever was killed need not be whoever took the memory."""
-        story = self._stories.setdefault(trial, _Story())
-        if story.out_of_memory:
+    def _memory(self, trial: int, reason: str, alone: bool) -> Verdict:
+        """Once more with nothing beside it: whoever was killed need not be whoever took the memory.
+
+        A later leg has others beside it again, since a trial that keeps a machine for itself is dear; so what counts is
+        whether this one was alone.
+        """
+        if alone:
             hint = "it was alone on its machine; make the model, the batch or the loader's workers smaller"
             return Verdict(False, f"{reason} once more, and {hint}")
-        story.out_of_memory = True
-        story.restarts += 1
+        self._stories.setdefault(trial, _Story()).restarts += 1
         return Verdict(True, f"{reason}; it is tried once more, alone on its machine", BACKOFF_S, alone=True)
 
     def _cuda(self, trial: int, error: dict[str, Any], reason: str) -> Verdict:

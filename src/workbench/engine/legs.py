@@ -90,6 +90,7 @@ class Legs(ABC):
         self._lines: deque[dict[str, Any]] = deque()
         self._attempts: dict[int, int] = {}
         self._checkpoints: dict[int, int] = {}
+        #: Where trials are to train until they come to their level: a pause and another's fault change nothing of it.
         self._wanted: dict[int, dict[str, Any]] = {}
         self._patience = Patience(spec.hang_s)
         #: Trials that may have a checkpoint between levels.
@@ -132,7 +133,7 @@ class Legs(ABC):
             key=f"{self.spec.label}-{trial_label(order.trial)}-{attempt}-{self.spec.id}",
             not_before=self._waits.pop(order.trial, 0.0),
             step=start,
-            **self._wanted.pop(order.trial, {}),
+            **self._wanted.get(order.trial, {}),
         )
         self.legs[order.trial] = leg
         return leg
@@ -320,6 +321,7 @@ class Legs(ABC):
             leg.trial, leg.attempt, ended=self._now(), left=time.time(), outcome=outcome, reason=reason, step=step
         )
         if outcome in ("reached", "completed"):
+            self._wanted.pop(leg.trial, None)
             self.shown.steps_done += max(0, step - leg.start)
             levels = self.search.levels(leg.trial)
             self.verification.resumed(leg.trial, leg.start, step, next((at for at in levels if at > leg.start), step))
@@ -339,7 +341,7 @@ class Legs(ABC):
     def _went_wrong(self, leg: Leg, cause: str, step: int, error: dict[str, Any] | None, reason: str) -> None:
         if error and error.get("traceback"):
             self.shown.errors[leg.trial] = error["traceback"]
-        verdict = self._faults.judge(leg.trial, cause, step, error, reason)
+        verdict = self._faults.judge(leg.trial, cause, step, error, reason, alone=self._is_alone(leg.trial))
         way = (cause, str((error or {}).get("type") or ""))
         self._around.went_wrong(self, leg, way)
         if verdict.again:
@@ -359,7 +361,11 @@ class Legs(ABC):
 
     def _wants(self, trial: int, verdict: Verdict, worker: str | None) -> None:
         """Where the next leg of ``trial`` is to train, as the verdict on the last one has it."""
-        self._wanted[trial] = {"alone": verdict.alone, "avoid": worker}
+        self._wanted[trial] = {"alone": verdict.alone or self._is_alone(trial), "avoid": worker}
+
+    def _is_alone(self, trial: int) -> bool:
+        """Whether the newest leg of ``trial`` has, or had, its machine for itself."""
+        return bool(self._wanted.get(trial, {}).get("alone"))
 
     def _stop_hanging(self, now: float) -> None:
         """Stop legs that say nothing for too long."""

@@ -15,6 +15,7 @@ from workbench.compare.verdict import conclusion
 from workbench.engine.installed import ACCEPTED, INSTALLED
 from workbench.engine.leg import Leg, started
 from workbench.engine.legs import Legs, Surroundings
+from workbench.engine.patience import checked_limit
 from workbench.engine.retainer import Retainer
 from workbench.errors import BadOption, StoreError
 from workbench.records import (
@@ -72,6 +73,10 @@ class ExperimentLoop(Legs):
         self._deadline: datetime | None = None
         self._inbox: deque[Fact] = deque()
         self._wake = asyncio.Event()
+        #: Whoever waits until what it was told is on the disk.
+        self._keeping: list[asyncio.Future[None]] = []
+        #: Requests by which it was made longer.
+        self.extended_by: set[str] = set()
         self._capacity = 0
         self._pausing = self._stopping = False
         self._why_paused = ""
@@ -148,11 +153,14 @@ class ExperimentLoop(Legs):
             self.verification.recall(line)
 
     def _recall_left(self, line: dict[str, Any]) -> None:
+        trial, error = line["trial"], line.get("error")
         if line["outcome"] in ("failed", "died"):
-            trial, error = line["trial"], line.get("error")
-            verdict = self._faults.judge(trial, line["cause"], line["step"] or 0, error, line["reason"])
+            alone = self._is_alone(trial)
+            verdict = self._faults.judge(trial, line["cause"], line["step"] or 0, error, line["reason"], alone=alone)
             self._wants(trial, verdict, None)
             self._retries += verdict.again
+        elif line["outcome"] in ("reached", "completed"):
+            self._wanted.pop(trial, None)
 
     def resume(self, by: str) -> None:
         """A person wants it to go on, with whatever packages are installed now."""
@@ -172,6 +180,7 @@ class ExperimentLoop(Legs):
             self._stopping = True
         elif isinstance(fact, Extended):
             self._stopping = False
+            self.extended_by.add(fact.request)
         if self._pausing or self._stopping:
             self.verification.make_room("the experiment leaves its slots")
 
@@ -190,8 +199,14 @@ class ExperimentLoop(Legs):
     def extend(self, fact: Extended) -> None:
         """Make the search longer, whether it runs or has ended. Raises BadOption where that makes no sense."""
         label = self.spec.label
-        if self._stopping and not self.finished.is_set():
+        # What the search has not taken yet counts: requests come several at once.
+        stops = self._stopping or any(isinstance(one, StopAsked) and one.trial is None for one in self._inbox)
+        if stops and not self.finished.is_set():
             raise BadOption(f"{label} is being stopped; wanted a search that runs or has ended. Try again in a moment.")
+        if any(isinstance(one, Extended) for one in self._inbox):
+            raise BadOption(f"{label} is being extended; wanted one extension at a time. Try again in a moment.")
+        if fact.seconds is not None:
+            checked_limit(fact.seconds, f"{label} is to be extended by {fact.seconds:g} s")
         if not fact.trials and fact.last is None and (fact.seconds is None or self.state == "completed"):
             why = (
                 "has done all it was to do, so more time changes nothing"
@@ -226,7 +241,7 @@ class ExperimentLoop(Legs):
         if self._deadline is not None and self._deadline <= moment:
             self._deadline = None
         if fact.seconds is not None:
-            self._deadline = (self._deadline or moment) + timedelta(seconds=fact.seconds)
+            self._deadline = _later(self._deadline or moment, fact.seconds)
         self.shown.put_planned()
 
     # -- facts in -------------------------------------------------------------------------------------------------
@@ -237,6 +252,15 @@ class ExperimentLoop(Legs):
             return
         self._inbox.extend(facts)
         self._wake.set()
+
+    async def kept(self) -> None:
+        """Wait until all that it was told so far is on the disk."""
+        if self._pump is None or self._pump.done():
+            return
+        told = asyncio.get_running_loop().create_future()
+        self._keeping.append(told)
+        self._wake.set()
+        await told
 
     def fail(self, why: str) -> None:
         """It cannot be trained here."""
@@ -275,6 +299,7 @@ class ExperimentLoop(Legs):
         while not self.is_over:
             await self._wake.wait()
             self._wake.clear()
+            keeping, self._keeping = self._keeping, []
             facts: list[Fact] = []
             while self._inbox:
                 facts.append(self._inbox.popleft())
@@ -289,16 +314,25 @@ class ExperimentLoop(Legs):
                 self.journal.append(started(leg))
             newest = self._teller.newest
             await self._commit()
+            _let_go(keeping)
             self._carry_out(instructions, legs)
             self._teller.tell(newest)
             if any(isinstance(fact, Extended) for fact in facts):
                 self._around.rebalance()
+        _let_go(self._keeping)
         await self._close()
 
     def _handled(self, fact: Fact) -> list[Instruction]:
+        try:
+            instructions = self.search.handle(fact)
+        except BadOption as error:
+            if not isinstance(fact, Extended):
+                raise
+            # It made sense when it was asked for. Nothing has changed, and the search goes on without it.
+            log.warning("%s is not extended: %s", self.spec.label, error)
+            return []
         self._note_wish(fact)
         self._lines.append(to_line(fact))
-        instructions = list(self.search.handle(fact))
         for instruction in instructions:
             self._lines.append(to_line(instruction))
             told = self._teller.ended(instruction.state) if isinstance(instruction, Finish) else None
@@ -350,7 +384,11 @@ class ExperimentLoop(Legs):
                 self._put_trial(instruction.trial, self._cut.pop(instruction.trial, instruction.reason))
             elif not isinstance(instruction, Finish):
                 self._put_trial(instruction.trial, instruction.reason)
-            if isinstance(instruction, Settle) and instruction.state in ("stopped", "completed"):
+            if (
+                isinstance(instruction, Settle)
+                and instruction.state in ("stopped", "completed")
+                and not self.retainer.history.trials[instruction.trial].goes_on
+            ):
                 self._tidy(instruction.trial)
         if any(isinstance(instruction, Stop) for instruction in instructions):
             self._around.rebalance()
@@ -370,7 +408,7 @@ class ExperimentLoop(Legs):
         if self.started is None:
             self.started = at
             if self.spec.limit_s is not None:
-                self._deadline = datetime.fromisoformat(at) + timedelta(seconds=self.spec.limit_s)
+                self._deadline = _later(datetime.fromisoformat(at), self.spec.limit_s)
 
     async def _close(self) -> None:
         self._put_state()
@@ -472,3 +510,17 @@ class ExperimentLoop(Legs):
                 self.state, self.reason = "running", "training" if self.probed else PROBING
         self.shown.put_header(self.state, self.reason, self.started, self.ended, self.legs.values())
         self._around.changed(self)
+
+
+def _later(moment: datetime, seconds: float) -> datetime:
+    """So many seconds after ``moment``; the last moment there is, where that lies beyond all dates."""
+    try:
+        return moment + timedelta(seconds=seconds)
+    except (OverflowError, ValueError):  # in a spec or journal that was written before limits were checked
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def _let_go(waiting: list[asyncio.Future[None]]) -> None:
+    for one in waiting:
+        if not one.done():  # whoever waited may be gone
+            one.set_result(None)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from workbench.errors import BadOption
+
 #: A learned limit is so many times the longest silence that ended, and at least LEAST_S seconds.
 TIMES, LEAST_S = 20.0, 1800.0
 #: After each verdict the trial gets so many times longer: what was slow and not hung comes through in the end.
@@ -16,6 +18,18 @@ AGAIN = 4.0
 TURN_S, MOST_TURN_S = 30.0, 3600.0
 #: Seconds between two looks from which on everything here was asleep (a closed lid, SIGSTOP to all).
 NAP_S = 3.0
+#: Seconds of a time limit, at most (about 30 years): dates come to an end.
+MOST_S = 1e9
+
+
+def checked_limit(seconds: float, written: str) -> float:
+    """``seconds`` of a time limit, given as ``written``. Raises BadOption for what is no time, or beyond all dates."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MOST_S:
+        raise BadOption(
+            f"{written}: wanted seconds, more than 0 and at most {MOST_S:.0f} (about 30 years). Give for example 3600 "
+            "for an hour, or leave it out for no limit."
+        )
+    return float(seconds)
 
 
 @dataclass(slots=True)

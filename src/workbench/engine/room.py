@@ -137,10 +137,11 @@ class Rooms:
         """Why there is no room for so many times what everything that runs may need; None where there is."""
         return self._room.lacks(int(times * sum(map(need_of, self._running()))))
 
-    def check(self) -> None:
+    def check(self, *, is_held: bool) -> None:
         """Raises StoreFull while there is no room: whoever resumes by hand is told why it would not help."""
         if self.trouble is not None:
-            raise StoreFull(f"it cannot go on yet: {self.trouble}. It goes on by itself when there is room.")
+            after = "It goes on by itself when there is room." if is_held else "Make room, and resume it again."
+            raise StoreFull(f"it cannot go on yet: {self.trouble}. {after}")
 
     def _running(self) -> list[ExperimentLoop]:
         return [loop for loop in self._loops.values() if not loop.finished.is_set()]

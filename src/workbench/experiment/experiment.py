@@ -73,6 +73,7 @@ class Experiment:
     ) -> None:
         from workbench.engine.alerts import rules
         from workbench.engine.notify import checked
+        from workbench.engine.patience import checked_limit
         from workbench.lab.grammar import save_every as read_save_every
         from workbench.launch import settled
         from workbench.snapshot.function import read_function
@@ -94,7 +95,7 @@ class Experiment:
             searcher=Searcher(searcher),
             seed=seed,
             parallel=parallel,
-            limit_s=limit_s,
+            limit_s=None if limit_s is None else checked_limit(limit_s, f"limit_s={limit_s!r}"),
             slots=slots,
             deterministic=deterministic,
             hang_s=hang_s,

@@ -135,9 +135,11 @@ def _seconds(text: str) -> float:
 
 def duration(text: str, option: str = "for", example: str = "8h or 1h30m") -> float:
     """Seconds in ``8h``, ``30m`` or ``1h30m``. Raises BadOption, which names ``option``."""
+    from workbench.engine.patience import MOST_S
+
     total = _seconds(text)
-    if total <= 0:
-        raise _wrong(option, text, "a time with its unit (d, h, m, s)", example)
+    if not 0 < total <= MOST_S:
+        raise _wrong(option, text, f"a time with its unit (d, h, m, s), at most {MOST_S // 86400:.0f}d", example)
     return total
 
 

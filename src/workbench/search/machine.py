@@ -198,6 +198,10 @@ class Search:
             if trial.dismissed and run is not None and trial.step < run.until:
                 trial.until = run.until
                 self._interrupted.append(trial)  # it is passed over, unless it goes on
+            if trial.dismissed and self._stopped is None:
+                # The search was made longer while its leg was still leaving.
+                trial.dismissed = False
+                self._wait_again(trial, "goes on, since the search does", out)
         else:
             self._interrupt(trial, "paused", trial.why)
             out.append(Settle(trial.number, "paused", trial.reason))
@@ -208,12 +212,13 @@ class Search:
             if self._stopped is None:
                 self._stopped = fact
                 for trial in self._trials.values():
-                    trial.dismissed = trial.state not in ENDED and trial.leaving != "stopped"
+                    trial.dismissed |= trial.state not in ENDED and trial.leaving != "stopped"
                     self._dismiss(trial, fact.reason, out)
         elif self._stopped is None and 0 <= fact.trial < self._rule.trials:
             trial = self._trials.get(fact.trial) or self._begin(fact.trial)
-            if trial.state in ENDED or trial.leaving == "stopped":
+            if trial.state in ENDED or (trial.leaving == "stopped" and not trial.dismissed):
                 return
+            trial.dismissed = False
             self._dismiss(trial, fact.reason, out)
             self._judge(self._rule.withdraw(fact.trial), out)
         self._fill(out)
@@ -240,7 +245,7 @@ class Search:
             trial.levels = self._rule.levels(trial.number)
             if stopped is not None and trial.dismissed and trial.state == "stopped":
                 self._wait_again(trial, f"goes on, since the search does: {fact.reason}", out)
-            trial.dismissed = False
+            trial.dismissed &= trial.leaving is not None  # it goes on when its leg has left
         for verdict in verdicts:
             trial = self._trials[verdict.trial]
             if not verdict.stop and trial.state == "stopped":
@@ -261,14 +266,11 @@ class Search:
 
     def _judge(self, verdicts: list[Verdict], out: list[Instruction]) -> None:
         """Carry the rule's verdicts to the trials they are about."""
-        if self._stopped is not None:
-            for verdict in verdicts:
-                # It would have been stopped anyway: it does not go on when the others do.
-                self._trials[verdict.trial].dismissed &= not verdict.stop
-            return
         for verdict in verdicts:
             trial = self._trials[verdict.trial]
-            if trial.state in ENDED:
+            # Stopped with all the others, it would have been stopped anyway: it does not go on when they do.
+            trial.dismissed &= not verdict.stop
+            if self._stopped is not None or trial.state in ENDED:
                 continue
             if verdict.stop:
                 self._dismiss(trial, verdict.reason, out)
@@ -282,9 +284,8 @@ class Search:
         if trial.run is None:
             self._settle(trial, "stopped", reason, out)
             return
-        # A leg that was told to pause is on its way out already.
-        if trial.leaving is None:
-            out.append(Stop(trial.number, reason))
+        # Also where it was told to pause: there it may take its time, to keep what need not be kept any more.
+        out.append(Stop(trial.number, reason))
         trial.leaving, trial.why = "stopped", reason
         trial.state, trial.reason = "stopping", reason
 

@@ -123,10 +123,13 @@ def what_stays(store: Store, spec: Spec, wishes: Said, history: History) -> dict
 
 
 def _left_between_levels(paths: ExperimentPaths, history: History) -> Iterator[Path]:
-    """Checkpoints between levels of trials that are over: whoever left them there did not live to remove them."""
+    """Checkpoints between levels of trials that are over: whoever left them there did not live to remove them.
+
+    Trials that were stopped with the whole search keep theirs: it is what they go on from where that is extended.
+    """
     for number, past in history.trials.items():
         folder = paths.trial(number).passing
-        if not past.is_live and folder.is_dir():
+        if not past.goes_on and folder.is_dir():
             yield folder
 
 

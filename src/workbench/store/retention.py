@@ -25,6 +25,8 @@ class Past:
     state: str = "waiting"
     #: A person stopped it; the search did not.
     asked: bool = False
+    #: It was stopped with the whole search.
+    with_all: bool = False
     #: Its highest level and the goal there, by which trials are ranked; None before the first.
     rank: tuple[int, float] | None = None
     #: The goal at steps that may have a checkpoint.
@@ -36,6 +38,11 @@ class Past:
     def is_live(self) -> bool:
         """Whether it could still be promoted, resumed or extended by the rules as they are."""
         return self.state not in ENDED
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it could go on inside of a level: nobody decided about it whose search was stopped."""
+        return self.is_live or (self.with_all and self.state == "stopped")
 
 
 class History:
@@ -77,9 +84,11 @@ class History:
             past = self._of(line["trial"])
             past.state = line["state"]
             past.asked = past.asked and not past.is_live
+            past.with_all = past.with_all and not past.is_live
         elif kind == "StopAsked":
             for number in [trial] if trial is not None else list(self.trials):
                 past = self._of(number)
+                past.with_all |= trial is None and past.is_live and not past.asked
                 past.asked = past.asked or past.is_live
         elif kind == "VerifyDue":
             self.compared[line["trial"]] = frozenset({line["start"], line["until"], line.get("resumed") or 0})
