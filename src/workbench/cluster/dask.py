@@ -92,6 +92,8 @@ class DaskBackend:
         self._closing = self._reattaching = False
         #: Workers that went away; one of them may just be getting ready.
         self._removed: set[str] = set()
+        #: Workers whose machine has given notice that it goes.
+        self._noticed: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.slots: list[Slot] = []
 
@@ -201,7 +203,7 @@ class DaskBackend:
             if slot not in self.slots:  # its worker went away in this very turn
                 for order in orders:
                     slot.legs.remove(order["key"])
-                    self._sink({**_lost(f"its worker {slot.worker} is gone", cause="worker"), "key": order["key"]})
+                    self._sink({**self._gone(slot.worker), "key": order["key"]})
                 continue
             key = orders[0]["key"]
             for order in orders:
@@ -299,6 +301,7 @@ class DaskBackend:
             if message["op"] == "left":
                 self._end(message["key"], message)
             elif message["op"] == "notice":
+                self._noticed.add(message["worker"])
                 self.close_worker(message["worker"], "its machine gave notice that it goes")
             elif message["key"] in self._flights:
                 self._sink(message)
@@ -316,6 +319,7 @@ class DaskBackend:
         action, worker = message.get("action"), message.get("worker")
         if action == "add-worker":
             self._removed.discard(worker)
+            self._noticed.discard(worker)
             self._later(self._admit(worker))
         elif action == "remove-worker":
             self._remove(worker)
@@ -357,9 +361,14 @@ class DaskBackend:
                 flight = self._flights.get(key)
                 if flight is not None:
                     self._later(flight.future.cancel())
-                    self._end(key, _lost(f"its worker {worker} is gone", cause="worker"))
+                    self._end(key, self._gone(worker))
         if gone:
             self._sink({"op": "slots"})
+
+    def _gone(self, worker: str) -> Message:
+        """The end of a leg whose worker is gone; one that was ordered while its machine went is preempted, too."""
+        cause = "preempted" if worker in self._noticed else "worker"
+        return _lost(f"its worker {worker} is gone", cause=cause)
 
     def _lose_scheduler(self) -> None:
         """Dask's scheduler is gone: so is all that ran there. Look for it again until it answers."""
