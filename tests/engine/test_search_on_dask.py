@@ -105,6 +105,27 @@ def test_a_kill_costs_nothing_but_time(store: Store, tmp_path: Path, undisturbed
     until(lambda: not running.alive(below), 10, "the end of every process")
 
 
+SLOW_TO_IMPORT = """
+import os, time
+here = os.path.dirname(__file__)
+with open(here + "/pids", "a") as file:
+    print(os.getpid(), file=file)
+while not os.path.exists(here + "/gate"):
+    time.sleep(0.02)
+"""
+
+
+def test_an_environment_that_is_killed_while_it_is_imported_is_started_again(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "slow_to_import.py").write_text(SLOW_TO_IMPORT)
+    spec = spec_of(PLAIN, tmp_path, space=SPACE, preload=("slow_to_import",), verify=False)
+    start(store, spec)
+    with engine(store, workers=1, PYTHONPATH=str(tmp_path)):
+        until(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text().endswith("\n"), what="an import")
+        os.kill(int((tmp_path / "pids").read_text().split()[0]), signal.SIGKILL)
+        (tmp_path / "gate").touch()
+        assert ended(store, spec) == "completed"
+
+
 def killed(pids: list[int]) -> bool:
     """Kill the first of ``pids`` that still lives."""
     for pid in pids:

@@ -57,7 +57,11 @@ def test_an_honest_loop_is_exact_and_the_search_knows_nothing_of_the_check(store
     with engine(store):
         assert ended(store, spec) == "completed"
         found = until(lambda: verdict(store, spec), what="the verdict")
-        assert (found["verdict"], found["resumed"], found["until"]) == ("identical", 1, 3)
+        legs = {(line["trial"], line["attempt"]): line for line in lines(store, spec, "LegStarted")}
+        left = (legs[line["trial"], line["attempt"]] for line in lines(store, spec, "LegLeft"))
+        first = next(leg for leg in left if leg["start"] > 0)  # which of two brackets is the first, nobody promises
+        assert found["verdict"] == "identical"
+        assert (found["trial"], found["resumed"], found["until"]) == (first["trial"], first["start"], first["until"])
         trained = outcome(store, spec)
         last = max(trained["trials"])
         experiment = Experiment.of(store, spec.id)

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,10 @@ Message = dict[str, Any]
 READY_S = 120.0
 #: Bytes read at once from a socket or an output pipe.
 CHUNK = 1 << 16
+
+
+class ForkserverKilled(ClusterError):
+    """It was killed before it was ready, which says nothing of its environment."""
 
 
 class Channel:
@@ -319,20 +324,24 @@ class Forkserver:
 
     def _closed(self) -> None:
         self.is_alive = False
-        self._fail(
-            ClusterError(
-                f"{self.training.python} ended before it could train: `workbench` (and "
-                f"{', '.join(self.training.preload) or 'nothing else'}) must be importable there. "
-                f"Try `{self.training.python} -c 'import workbench'` there."
-            )
-        )
+        self._fail(self._death())
         for runner in list(self._runners.values()):
             # Whoever killed the forkserver killed its children with it: the kernel sends them SIGKILL.
             runner.reaped(None, 9)
         self._runners.clear()
-        with contextlib.suppress(OSError):
-            self._process.poll()
         asyncio.get_running_loop().call_later(2.0, self._process.poll)
+
+    def _death(self) -> ClusterError:
+        status = None
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            status = self._process.wait(1.0)  # its end of the wire is closed, so it is as good as gone
+        if status is not None and status < 0:
+            return ForkserverKilled(f"{self.training.python} was killed by signal {-status} before it could train.")
+        return ClusterError(
+            f"{self.training.python} ended before it could train: `workbench` (and "
+            f"{', '.join(self.training.preload) or 'nothing else'}) must be importable there. "
+            f"Try `{self.training.python} -c 'import workbench'` there."
+        )
 
     def _fail(self, error: ClusterError) -> None:
         if not self._ready.done():

@@ -19,7 +19,7 @@ from distributed import get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from workbench.cluster.log import LogWriter
-from workbench.cluster.runners import Forkserver, Runner
+from workbench.cluster.runners import Forkserver, ForkserverKilled, Runner
 from workbench.cluster.seen import Digests, Sight
 from workbench.cluster.trouble import how_it_died, oom_kills
 from workbench.errors import ClusterError, StoreNotShared, VersionsDiffer
@@ -42,6 +42,8 @@ IDLE_S = 5.0
 _WANTED = ("executing", "long-running", "memory", "error")
 #: Seconds that a runner which said it is done gets to end its process.
 LEAVE_S = 2.0
+#: How often a training environment is started that somebody kills before it is ready.
+WARMS = 3
 #: Seconds that legs get to leave with a checkpoint when the machine gave notice: clouds and queues give 30 or more.
 NOTICE_S = 25.0
 
@@ -171,8 +173,14 @@ class Workplace(WorkerPlugin):
 
     async def warm(self, training: Message) -> dict[str, str]:
         """Start the forkserver of a training environment ahead of its first leg; its versions."""
-        forkserver = self._forkserver(training_from(training))
-        await forkserver.ready()
+        for left in reversed(range(WARMS)):
+            forkserver = self._forkserver(training_from(training))
+            try:
+                await forkserver.ready()
+                break
+            except ForkserverKilled:
+                if not left:
+                    raise
         forkserver.fork_ahead()
         return forkserver.versions
 
