@@ -71,6 +71,11 @@ class TrialPaths:
         return self.folder / "passing"
 
     @property
+    def setup(self) -> Path:
+        """What its set-up made and does not make again, as a checkpoint in a ``checkpoints`` there."""
+        return self.folder / "setup"
+
+    @property
     def remote(self) -> Path:
         """What is known of its checkpoints at the storage's URL. The engine writes it."""
         return self.folder / "remote"
@@ -112,6 +117,16 @@ class ExperimentPaths:
     def foreign(self) -> Path:
         """There where the experiment came from elsewhere and nobody has said yet that it is trusted."""
         return self.folder / "foreign.json"
+
+    @property
+    def setup(self) -> Path:
+        """What its set-up does not make again. The runner of its first leg writes it, under ``setup_lock``."""
+        return self.folder / "setup.json"
+
+    @property
+    def setup_lock(self) -> Path:
+        """Held by the runner that finds out what the set-up does not make again."""
+        return self.folder / "setup.lock"
 
     @property
     def trials(self) -> Path:

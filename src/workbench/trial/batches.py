@@ -117,7 +117,9 @@ class Inside:
             if self._is_exact(batches, frame):
                 self._save(batches, frame, needed=True)
                 course.obey(stop)
-        elif batches.is_first and course.saver.is_due() and self._is_exact(batches, frame):
+        elif (
+            batches.is_first and course.saver.is_due() and course.is_ready_to_save() and self._is_exact(batches, frame)
+        ):
             self._save(batches, frame, needed=False)
 
     def _save(self, batches: Batches, frame: types.FrameType, *, needed: bool) -> None:
@@ -125,6 +127,7 @@ class Inside:
         course = self._course
         frames = self._frames(frame)
         header = course.header(inside=inside)
+        course.know_setup()
         course.saver.take(course.state, header, frame, passing=True, needed=needed, frames=frames)
 
     def _go_on(self, batches: Batches, frame: types.FrameType, pending: dict[str, Any]) -> Iterator[Any]:

@@ -17,7 +17,7 @@ from workbench.store.checkpoints import Checkpoint, Checkpoints
 from workbench.store.layout import TrialPaths
 from workbench.trial.isolation import is_installed
 from workbench.trial.runner import Link, Point, StopOrder
-from workbench.trial.vault import StoreVault, Write
+from workbench.trial.vault import StoreVault, Write, beginning
 from workbench.trial.wire import Message
 
 #: Names that are told at most, and bytes up to which a module's value is compared.
@@ -30,7 +30,7 @@ class CheckVault:
 
     def __init__(self, trial: TrialPaths, aside: TrialPaths, start: int, keeps: bool) -> None:
         self._start = start
-        self._trial = Checkpoints(trial)
+        self._trial, self._setup = Checkpoints(trial), Checkpoints(trial.setup)
         self.skipped: list[Any] = []
         self.is_passing = False
         self._aside = StoreVault(aside, 1) if keeps else None
@@ -38,6 +38,12 @@ class CheckVault:
     def newest(self, at_most: int) -> tuple[int, Path] | None:
         found = self._trial.at(self._start)
         return found.step, found.folder
+
+    def keep_setup(self, write: Write) -> None:
+        """The trial has its own."""
+
+    def setup(self) -> Path | None:
+        return None if self._start else beginning(self._setup)
 
     def earlier(self) -> list[Checkpoint]:
         return []

@@ -17,15 +17,17 @@ from workbench.errors import BadInput, BadMetric, CannotResume
 from workbench.records import Goal, trial_label
 from workbench.trial import metrics
 from workbench.trial.batches import BY_STEPS, Batches, Inside
-from workbench.trial.files import copy_into, fingerprint, free_name, keep
+from workbench.trial.files import copy_into, fingerprint, free_name, keep, stamp
 from workbench.trial.fork import Fork
 from workbench.trial.namespace import frames_around
 from workbench.trial.order import Order, Place
 from workbench.trial.runner import Link, StopOrder
 from workbench.trial.saver import Saver, Vault, When
-from workbench.trial.state import Header, State
+from workbench.trial.setup import Setup
+from workbench.trial.state import GRAPH, Header, State, read_header
 from workbench.trial.trial import LegLeft
 from workbench.trial.vault import Writer
+from workbench.trial.wire import Message
 
 
 class LegCourse:
@@ -42,6 +44,7 @@ class LegCourse:
         when: When,
         writer: Writer | None = None,
         fork: Fork | None = None,
+        setup: Setup | None = None,
     ) -> None:
         self.order, self.goal = order, goal
         self._link, self._vault, self.place, self._files = link, vault, place, files
@@ -69,16 +72,25 @@ class LegCourse:
         self._data: dict[str, Any] = {}
         self._first_point = True
         self._restored: Path | None = None
+        #: Where the trial's own beginning lies, when the leg goes on from that.
+        self._begun_at: Path | None = None
+        self._setup = setup
+        self._seen: Message | None = None
+        #: Files that the first set-up of this trial read: see :attr:`Header.read`.
+        self._read: dict[str, tuple[int, int]] = {}
         self._before = Header(0)
         self._fork = fork
         if fork is not None:
             self._before = Header(fork.step)
         if order.resume:
             self._find_checkpoint()
+        if self._restored is None:
+            # An earlier attempt, or the trial that is checked, began here.
+            self._restored = self._begun_at = vault.setup()
+            if self._restored is not None:
+                self._before = read_header(self._restored)
 
     def _find_checkpoint(self) -> None:
-        from workbench.trial.state import GRAPH, read_header
-
         # Also one that the engine does not know of: it was taken in the moment in which something died.
         newest = self._vault.newest(self.order.until)
         for one in self._vault.skipped:
@@ -115,6 +127,8 @@ class LegCourse:
         inside = None
         if self._restored is not None:
             header = self._state.restore(self._restored)
+            self._read = header.read
+            self._refuse_another(self._state.differing(header))
             self.step, self.history = header.step, dict(header.history)
             # One that took all its steps goes on where it was made longer since; one that left its loop does not.
             is_longer = header.step == header.length < self.order.max_steps
@@ -125,9 +139,10 @@ class LegCourse:
             self.step = self._fork.step
         if inside is None:
             self._state.settle()
-        kept = self._restored is not None and not self._vault.is_passing
+        kept = self._restored not in (None, self._begun_at) and not self._vault.is_passing
         # To look at the state is most of what a checkpoint will cost.
         self.saver.begin(self.step if kept else -1, self._state.survey_s)
+        self._keep_beginning()
         self._tell_begun(self._state.found.to_json(), self._made())
         self._tell_again()
         if self.over:
@@ -139,6 +154,45 @@ class LegCourse:
             self._leave("reached")
         self._inside.begin_turn()
         self._inside.pending = inside
+
+    def _refuse_another(self, names: list[str]) -> None:
+        """The set-up has made something else than the first time, and no checkpoint holds what it was."""
+        if not names:
+            return
+        changed = [path for path, before in self._read.items() if stamp(path) != before]
+        files = f" Since then {', '.join(changed[:4])} changed." if changed else ""
+        label = trial_label(self.order.trial)
+        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        raise CannotResume(
+            f"{label} cannot go on exactly: this time the set-up made {', '.join(names[:6])}{more} otherwise than when "
+            f"the trial began.{files} Make the same each time (from trial.seed, or a file that stays as it is), or "
+            "make it in a cell before, so that the experiment takes it along; then train it anew with --again."
+        )
+
+    def _keep_beginning(self) -> None:
+        """Have later legs begin with what this set-up made, where it does not make that again."""
+        if self._restored is not None or self._setup is None:
+            return
+        paths = (self._files_seen() or {}).get("paths", ())
+        self._read = {path: stamp(path) for path in paths if not path.endswith("/")}
+        self._setup.done(self.state, time.monotonic() - self._began)
+        if self._setup.kept:
+            self._vault.keep_setup(self.state.capture(self.header()).write)
+
+    def _files_seen(self) -> Message | None:
+        if self._seen is None:
+            self._seen = self.place.seen()
+        return self._seen
+
+    def is_ready_to_save(self) -> bool:
+        """Whether a checkpoint need not wait for what is known of the set-up, or is wanted at this very moment."""
+        return self.saver.is_told or self._setup is None or self._setup.is_ready(self.state)
+
+    def know_setup(self) -> None:
+        """Until it is known what of the set-up a checkpoint must hold."""
+        if self._setup is not None:
+            self._setup.settle(self.state)
+            self.state.kept = self._setup.kept
 
     def _end_turn(self, frame: types.FrameType) -> None:
         self._in_turn = False
@@ -152,7 +206,7 @@ class LegCourse:
         leaves = step >= self.order.until
         if self.over or (stop is not None and stop.keep) or (stop is None and (leaves or step in self.order.levels)):
             self._save(ended=self.over, needed=self.over or leaves or stop is not None, frame=frame)
-        elif stop is None and self.saver.is_due(step):
+        elif stop is None and self.saver.is_due(step) and self.is_ready_to_save():
             self._save(passing=True, frame=frame)
         if self.over:
             raise StopIteration
@@ -204,7 +258,7 @@ class LegCourse:
         return made
 
     def _tell_begun(self, found: Any, made: dict[str, Any] | None = None) -> None:
-        skipped, seen = self._vault.skipped, self.place.seen()
+        skipped, seen = self._vault.skipped, self._files_seen()
         self._link.send(
             {
                 "op": "begun",
@@ -385,6 +439,7 @@ class LegCourse:
             {**self._before.data, **self._data},
             inside=inside,
             length=self.order.max_steps,
+            read=self._read,
         )
 
     def _save(
@@ -397,6 +452,7 @@ class LegCourse:
     ) -> None:
         """Take the checkpoint of this step."""
         assert self._state is not None
+        self.know_setup()
         header = self.header(ended=ended)
         self.saver.take(self._state, header, None if ended else frame, passing=passing, needed=needed)
 

@@ -12,8 +12,8 @@ import collections
 import gc
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.trial import kinds
@@ -28,6 +28,7 @@ from workbench.trial.classifier import (
     lost,
 )
 from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Token, loaded, signature
+from workbench.trial.marks import holds_addresses, is_loose, mark_of, may_hold_addresses
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Roots: where the walk begins
@@ -70,6 +71,8 @@ class Found:
     left_out: list[dict[str, str]]
     #: How exactly the trial resumes, in words.
     resumes: str = ""
+    #: Names that the set-up does not make again: every checkpoint holds them.
+    kept: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for a message."""
@@ -78,6 +81,7 @@ class Found:
             "names": self.names,
             "left_out": self.left_out,
             "resumes": self.resumes,
+            **({"kept": self.kept} if self.kept else {}),
         }
 
 
@@ -90,6 +94,10 @@ class Entry:
     key: str | int
     how: Kind
     ref: Callable[[], Any]
+    #: Stands for the path in every process: see :mod:`workbench.trial.made`.
+    mark: int = 0
+    #: True for what differs from process to process by its nature, and for all below it.
+    loose: bool = False
     signature: bytes = b""
 
 
@@ -154,6 +162,7 @@ class Survey:
         self._refers: dict[int, set[int]] = {}
         self._todo: collections.deque[tuple[int, Any, Kind]] = collections.deque()
         self._parent = 0
+        self._mark, self._loose = 0, False
         self._name = ""
         self._next = 0
         self.roots = roots
@@ -176,19 +185,27 @@ class Survey:
         # Number 0 is the namespace itself: a cell may hold its globals(), which is no state of its own.
         main = self.classifier.main
         self.numbers[id(main)], self.objects[0] = 0, main
-        self.entries[0] = Entry(0, -1, "globals()", SILENT, _Strong(main))
+        self.entries[0] = Entry(0, -1, "globals()", SILENT, _Strong(main), mark_of("globals()", 0))
         for number, root in enumerate(self.roots):
             self._parent = -1 - number
+            self._mark, self._loose = mark_of(root.label, 1), False
             tokens = self._root_tokens[root.label] = {}
             for name, value in root.values().items():
                 self._name = name
                 tokens[name] = signature(self.see(value, name))
         # What is compared by its pickle comes last: by then everything that such a pickle may refer to has its number.
         last: list[tuple[int, Any, Kind]] = []
+        addresses: list[int] = []
         see = self.see
         while self._todo:
             number, obj, how = self._todo.popleft()
             self._parent = number
+            entry = self.entries[number]
+            if not entry.loose and is_loose(obj, how):
+                entry.loose = True
+            if may_hold_addresses(obj, how):
+                addresses.append(number)
+            self._mark, self._loose = entry.mark, entry.loose
             if how is OPAQUE or isinstance(how, kinds.ByState):
                 last.append((number, obj, how))
                 continue
@@ -203,6 +220,9 @@ class Survey:
             self._compare_pickle(number, obj, how)
         if self.replaced:
             self._replace_holders(last)
+        for number in addresses:
+            if holds_addresses(self.objects[number], self.numbers):
+                self.entries[number].loose = True
 
     def see(self, child: Any, key: str | int) -> Token:
         """The token of ``child``, which stands at ``key`` in the object that is looked into now."""
@@ -220,17 +240,20 @@ class Survey:
             number = self._meet(child, key, how)
         elif number in self._holders:
             self._holders[number].add(self._holder())
-        return (..., number if number < self.size else -1)
+        return (..., self.entries[number].mark if number < self.size else -1)
 
     def _meet(self, obj: Any, key: str | int, how: Kind) -> int:
         number = -1
+        loose = self._loose
         if self.base is not None:
             known = self.base.entry_of(obj)
             if known is not None:
                 number, how = known.number, known.how if known.how is not OPAQUE else how
+                mark, loose = known.mark, known.loose
         if number < 0:
             number = self._next
             self._next += 1
+            mark = mark_of(key, self._mark)
             if isinstance(how, Fixed) and self.base is not None:
                 self.left[id(obj)] = REASONS.get(how) or LATE_REASONS.get(how, "")
         if how in REASONS:
@@ -244,7 +267,8 @@ class Survey:
             self._holders[number] = {self._holder()}
         self.numbers[id(obj)] = number
         self.objects[number] = obj
-        self.entries[number] = Entry(number, self._parent, key, how, _reference(obj) if self.base is None else _nothing)
+        reference = _reference(obj) if self.base is None else _nothing
+        self.entries[number] = Entry(number, self._parent, key, how, reference, mark, loose)
         self._todo.append((number, obj, how))
         return number
 
@@ -338,6 +362,34 @@ class Survey:
             entry_number = entry.parent
         label = self.roots[-1 - entry_number].label
         return label + "".join(reversed(keys))
+
+    def top(self, number: int) -> str:
+        """The name through which the object was met first, as a person would write it: with its function, if any."""
+        while number >= 0:
+            entry = self.entries[number]
+            number = entry.parent
+        return f"{self.roots[-1 - number].label}{entry.key}"
+
+    def tokens(self) -> Iterator[tuple[Names, str, Token]]:
+        """What each name stood for: its root, the name, its token."""
+        for root in self.roots:
+            for name, token in self._root_tokens[root.label].items():
+                yield root, name, token
+
+    def save_from_now_on(
+        self, numbers: Iterable[int], by_value: Iterable[int], names: Iterable[tuple[str, str]]
+    ) -> None:
+        """Have later surveys find these changed, whether they are or not.
+
+        numbers: objects that are put back in place. by_value: objects that a later survey takes for new ones, so that
+        their holders refer to what is made of the checkpoint. names: (label of the root, name).
+        """
+        for number in numbers:
+            self.entries[number].signature = b""
+        gone = set(by_value)
+        self.numbers = {key: number for key, number in self.numbers.items() if number not in gone}
+        for label, name in names:
+            self._root_tokens[label][name] = b""
 
     def name(self, number: int) -> str:
         """The name through which the object was met first."""

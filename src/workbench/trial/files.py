@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -73,3 +74,12 @@ def copy_into(source: Path, target: Path) -> None:
     else:
         (target / "saved").mkdir()
         shutil.copy2(source, target / "saved" / source.name)
+
+
+def stamp(path: str) -> tuple[int, int]:
+    """Size and time of change (ns) of a file; zeros where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0, 0
+    return status.st_size, status.st_mtime_ns

@@ -148,7 +148,7 @@ class _DigestPickler(GraphPickler):
         number = self.survey.numbers.get(id(obj))
         if number is not None and number < self._size and id(obj) != self.own:
             self.refers.add(number)
-            return ("made", number)
+            return ("made", self.survey.entries[number].mark)
         if type(obj) is self._storage_type:
             return ("storage", self.survey.classifier.storages.look(obj, lambda child, key: 0))
         if isinstance(obj, types.ModuleType):

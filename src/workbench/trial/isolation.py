@@ -36,6 +36,8 @@ class Baseline:
         self._path = list(sys.path)
         self._mask = os.umask(0o077)
         os.umask(self._mask)
+        hooks = loaded("torch.utils.hooks")
+        self._hooks_so_far = hooks.RemovableHandle.next_id if hooks is not None else 0
         self._libraries: dict[str, Any] = {}
         self._take_libraries()
 
@@ -60,6 +62,10 @@ class Baseline:
                 signal.signal(number, handler)
         signal.alarm(0)
         self._forget_modules()
+        hooks = loaded("torch.utils.hooks")
+        if hooks is not None:
+            # Hooks are numbered over the whole process: the next trial's are to have the numbers of the last one's.
+            hooks.RemovableHandle.next_id = self._hooks_so_far
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
         for check in (self._check_libraries, _check_threads, _check_children):

@@ -11,6 +11,7 @@ import secrets
 import sys
 import time
 import types
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,11 @@ from workbench.trial.fork import Fork
 from workbench.trial.isolation import Baseline
 from workbench.trial.kinds import loaded
 from workbench.trial.order import Order, Place
-from workbench.trial.runner import Link
+from workbench.trial.runner import Link, Runner
 from workbench.trial.saver import Vault, When
-from workbench.trial.trial import LegLeft, Trial
+from workbench.trial.setup import Setup
+from workbench.trial.trial import Course, LegLeft, Trial
+from workbench.trial.twin import Twin, TwinCourse
 from workbench.trial.vault import Settler, StoreVault, Writer
 from workbench.trial.wire import Message
 
@@ -54,6 +57,7 @@ class Legs:
         self._sight = Sight() if own else None
         self._environ = dict(os.environ)
         self._used = False
+        self._is_first = True
         self._told: Path | None = None
 
     def run(self, order: Message) -> Message:
@@ -115,26 +119,41 @@ class Legs:
             if self._own:
                 link = left.watch = Watch(self.link, store.root)
         fork = Fork.of(store, spec)
-        course = left.course = LegCourse(wanted, spec.goal, link, vault, place, paths.files, when, self._writer, fork)
-        loader = trial_seed(seed, number, "loader")
-        # A trial that is trained again sees the number of the one that it repeats.
-        trial = Trial(course, number, wanted.configuration, wanted.max_steps, loader, paths.files)
-        make_current(trial)
-        try:
+
+        def train(course: Course) -> None:
+            # A trial that is trained again sees the number of the one that it repeats.
+            loader = trial_seed(seed, number, "loader")
+            trial = Trial(course, number, wanted.configuration, wanted.max_steps, loader, paths.files)
+            make_current(trial)
             code, arguments = prepare(spec, trial, namespace, function)
             place.hidden = hidden_names(namespace)
+            run_code(code, namespace, arguments)
+
+        second = partial(self._second, place, train) if spec.verify and self._is_first and not wanted.resume else None
+        setup = Setup(store.experiment(spec.id), second if self._own and not order.get("check") else None)
+        self._is_first = False
+        course = left.course = LegCourse(
+            wanted, spec.goal, link, vault, place, paths.files, when, self._writer, fork, setup
+        )
+        try:
             try:
-                run_code(code, namespace, arguments)
+                train(course)
             except LegLeft as gone:
                 left.outcome = gone.outcome
             else:
                 left.outcome = course.finish()
         finally:
             make_current(None)
+            setup.close()
             if self._sight is not None:
                 left.seen = self._sight.last()  # while the names of the leg hold open what they hold open
             if self._writer is not None:
                 self._writer.wait()
+
+    def _second(self, place: Place, train: Callable[[Course], None]) -> Twin:
+        """A second run of the set-up, forked now. Only in a process that has trained nothing: it has no threads yet."""
+        closed = () if not isinstance(self.link, Runner) else (self.link.connection.fileno(),)
+        return Twin(lambda tell: train(TwinCourse(place, tell)), closed)
 
     def _spec(self, store: Store, order: Message) -> Spec:
         key = (str(order["store"]), str(order["experiment"]))

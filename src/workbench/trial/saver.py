@@ -48,6 +48,12 @@ class Vault(Protocol):
         A *passing* one lies between levels and gives way to the next. inside: batches done of the turn under way.
         """
 
+    def keep_setup(self, write: Write) -> None:
+        """Have ``write`` fill a folder that says what the set-up made: the trial's beginning."""
+
+    def setup(self) -> Path | None:
+        """The trial's beginning, where the set-up does not make it again."""
+
     def drop_passing(self) -> None:
         """Remove what lies between levels."""
 
@@ -93,13 +99,18 @@ class Saver:
     def is_due(self, step: int | None = None) -> bool:
         """Whether it is time for a checkpoint between levels. step: turns done, where one has just ended."""
         when, waited = self._when, time.monotonic() - self._at
-        if when.every_steps is not None or when.every_s is not None:
+        if self.is_told:
             if step is not None and when.every_steps is not None and step % when.every_steps == 0:
                 return True
             return when.every_s is not None and waited >= when.every_s
         if self._writer is not None and self._writer.is_busy:
             return False
         return waited >= max(when.least_s, STALL * self._cost, ASIDE * self._worked, WRITING * self._written)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a person said how often checkpoints are taken."""
+        return self._when.every_s is not None or self._when.every_steps is not None
 
     def check(self) -> None:
         """Raise what ended the writing of an earlier checkpoint: a newer attempt has the trial, or our own mistake."""

@@ -1,7 +1,8 @@
 """Random state: set from the trial's seeds when a leg begins, saved and put back with a checkpoint.
 
 Law: every generator that training code may use without naming it is covered: Python's, NumPy's global one, torch's on
-the CPU and on each GPU that was used. Generators held in names are found as state.
+the CPU and on each GPU that was used. Generators held in names are found as state; those that are made without a seed
+get one of the trial's (:mod:`workbench.trial.unseeded`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.search.seeds import trial_seed
-from workbench.trial import determinism
+from workbench.trial import determinism, unseeded
 from workbench.trial.isolation import INSTALLED
 from workbench.trial.kinds import loaded
 
@@ -30,6 +31,7 @@ def set_all(experiment_seed: int, trial: int, *, is_strict: bool = False) -> Non
     for name in ("numpy", "torch"):
         if loaded(name) is not None:
             _set_library(name, experiment_seed, trial)
+    unseeded.follow(experiment_seed, trial)
     if is_strict:
         determinism.hold()
     _on_import.seed, _on_import.is_strict = (experiment_seed, trial), is_strict
@@ -38,8 +40,9 @@ def set_all(experiment_seed: int, trial: int, *, is_strict: bool = False) -> Non
 
 
 def forget() -> None:
-    """Seed no library any more that is imported from now on."""
+    """Seed no library any more that is imported from now on, and no generator that is made without a seed."""
     _on_import.seed = None
+    unseeded.forget()
 
 
 def _set_library(name: str, experiment_seed: int, trial: int) -> None:
@@ -126,6 +129,7 @@ def _put_back(before: dict[str, Any], experiment_seed: int, trial: int) -> None:
             continue
         if name not in before:
             _set_library(name, experiment_seed, trial)
+            unseeded.library_imported(name)
         elif name == "numpy":
             module.random.set_state(before[name])
         else:
@@ -137,7 +141,7 @@ _on_import = OnImport()
 
 def state() -> dict[str, Any]:
     """The state of every global generator that is in use."""
-    found: dict[str, Any] = {"python": random.getstate()}
+    found: dict[str, Any] = {"python": random.getstate(), "unseeded": unseeded.counts()}
     numpy, torch = loaded("numpy"), loaded("torch")
     if numpy is not None:
         found["numpy"] = numpy.random.get_state(legacy=True)
@@ -151,6 +155,7 @@ def state() -> dict[str, Any]:
 def put(saved: dict[str, Any]) -> None:
     """Put back what :func:`state` gave. Last of all: making and restoring objects may draw numbers."""
     random.setstate(saved["python"])
+    unseeded.put_counts(saved.get("unseeded", {}))
     numpy, torch = loaded("numpy"), loaded("torch")
     if numpy is not None and "numpy" in saved:
         numpy.random.set_state(saved["numpy"])

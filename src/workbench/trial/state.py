@@ -32,6 +32,7 @@ from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import SCALARS, loaded
 from workbench.trial.liveness import assigned_first, carried_over
+from workbench.trial.made import Made, added, differing, made
 from workbench.trial.namespace import frame_roots, loop_frame, roots
 
 TENSORS, GRAPH = "tensors.safetensors", "graph.pkl"
@@ -63,6 +64,10 @@ class Header:
     options: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     #: Steps of a whole trial when it was taken.
     length: int = 0
+    #: What the set-up made, and the checkpoint does not hold: see :class:`workbench.trial.made.Made`.
+    made: dict[str, Any] | None = None
+    #: Size and time of change of the files that the first set-up read, by path.
+    read: dict[str, tuple[int, int]] = field(default_factory=dict)
     schema: int = SCHEMA
 
 
@@ -100,6 +105,8 @@ class State:
         self._main = main
         self._classifier = Classifier(main)
         self._names_read: frozenset[str] | None = None
+        #: Names that are saved although they did not change, since the set-up does not make them again.
+        self.kept: list[str] = []
         #: How exactly the trial resumes, in words.
         self.resumes = resumes
         self._roots = roots(main, frames, hidden)
@@ -118,6 +125,11 @@ class State:
     def settle(self) -> None:
         """The state is put back, or need not be: let go of what only the set-up needed."""
         self._base.release()
+
+    @property
+    def base(self) -> Survey:
+        """The survey of what the set-up has made."""
+        return self._base
 
     @property
     def roots(self) -> list[Names]:
@@ -145,6 +157,7 @@ class State:
         skipped = self._skip(loop, [*self._roots, *below])
         survey = Survey(self._classifier, [*self._roots, *below], self._base)
         header.shapes, header.options = self._shapes, self.options
+        header.made = made(self._base, survey).to_plain()
         stream = io.BytesIO()
         fields = {name: getattr(header, name) for name in header.__dataclass_fields__ if name != "found"}
         # Pickled apart: its thousand numbers need not be asked for references one by one.
@@ -175,16 +188,16 @@ class State:
             self._check_shapes(header)
             storages = self._read_storages(folder / TENSORS)
             base = self._base
-            made = {base.path(number): obj for number, obj in base.objects.items()}
+            objects = {base.path(number): obj for number, obj in base.objects.items()}
             if frames is None:
                 for path, cls in saved.get("workers", ()):
-                    loader = found_at(made, path, cls)
+                    loader = found_at(objects, path, cls)
                     if loader._iterator is None:
                         # It draws a seed for its workers, which a trial that was not left has done long ago: drawn
                         # now, before all generators and samplers are put where they were.
                         iter(loader)
             for path, key in saved["storages"]:
-                storage = found_at(made, path, "UntypedStorage")
+                storage = found_at(objects, path, "UntypedStorage")
                 self._classifier.storages.put(storage, storages[key])
                 self._hold_changed(storage)
             file.seek(0)
@@ -194,7 +207,7 @@ class State:
                 later = (header.inside or {}).get("below", []) if frames is None else []
                 every = [*self._roots, *below]
                 for obj in graph.apply_graph(
-                    file, self._classifier, every, made, _Storages(storages), frozenset(later)
+                    file, self._classifier, every, objects, _Storages(storages), frozenset(later)
                 ):
                     if self._classifier.how(obj) is ARRAY:
                         self._hold_changed(obj)
@@ -202,6 +215,20 @@ class State:
                 graph.make_in(None)
         seeds.put(pickle.loads(saved["random"]))
         return header
+
+    def differing(self, header: Header) -> list[str]:
+        """Names for which this set-up made something else than the first one of this trial; those that it added go.
+
+        To be asked when the checkpoint of ``header`` was put in: what it holds does not count, nor what is gone.
+        """
+        if header.made is None:
+            return []
+        before = Made.from_plain(header.made)
+        if not differing(before, self._base):
+            return []
+        for root, name in added(before, self._base):
+            root.set({}, [name])
+        return differing(before, self._base, Survey(self._classifier, self._roots, self._base))
 
     def _hold_changed(self, buffer: Any) -> None:
         """What was put back is saved from now on: of a large buffer no survey looks at all bytes."""
@@ -317,6 +344,7 @@ class State:
             [name for name in names if name not in skipped and name not in objects],
             [{"name": name, "reason": reason} for name, reason in left.items()],
             self.resumes,
+            self.kept,
         )
 
     def _tensors(self, new: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

@@ -104,6 +104,7 @@ class StoreVault:
         """known: a step whose checkpoint there has been. fetch: brings what lies elsewhere behind a step, up to one."""
         self._checkpoints = Checkpoints(trial)
         self._passing = Checkpoints(trial.passing)
+        self._setup = Checkpoints(trial.setup)
         self._attempt = attempt
         self._settler = settler
         self._known, self._fetch = known, fetch
@@ -170,10 +171,32 @@ class StoreVault:
         self._has_passing = passing
         return manifest.size
 
+    def keep_setup(self, write: Write) -> None:
+        """Have ``write`` fill a folder that says what the set-up made: the trial's beginning."""
+        place = self._setup
+        aside = place.begin(0, self._attempt)
+        try:
+            with telling(aside):
+                digests = write(aside)
+            place.publish(aside, 0, self._attempt, digests)
+        except BaseException:
+            place.discard(aside)
+            raise
+
+    def setup(self) -> Path | None:
+        """The trial's beginning, where the set-up does not make it again."""
+        return beginning(self._setup)
+
     def drop_passing(self) -> None:
         """Remove what lies between levels."""
         for step in self._passing.steps():
             self._passing.remove(step)
+
+
+def beginning(setup: Checkpoints) -> Path | None:
+    """The folder of the one checkpoint among those of a set-up, where it is whole."""
+    found = setup.newest(0) if setup.folder.is_dir() else None
+    return None if found is None else found.folder
 
 
 def _how_far(checkpoint: Checkpoint) -> tuple[int, int]:

@@ -1,0 +1,206 @@
+"""What a set-up made, in a form that another process can hold its own against. Law: pure; nothing is saved or put back.
+
+Made        sums of prints by name: what a checkpoint says of all that it does not hold itself
+Unsteady    what the set-up does not make again: every checkpoint holds that
+prints      what one process tells another of its whole set-up, to find out what is unsteady
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.records import SCHEMA, Json, check_schema
+from workbench.trial.discovery import Names, Survey
+from workbench.trial.kinds import signature
+from workbench.trial.marks import mark_of, print_of
+
+_ROW = struct.Struct("<QQQ")
+_SUM = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Of all that the set-up made and the checkpoint does not hold: a sum of prints for each name.
+
+    excluded: marks of what the checkpoint holds itself, or what was gone when it was taken.
+    """
+
+    sums: Mapping[str, int]
+    excluded: frozenset[int]
+
+    def to_plain(self) -> dict[str, Any]:
+        """Numbers and bytes, for a checkpoint's header."""
+        return {"sums": dict(self.sums), "excluded": struct.pack(f"<{len(self.excluded)}Q", *sorted(self.excluded))}
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Made:
+        """What :meth:`to_plain` gave."""
+        marks = data["excluded"]
+        return cls(data["sums"], frozenset(struct.unpack(f"<{len(marks) // 8}Q", marks)))
+
+
+def made(base: Survey, later: Survey) -> Made:
+    """What the set-up made (``base``) and ``later`` found as it was."""
+    changed = {*later.changed, *later.replaced}
+    kept = {number for number in later.entries if number < base.size and number not in changed}
+    names = {(root.label, name): token for root, name, token in later.tokens()}
+    same = {(root.label, name) for root, name, token in base.tokens() if names.get((root.label, name)) == token}
+    excluded = [entry.mark for number, entry in base.entries.items() if number not in kept]
+    excluded += [_name_mark(root, name) for root, name, _ in base.tokens() if (root.label, name) not in same]
+    return Made(_sums(base, frozenset(excluded)), frozenset(excluded))
+
+
+def differing(before: Made, base: Survey, reached: Survey | None = None) -> list[str]:
+    """Names for which this set-up made something else than the one of ``before``.
+
+    reached: what is still there after the checkpoint was put in; the rest makes no difference.
+    """
+    now = _sums(base, before.excluded, reached)
+    return sorted(name for name in {**before.sums, **now} if before.sums.get(name) != now.get(name))
+
+
+def added(before: Made, base: Survey) -> list[tuple[Names, str]]:
+    """Names that this set-up gave and the one of ``before`` did not."""
+    tops = before.sums
+    return [
+        (root, name)
+        for root, name, _ in base.tokens()
+        if f"{root.label}{name}" not in tops and _name_mark(root, name) not in before.excluded
+    ]
+
+
+def _sums(base: Survey, excluded: frozenset[int], reached: Survey | None = None) -> dict[str, int]:
+    tops: dict[int, str] = {}
+    sums: dict[str, int] = {}
+    for number, entry in base.entries.items():
+        # Parents are met before their children.
+        parent = entry.parent
+        top = tops[number] = tops[parent] if parent >= 0 else base.top(number) if number else ""
+        if (
+            entry.loose
+            or entry.mark in excluded
+            or not number
+            or (reached is not None and number not in reached.entries)
+        ):
+            continue
+        sums[top] = (sums.get(top, 0) + print_of(entry.mark, entry.signature)) & _SUM
+    still = None if reached is None else {(root.label, name) for root, name, _ in reached.tokens()}
+    for root, name, token in base.tokens():
+        mark = _name_mark(root, name)
+        if mark not in excluded and (still is None or (root.label, name) in still):
+            top = f"{root.label}{name}"
+            sums[top] = (sums.get(top, 0) + print_of(mark, signature(token))) & _SUM
+    return sums
+
+
+def _name_mark(root: Names, name: str) -> int:
+    return mark_of(f"{name}=", mark_of(root.label, 1))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is not made again
+
+
+@dataclass(frozen=True, slots=True)
+class Unsteady:
+    """What the set-up makes otherwise each time, by marks, and the names that lead there, for people.
+
+    changed: it is there each time, with another content. grown: what it holds is not the same set of things. failed:
+    why it is not known, where the set-up could not be run a second time.
+    """
+
+    changed: frozenset[int] = frozenset()
+    grown: frozenset[int] = frozenset()
+    names: tuple[str, ...] = ()
+    failed: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.grown)
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data for a file."""
+        marks = {"changed": sorted(self.changed), "grown": sorted(self.grown)}
+        return {"schema": SCHEMA, **marks, "names": list(self.names), "failed": self.failed}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Unsteady:
+        """What :meth:`to_json` gave. Raises the errors of a newer schema."""
+        check_schema(data, "what the set-up makes anew")
+        return cls(frozenset(data["changed"]), frozenset(data["grown"]), tuple(data["names"]), data["failed"])
+
+    def keep(self, base: Survey) -> list[str]:
+        """Have every checkpoint from now on hold what is unsteady in ``base``; the names that lead there."""
+        changed: list[int] = []
+        by_value: set[int] = set()
+        for number, entry in base.entries.items():
+            above = base.entries.get(entry.parent)
+            if entry.loose or not number:
+                continue
+            if above is not None and (entry.parent in by_value or above.mark in self.grown):
+                by_value.add(number)
+            elif entry.mark in self.grown or entry.mark in self.changed:
+                (by_value.add if _is_sized(entry.how) else changed.append)(number)
+        by_value |= _views(base, by_value)
+        names = [
+            (root.label, name)
+            for root, name, _ in base.tokens()
+            if _name_mark(root, name) in (self.changed | self.grown)
+        ]
+        base.save_from_now_on(changed, by_value, names)
+        tops = [base.top(number) for number in (*changed, *by_value)]
+        return sorted({*tops, *(f"{label}{name}" for label, name in names)})
+
+
+def _views(base: Survey, by_value: set[int]) -> set[int]:
+    """NumPy's views into arrays that are made anew: a view cannot be given another base."""
+    from workbench.trial.classifier import ARRAY
+
+    found = set()
+    for number, entry in base.entries.items():
+        view = entry.ref() if entry.how is ARRAY else None
+        if view is not None and base.numbers.get(id(view.base)) in by_value:
+            found.add(number)
+    return found
+
+
+def _is_sized(how: Any) -> bool:
+    """True for kinds that can only be filled in place by a content of the same size."""
+    from workbench.trial.classifier import ARRAY, OPAQUE
+
+    return how is ARRAY or how is OPAQUE
+
+
+def prints(survey: Survey) -> bytes:
+    """Of every object: its mark, that of what holds it, and its print."""
+    return b"".join(_ROW.pack(*row) for row in _rows(survey))
+
+
+def unsteady(ours: Survey, theirs: bytes) -> Unsteady:
+    """What differs between our set-up and the one that gave ``theirs``."""
+    mine = {mark: (holder, value) for mark, holder, value in _rows(ours)}
+    others = {mark: (holder, value) for mark, holder, value in _ROW.iter_unpack(theirs)}
+    changed = {mark for mark, (_, value) in mine.items() if mark in others and others[mark][1] != value}
+    only = [(mark, row[0]) for mark, row in _only_in(mine, others)] + [(m, row[0]) for m, row in _only_in(others, mine)]
+    grown = {holder for _, holder in only}
+    # A name that is there only sometimes has no holder but its namespace: it is kept itself.
+    changed |= {mark for mark, _ in only}
+    tops = [ours.top(number) for number, entry in ours.entries.items() if number and entry.mark in changed | grown]
+    tops += [f"{root.label}{name}" for root, name, _ in ours.tokens() if _name_mark(root, name) in changed]
+    return Unsteady(frozenset(changed), frozenset(grown), tuple(dict.fromkeys(tops)))
+
+
+def _only_in(some: Mapping[int, Any], others: Mapping[int, Any]) -> Iterable[tuple[int, Any]]:
+    return ((mark, row) for mark, row in some.items() if mark not in others)
+
+
+def _rows(survey: Survey) -> Iterator[tuple[int, int, int]]:
+    for number, entry in survey.entries.items():
+        if number and not entry.loose:
+            above = survey.entries.get(entry.parent)
+            yield entry.mark, above.mark if above is not None else 0, print_of(entry.mark, entry.signature)
+    for root, name, token in survey.tokens():
+        mark = _name_mark(root, name)
+        yield mark, 0, print_of(mark, signature(token))

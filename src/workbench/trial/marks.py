@@ -1,0 +1,106 @@
+"""How objects of a set-up are told apart in every process: by a mark of their path, never by address or number.
+
+Law: the same code with the same content gives the same marks and signatures wherever it runs. What cannot (an address,
+the order of a set that goes by addresses, a connection) is *loose*: it is not compared between processes.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import types
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import xxhash
+
+from workbench.trial import torch_kinds
+from workbench.trial.kinds import SCALARS, Instance, Kind
+
+#: Objects of these packages stand for what is outside of the process (a server, a file, another process) or show
+#: things: each process has its own, whatever the training code does.
+SURROUNDINGS = frozenset(
+    {
+        *("wandb", "mlflow", "neptune", "comet_ml", "clearml", "aim", "tensorboardX", "sacred"),
+        *(
+            "tempfile",
+            "subprocess",
+            "multiprocessing",
+            "concurrent",
+            "threading",
+            "asyncio",
+            "socket",
+            "ssl",
+            "selectors",
+        ),
+        *(
+            "logging",
+            "requests",
+            "urllib",
+            "urllib3",
+            "httpx",
+            "aiohttp",
+            "grpc",
+            "botocore",
+            "boto3",
+            "s3fs",
+            "fsspec",
+        ),
+        *("sqlalchemy", "psycopg", "psycopg2", "pymongo", "redis", "tqdm", "rich", "loguru"),
+    }
+)
+#: Integers beyond this may be addresses of objects.
+_ADDRESS = 1 << 32
+
+
+def mark_of(key: str | int, parent: int) -> int:
+    """The mark of what stands at ``key`` in the object marked ``parent``: 63 bits that tell paths apart."""
+    return xxhash.xxh3_64_intdigest(str(key).encode("utf-8", "surrogatepass"), parent) >> 1
+
+
+def print_of(mark: int, signature: bytes) -> int:
+    """64 bits of an object's path and content, to be summed up."""
+    return xxhash.xxh3_64_intdigest(signature, mark)
+
+
+def is_loose(obj: Any, how: Kind) -> bool:
+    """True for an object whose content differs from process to process by its nature."""
+    if isinstance(how, torch_kinds.Storage):
+        tensor = how.seen_by.get(id(obj))
+        return obj.device.type != "cpu" and tensor is not None and tensor.requires_grad
+    if isinstance(how, Instance) and how.bare:
+        return how.container is set and any(_goes_by_address(item) for item in obj)
+    cls: Any = type(obj)
+    return _is_surroundings(cls)
+
+
+def may_hold_addresses(obj: Any, how: Kind) -> bool:
+    """True where it is worth a look whether ``obj`` holds addresses, once all objects are known."""
+    if not isinstance(how, Instance) or not how.bare or not obj:
+        return False
+    first = next(iter(obj))
+    if type(first) is not int and isinstance(obj, Mapping):
+        first = next(iter(obj.values()))
+    return type(first) is int and first > _ADDRESS
+
+
+def holds_addresses(obj: Any, known: Mapping[int, int]) -> bool:
+    """True for plain numbers that are addresses of known objects, as in ``set(map(id, model.parameters()))``."""
+    numbers = itertools.chain(obj, obj.values()) if isinstance(obj, Mapping) else obj
+    return any(type(one) is int and one in known for one in numbers)
+
+
+@functools.cache
+def _is_surroundings(cls: type) -> bool:
+    return any(base.__module__.partition(".")[0] in SURROUNDINGS for base in cls.__mro__) or cls is weakref.WeakSet
+
+
+def _goes_by_address(item: Any) -> bool:
+    cls = type(item)
+    if cls in SCALARS:
+        return False
+    if cls is tuple or cls is frozenset:
+        return any(_goes_by_address(part) for part in item)
+    addressed = types.FunctionType | types.BuiltinFunctionType | type | types.ModuleType | weakref.ReferenceType
+    return isinstance(item, addressed) or cls.__hash__ is object.__hash__ or cls.__module__.startswith("torch")

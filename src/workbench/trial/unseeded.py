@@ -1,0 +1,207 @@
+"""Generators that are made without a seed. Law: they follow the trial's seed, each by the place that makes it.
+
+``numpy.random.default_rng()``, ``random.Random()``, ``torch.Generator()`` and their kin ask the operating system for
+entropy (torch takes one constant), so a set-up that uses them would make something else each time that it runs. Here
+the n-th one that a function makes gets a seed of the trial's, named by that function and n. The counts are a part of
+the trial's random state: a generator made in the loop gets the same seed after a resume.
+
+In a loader's worker the seed is the worker's own, which torch draws from the trial's. In other processes that training
+code starts, the operating system's entropy stays: several of them would otherwise draw the same numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from workbench.search.seeds import trial_seed
+from workbench.trial.kinds import loaded
+
+_OURS = str(Path(__file__).resolve().parent)
+_INSTALLED = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+#: Modules through which a generator is made; who calls them is the place that makes it.
+_MAKERS = ("random", "numpy.random", "torch", "secrets")
+
+
+class _Seeds:
+    """Gives out seeds in the process that trains one trial."""
+
+    def __init__(self) -> None:
+        self.seed: tuple[int, int] | None = None
+        self.counts: dict[str, int] = {}
+        self._pid = 0
+
+    def begin(self, experiment_seed: int, trial: int) -> None:
+        self.seed, self.counts = (experiment_seed, trial), {}
+        self.adopt()
+
+    def adopt(self) -> None:
+        self._pid = os.getpid()
+
+    def next(self) -> int | None:
+        """The seed for a generator that is made now; None where the operating system is to be asked."""
+        if self.seed is None:
+            return None
+        place = _place()
+        number = self.counts[place] = self.counts.get(place, 0) + 1
+        worker = _worker_seed() if os.getpid() != self._pid else 0
+        if worker is None:
+            return None
+        low, high = (trial_seed(*self.seed, f"unseeded/{place}/{number}/{worker}/{half}") for half in (0, 1))
+        return high << 32 | low
+
+
+_seeds = _Seeds()
+#: Puts each patched library back.
+_undo: list[Callable[[], None]] = []
+
+
+def follow(experiment_seed: int, trial: int) -> None:
+    """From now on generators without a seed follow this trial's, in this process. Call :func:`forget` to end it."""
+    _seeds.begin(experiment_seed, trial)
+    for name, patch in _PATCHES.items():
+        if loaded(name) is not None:
+            patch(loaded(name))
+
+
+def here() -> None:
+    """This process, forked from the one that called :func:`follow`, trains the same trial."""
+    _seeds.adopt()
+
+
+def library_imported(name: str) -> None:
+    """A library was imported after :func:`follow`."""
+    if _seeds.seed is not None and name in _PATCHES:
+        _PATCHES[name](loaded(name))
+
+
+def forget() -> None:
+    """Generators without a seed ask the operating system again, and the libraries are as they were."""
+    _seeds.seed = None
+    while _undo:
+        _undo.pop()()
+
+
+def counts() -> dict[str, int]:
+    """How many were made so far, by place: a part of the random state."""
+    return dict(_seeds.counts)
+
+
+def put_counts(saved: dict[str, int]) -> None:
+    """Put back what :func:`counts` gave."""
+    _seeds.counts = dict(saved)
+
+
+def _place() -> str:
+    """The function that makes a generator: where it lies in an installed package, or its name in the training code.
+
+    Not its line: an edit further up must not give it another seed.
+    """
+    frame = sys._getframe(2)
+    while frame.f_back is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if not frame.f_code.co_filename.startswith(_OURS) and not module.startswith(_MAKERS):
+            break
+        frame = frame.f_back
+    module = str(frame.f_globals.get("__name__", ""))
+    return f"{module}:{frame.f_code.co_qualname}"
+
+
+def _worker_seed() -> int | None:
+    data = loaded("torch.utils.data")
+    info = data.get_worker_info() if data is not None else None
+    return None if info is None else int(info.seed)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Where each library asks for entropy
+
+
+def _patch(owner: Any, **new: Any) -> None:
+    before = {name: getattr(owner, name) for name in new}
+    for name, value in new.items():
+        setattr(owner, name, value)
+
+    def put_back() -> None:
+        for name, value in before.items():
+            setattr(owner, name, value)
+
+    _undo.append(put_back)
+
+
+def _patch_python(module: Any) -> None:
+    before = module.Random.seed
+    if hasattr(before, "workbench_before"):
+        return
+
+    @functools.wraps(before)
+    def seed(self: Any, a: Any = None, version: int = 2) -> None:
+        if a is None:
+            a = _seeds.next()
+        before(self, a, version)
+
+    seed.workbench_before = before  # type: ignore[attr-defined]
+    _patch(module.Random, seed=seed)
+    # The module's functions are methods of one hidden generator, bound when the module was imported.
+    _patch(module, seed=module._inst.seed)
+
+
+def _patch_numpy(module: Any) -> None:
+    bits: Any = sys.modules["numpy.random.bit_generator"]
+    before = bits.randbits
+    if hasattr(before, "workbench_before"):
+        return
+
+    def randbits(count: int) -> int:
+        seed = _seeds.next()
+        return int(before(count)) if seed is None else seed
+
+    randbits.workbench_before = before  # type: ignore[attr-defined]
+    _patch(bits, randbits=randbits)
+
+
+def _patch_torch(module: Any) -> None:
+    real, before = module._C.Generator, module.seed
+    if module.Generator is not real:
+        return
+
+    class OfTorch(type(real)):  # type: ignore[misc]
+        """Answers as torch's own class does: what it makes is of that class."""
+
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, real)
+
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, real)
+
+    class Generator(real, metaclass=OfTorch):  # type: ignore[misc, valid-type]
+        __doc__ = real.__doc__
+
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            made = real(*args, **kwargs)
+            seed = _seeds.next()
+            if seed is not None:
+                made.manual_seed(seed & _63_BITS)
+            return made
+
+    Generator.__module__, Generator.__qualname__ = real.__module__, real.__qualname__
+
+    @functools.wraps(before)
+    def seed() -> int:
+        wanted = _seeds.next()
+        if wanted is None:
+            return int(before())
+        module.manual_seed(wanted & _63_BITS)
+        return wanted & _63_BITS
+
+    _patch(module, Generator=Generator, seed=seed)
+    _patch(module.random, seed=seed)
+
+
+_PATCHES: dict[str, Callable[[Any], None]] = {"random": _patch_python, "numpy": _patch_numpy, "torch": _patch_torch}
+_63_BITS = (1 << 63) - 1
