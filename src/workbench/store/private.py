@@ -14,6 +14,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 from workbench.store.atomic import FILE_MODE, WRITING, make_folder, telling, write_json
@@ -87,10 +88,24 @@ def kept(store: Path, experiment: str) -> dict[str, str]:
     return values
 
 
-def forget(store: Path, experiment: str) -> None:
-    """Remove the secrets of an experiment: it is over, or deleted."""
+def forget(store: Path, experiment: str, *, ended: str | None = None) -> None:
+    """Remove the secrets of an experiment that is over or deleted.
+
+    ended: when it came to its end; values that were kept since are for its extension, and stay.
+    """
+    path = _path(store, experiment)
     with contextlib.suppress(OSError):
-        _path(store, experiment).unlink()
+        if ended is None or path.stat().st_mtime < datetime.fromisoformat(ended).timestamp():
+            path.unlink()
+
+
+def forget_ended(store: Path, ended: Mapping[str, str | None]) -> None:
+    """The same for those experiments of a store that ``ended`` names: an engine may have died before it did that."""
+    with contextlib.suppress(OSError):
+        for entry in os.listdir(folder() / "secrets"):
+            experiment = entry.rpartition("-")[0]
+            if experiment in ended:
+                forget(store, experiment, ended=ended[experiment])
 
 
 def _path(store: Path, experiment: str) -> Path:
