@@ -217,7 +217,7 @@ class Workplace(WorkerPlugin):
         order = leg.order
         training = training_from(order["training"])
         forkserver = self._forkserver(training)
-        secrets = await self._secrets.of(order["experiment"], training.secrets)
+        secrets = await self._secrets.of(order["leg"]["experiment"], training.secrets)
         lacks = sorted(training.secrets.keys() - secrets)
         runner = leg.runner = await forkserver.runner(order["experiment"])
         ooms, began = oom_kills(), time.monotonic()

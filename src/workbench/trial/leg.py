@@ -57,7 +57,6 @@ class Legs:
         self._baseline = Baseline() if own else None
         self._sight = Sight() if own else None
         self._environ = dict(os.environ)
-        self._used = False
         self._held: Holding | None = None
         self._told: Path | None = None
 
@@ -164,14 +163,10 @@ class Legs:
             os.environ.clear()
             os.environ.update(environ)
         pyplot = loaded("matplotlib.pyplot")
-        if pyplot is not None and not self._used:
+        if pyplot is not None and self._held is None:
             pyplot.switch_backend(BACKEND)
-        torch = loaded("torch")
-        if torch is not None and torch.get_num_threads() != training.threads:
-            torch.set_num_threads(training.threads)
-        if not self._used:
-            self._used = True
-            self._held = Holding(training.settings)
+        if self._held is None:
+            self._held = Holding(training.settings, training.threads)
             self._baseline = Baseline()
 
     def _announce(self, store: Store, spec: Spec, main: types.ModuleType, order: Order) -> None:
