@@ -249,7 +249,7 @@ def command(store: Store, *words: str, env: dict, code: int = 0) -> str:
 def test_a_replay_from_another_shell_is_the_same_and_blames_nothing(store: Store) -> None:
     mine = around(SHIFT="2.5", HF_TOKEN="hf_AbCdEfGhIjKlMnOpQrStUvWx")
     inside = 'told = {"token": os.environ.get("HF_TOKEN"), "shift": os.environ.get("SHIFT")}'
-    spec, legs = launched(store, before="import numpy; numpy.seterr(all='raise')", inside=inside, env=mine)
+    spec, _ = launched(store, before="import numpy; numpy.seterr(all='raise')", inside=inside, env=mine)
     other = {**mine, "SHIFT": "9", "KMP_DUPLICATE_LIB_OK": "TRUE", "OMP_DYNAMIC": "TRUE", "ONLY_HERE": "1"}
     said = command(store, "replay", "env@1/t0000", env=other)
     assert "Note" not in said
