@@ -158,7 +158,9 @@ def _of(module: str, settings: Mapping[str, Json]) -> bool:
 
 def _put(setting: Setting, module: Any, value: Json) -> None:
     try:
-        setting.put(module, value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it was said where it was set first
+            setting.put(module, value)
     except Exception as error:
         raise BadSetting(
             f"the notebook had set {setting.name} to {shown(setting.name, value)}, and that cannot be had where this "

@@ -58,6 +58,8 @@ class Legs:
         self._sight = Sight() if own else None
         self._environ = dict(os.environ)
         self._held: Holding | None = None
+        #: The variables of an experiment with these secrets.
+        self._arranged: tuple[str, Mapping[str, str], dict[str, str]] | None = None
         self._told: Path | None = None
 
     def run(self, order: Message) -> Message:
@@ -158,7 +160,10 @@ class Legs:
             ) from None
         if training.path:
             sys.path[:] = training.path
-        environ = {**made_by_imports, **arranged(training, self._environ), **secrets, "MPLBACKEND": BACKEND}
+        if self._arranged is None or self._arranged[:2] != (spec.id, secrets):
+            own = {**secrets, "MPLBACKEND": BACKEND}
+            self._arranged = (spec.id, secrets, {**made_by_imports, **arranged(training, self._environ), **own})
+        environ = self._arranged[2]
         if dict(os.environ) != environ:
             os.environ.clear()
             os.environ.update(environ)
