@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from notebook_kernel import Kernel
 from running import ended, engine, lines, until
 
 from workbench.records import Spec
@@ -288,3 +291,67 @@ def test_diff_names_the_variables_and_settings_and_why_puts_them_back(store: Sto
     said = command(store, "why", f"{first.label}/t0000", f"{second.label}/t0000", env=around(SHIFT="77"))
     assert "environment" in said
     assert {leg["env"].get("SHIFT") for leg in seen(store)} == {"1", "3"}
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, env: dict) -> Iterator[str]:
+    """The address of Dask's scheduler with one worker, both started in a shell with the variables ``env``."""
+    dask = (sys.executable, "-m")
+    file = folder / "scheduler.json"
+    told = ("--scheduler-file", str(file), "--no-dashboard")
+    with contextlib.ExitStack() as ending:
+        for words in (("distributed.cli.dask_scheduler", "--port", "0"), ("distributed.cli.dask_worker", "--no-nanny")):
+            process = subprocess.Popen([*dask, *words, *told], env=env, stderr=subprocess.DEVNULL, cwd=folder)
+            ending.callback(process.wait)
+            ending.callback(process.terminate)
+            until(file.exists, 60, "the scheduler")
+        yield json.loads(file.read_text())["address"]
+
+
+def test_a_worker_that_was_started_in_another_shell_gives_its_gpu_and_nothing_else(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    token = around(HF_TOKEN="hf_AbCdEfGhIjKlMnOpQrStUvWx", MINE="1")
+    shell = around(WORKERS_OWN="1", CUDA_VISIBLE_DEVICES="7", HF_TOKEN="the worker's", HOSTNAME="node7")
+    with cluster(tmp_path, shell) as address, engine(store, **ENGINES, WORKBENCH_CLUSTER=address):
+        _, legs = launched(store, env=token)
+        for leg in legs:
+            found = leg["env"]
+            assert (found["MINE"], found["HF_TOKEN"], found["HOSTNAME"]) == ("1", token["HF_TOKEN"], "node7")
+            assert found["CUDA_VISIBLE_DEVICES"] == "7"
+            assert not {"WORKERS_OWN", *ENGINES} & found.keys() - {"LANG"}
+        _, legs = launched(store, env={**token, "CUDA_VISIBLE_DEVICES": ""}, name="cpu")
+        assert {leg["env"]["CUDA_VISIBLE_DEVICES"] for leg in legs} == {""}
+
+
+CELL = """%%train digits --goal max score --steps 1-3 --wait {options}
+lr = uniform(0.0, 1.0)
+import json, os, warnings
+for epoch in trial.steps():
+    trial.report(score=lr * epoch)
+with open("seen.jsonl", "a") as file:
+    filters = any(one[0] == "ignore" and one[2] is Warning for one in warnings.filters)
+    file.write(json.dumps({{"x": os.environ.get("X"), "jupyter": sorted(n for n in os.environ if "JPY" in n),
+                            "ignored": filters}}) + "\\n")
+"""
+
+
+def test_what_cells_of_a_notebook_have_set_is_trainings(store: Store) -> None:
+    folder = store.root.parent
+    kernel = Kernel(folder, WORKBENCH_HOME=str(store.root), OMP_NUM_THREADS="6", JPY_SESSION_NAME="x.ipynb")
+    try:
+        kernel.run('import os, warnings\nos.environ["X"] = "1"\nwarnings.simplefilter("ignore")')
+        said = kernel.run(CELL.format(options=""))
+        assert "OMP_NUM_THREADS=6 does not travel: a trial uses 1 thread; --threads says another number" in said
+        told = seen(store, "seen")
+        assert told
+        assert {(one["x"], tuple(one["jupyter"]), one["ignored"]) for one in told} == {("1", (), True)}
+        assert "settings   warnings.filters ignore Warning" in command(store, "show", "digits", env=around())
+        # A twin is shown as before; what cannot travel is refused, and nothing is written.
+        kernel.run("class Mine(UserWarning): pass\nwarnings.simplefilter('error', Mine)")
+        with pytest.raises(AssertionError, match="Mine cannot travel to the processes that train"):
+            kernel.run(CELL.format(options="--seed 1"))
+        assert len(store.experiment_ids()) == 1
+        with pytest.raises(AssertionError, match="--threads 0: wanted a whole number from 1 to"):
+            kernel.run(CELL.format(options="--threads 0"))
+    finally:
+        kernel.end()
