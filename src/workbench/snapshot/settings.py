@@ -11,6 +11,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,9 @@ def here() -> dict[str, Json]:
 
     Raises BadSetting for one that cannot travel.
     """
+    taken = _taken.get()
+    if taken is not None:
+        return dict(taken)
     found: dict[str, Json] = {}
     for name, settings in _TABLE.items():
         module = sys.modules.get(name)
@@ -55,6 +59,22 @@ def here() -> dict[str, Json]:
     if made := filters.here():
         found[FILTERS] = made
     return found
+
+
+#: The settings of the thread for which another one launches.
+_taken: ContextVar[dict[str, Json] | None] = ContextVar("taken", default=None)
+
+
+@contextlib.contextmanager
+def taken() -> Iterator[None]:
+    """Have :func:`here` tell what this thread has now, in threads too that get this context: some settings of torch
+    belong to one thread.
+    """
+    token = _taken.set(here())
+    try:
+        yield
+    finally:
+        _taken.reset(token)
 
 
 def put(settings: Mapping[str, Json], module: str | None = None) -> None:
