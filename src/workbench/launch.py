@@ -21,6 +21,7 @@ from workbench.errors import BadName, BadOption, StoreError, WorkbenchError
 from workbench.records import Goal, Json, Keep, Program, Scheduler, Searcher, Spec, Training, checked_name
 from workbench.search import Plan, plan
 from workbench.snapshot import Snapshot, read_snapshot, take
+from workbench.snapshot.around import Around, checked_threads
 from workbench.snapshot.capture import Capture, capture
 from workbench.snapshot.cell import Cell
 from workbench.snapshot.modules import project_digests
@@ -33,8 +34,6 @@ from workbench.store.remote import VARIABLE, checked
 _COMPARED = ("goal", "searcher", "trials", "slots", "seed", "deterministic")
 #: Settings that make no other result.
 _BESIDES = ("notify", "alerts", "parallel", "limit_s", "save_every", "hang_s", "verify", "keep", "storage", "mirror")
-#: Surroundings of the kernel that training code may depend on, and that hold no secrets. Others stay with the kernel.
-_PASSED = re.compile(r"LANG|LANGUAGE|LC_\w+|TZ|HF_(HOME|HUB_CACHE|DATASETS_CACHE|HUB_OFFLINE)|(TORCH|XDG_CACHE)_HOME")
 #: Installed packages that take long to import: the forkserver imports them ahead when the notebook has them.
 _HEAVY = ("numpy", "scipy", "pandas", "sklearn", "torch", "torchvision", "torchaudio", "transformers", "lightning")
 
@@ -52,6 +51,8 @@ class Settings:
     limit_s: float | None = None
     slots: float = 1
     deterministic: Literal["off", "seeded", "strict"] = "seeded"
+    #: Threads of one trial; None: one, unless a cell has called torch.set_num_threads.
+    threads: int | None = None
     #: Steps (an int) or seconds (a float) between checkpoints that lie between levels; None: as they cost little.
     save_every: int | float | None = None
     #: Seconds without a report after which a trial counts as hung; None: learned.
@@ -89,6 +90,8 @@ class Draft:
     capture: Capture
     #: Fingerprint by which running the same cell again reattaches.
     content: str
+    #: What training gets of this process: its variables, its settings, its threads.
+    around: Around
     #: The newest experiment of this name with the same content.
     twin: str | None
     #: The newest experiment of this name.
@@ -139,7 +142,7 @@ class Draft:
                 entry=self.cell.entry,
                 module=self.cell.module,
             ),
-            training=_training(snapshot, self.cell.imports),
+            training=_training(snapshot, self.cell.imports, self.around),
             seed=self.settings.seed,
             trials=self.settings.trials,
             parallel=self.settings.parallel,
@@ -207,6 +210,8 @@ def settled(
         # Refused here, before anything is written.
         others["storage"] = checked(written_storage, "--storage" if flag else "storage=")
     settings = Settings(goal=goal, scheduler=chosen, trials=trials, **others)
+    if settings.threads is not None:
+        checked_threads(settings.threads, "--threads" if flag else "threads=")
     if settings.slots != 1:
         raise BadOption(
             f"{'--slots ' if flag else 'slots='}{settings.slots:g}: this version gives every trial one slot, a core "
@@ -236,6 +241,7 @@ def draft(
     """
     checked_name(name)
     store.create()
+    around = Around.here(settings.threads, _executed_here(origin))
     captured = capture(
         cell.needs,
         namespace,
@@ -257,11 +263,18 @@ def draft(
         origin=origin,
         capture=captured,
         content=content,
+        around=around,
         twin=twin["id"] if twin else None,
         previous=newest["id"] if newest else None,
         version=newest["version"] + 1 if newest else 1,
         parent=parent,
     )
+
+
+def _executed_here(origin: Origin) -> list[str]:
+    """The texts of cells that this process has executed; a train cell runs elsewhere."""
+    texts = [str(one.get("source", "")) if isinstance(one, Mapping) else str(one) for one in origin.cells]
+    return [text for text in texts if not text.lstrip().startswith("%%")]
 
 
 def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[str, str], parent: Json = None) -> str:
@@ -270,7 +283,7 @@ def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[
     How many slots are used, for how long, how often it is saved, what stays and what is checked, is not part of it.
     """
     chosen = dataclasses.asdict(settings)
-    for name in _BESIDES:
+    for name in (*_BESIDES, *(("threads",) if settings.threads is None else ())):
         del chosen[name]
     parts = [1, cell.kind, cell.content or cell.source, cell.space.to_json(), chosen, captured, project]
     if parent:
@@ -391,7 +404,7 @@ def _changed_lines(old: Spec, new: Spec, hyperparameters: set[str]) -> int:
 # The surroundings
 
 
-def _training(snapshot: Snapshot | None, imports: Sequence[str]) -> Training:
+def _training(snapshot: Snapshot | None, imports: Sequence[str], around: Around) -> Training:
     """This very process's surroundings, as runners get them."""
     here = os.getcwd()
     path = [entry or here for entry in sys.path]
@@ -403,9 +416,14 @@ def _training(snapshot: Snapshot | None, imports: Sequence[str]) -> Training:
         python=sys.executable,
         cwd=here,
         path=tuple(dict.fromkeys(path)),
-        env={name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)},
+        threads=around.threads,
+        hash_seed=around.hash_seed,
+        env=around.variables.env,
         preload=(*loaded, "torch._dynamo") if "torch" in loaded else loaded,
         versions=versions(),
+        is_whole=True,
+        secrets=around.variables.secrets,
+        settings=around.settings,
     )
 
 

@@ -37,7 +37,7 @@ MOST_QUEUED = 8
 #: Two trials that fail in the same way before anybody reported anything: the code is wrong, not their configuration.
 PROBES = 2
 #: Of what a leg says when it begins, what is kept for its page and for comparisons.
-DETAIL = ("found", "environment", "setup_s", "skipped", "architecture", "data", "seen")
+DETAIL = ("found", "environment", "setup_s", "skipped", "architecture", "data", "seen", "lacks")
 #: What is journaled of an error: all that a later engine judges by.
 ERROR = ("type", "message", "line", "device_memory")
 
@@ -104,6 +104,7 @@ class Legs(ABC):
         #: Bytes of the largest checkpoint so far, and of those heard of since the disk was looked at.
         self.largest = self.heard_bytes = 0
         self.series = Series.open(self.paths.series)
+        self._lacks: list[str] = self.series.meta().get("lacks") or []
         self.shown = Shown(spec, self.search, self.series, now)
         self._teller = Teller(store, spec, self.series, self._note, now)
         self._retries = 0
@@ -224,6 +225,7 @@ class Legs(ABC):
         for one in message.get("skipped", ()):
             self._lines.append({"kind": "Skipped", "trial": leg.trial, "attempt": leg.attempt, **one})
         leg.detail = {k: message[k] for k in DETAIL if k in message}
+        self._told_lacks(message.get("lacks", []))
         self.series.put_leg(
             leg.trial,
             leg.attempt,
@@ -234,6 +236,13 @@ class Legs(ABC):
             detail=dict(leg.detail),
         )
         self._put_trial(leg.trial)
+
+    def _told_lacks(self, names: list[str]) -> None:
+        """Secrets of the notebook that were not at hand when a leg began: said once, until that changes."""
+        if names != self._lacks:
+            self._lacks = names
+            self._lines.append({"kind": "Lacks", "names": names})
+            self.series.put_meta("lacks", names)
 
     def _heard_saved(self, leg: Leg, message: Message) -> None:
         step, inside = message["step"], message.get("inside", 0)

@@ -19,6 +19,7 @@ from workbench.experiment.experiment import goes_on
 from workbench.experiment.notebook import name_of, origin
 from workbench.lab import grammar, hidden
 from workbench.lab.show import Shown, face, follow, say, show_result
+from workbench.snapshot.settings import taken
 
 if TYPE_CHECKING:
     from workbench.experiment import Experiment
@@ -55,7 +56,8 @@ class WorkbenchMagics(Magics):
     @cell_magic
     def train(self, line: str, cell: str) -> None:
         # Called as a function, inside another magic, or with autoawait off: there is no loop to wait on.
-        _run(self.awaiting(line, cell))
+        with taken():  # a thread of its own may launch it
+            _run(self.awaiting(line, cell))
 
     async def awaiting(self, line: str, cell: str) -> None:
         """The train cell, awaited: it launches, shows, and where wanted waits without holding the kernel's loop."""
@@ -159,7 +161,7 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
 
         attempt(made, say)
         return None
-    for note in made.capture.notes:
+    for note in (*made.capture.notes, *made.around.notes):
         say(f"Note: {note}.")
     unlike = hidden.line(shell, store, where.notebook, {*read.needs, *made.capture.names})
     if unlike:
@@ -186,6 +188,7 @@ _SAME = (
     "parallel",
     "limit_s",
     "slots",
+    "threads",
     "seed",
     "deterministic",
     "save_every",

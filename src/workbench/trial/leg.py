@@ -11,7 +11,7 @@ import secrets
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,21 @@ from workbench.records import PROTOCOL, Spec
 from workbench.search.seeds import trial_seed
 from workbench.snapshot import cell, loading, spawned
 from workbench.snapshot.seen import Seen
+from workbench.snapshot.settings import Holding
 from workbench.store import Store, remote
 from workbench.store.checkpoints import Skipped
 from workbench.trial import determinism, make_current, seeds, tracebacks
 from workbench.trial.check import CheckVault, Watch
 from workbench.trial.course import LegCourse
 from workbench.trial.fork import Fork
+from workbench.trial.forkserver import made_by_imports
 from workbench.trial.isolation import Baseline
 from workbench.trial.kinds import loaded
 from workbench.trial.order import Order, Place
 from workbench.trial.runner import Link, Runner
 from workbench.trial.saver import Vault, When
 from workbench.trial.setup import Setup
+from workbench.trial.surroundings import arranged
 from workbench.trial.trial import Course, LegLeft, Trial
 from workbench.trial.twin import Twin, TwinCourse
 from workbench.trial.vault import Settler, StoreVault, Writer
@@ -56,8 +59,10 @@ class Legs:
         self._baseline = Baseline() if own else None
         self._sight = Sight() if own else None
         self._environ = dict(os.environ)
-        self._used = False
         self._is_first = True
+        self._held: Holding | None = None
+        #: The variables of an experiment with these secrets.
+        self._arranged: tuple[str, Mapping[str, str], dict[str, str]] | None = None
         self._told: Path | None = None
 
     def run(self, order: Message) -> Message:
@@ -90,7 +95,7 @@ class Legs:
         spec = self._spec(store, order)
         left.filename = spec.program.filename
         if self._own:
-            self._arrange(spec)
+            self._arrange(spec, order.get("secrets") or {})
         main = _fresh_main()
         paths = store.experiment(spec.id).trial(order["trial"])
         wanted = Order.of(order)
@@ -100,7 +105,7 @@ class Legs:
         is_strict = self._own and spec.deterministic == "strict"
         # Processes are forked from one another: without a seed of some sort their numbers would be the same.
         drawn = secrets.randbits(63) if self._own and spec.deterministic == "off" else seed
-        seeds.set_all(drawn, number, is_strict=is_strict)
+        seeds.set_all(drawn, number, is_strict=is_strict, imported=self._held.imported if self._held else None)
         namespace, function = fill(store, spec, main)
         if self._own:
             self._announce(store, spec, main, wanted)
@@ -161,8 +166,8 @@ class Legs:
             self._specs[key] = store.read_spec(order["experiment"])
         return self._specs[key]
 
-    def _arrange(self, spec: Spec) -> None:
-        """Working directory, search path, environment and threads, as the spec has them."""
+    def _arrange(self, spec: Spec, secrets: Mapping[str, str]) -> None:
+        """Working directory, search path, environment, settings and threads, as the spec has them."""
         training = spec.training
         try:
             os.chdir(training.cwd)
@@ -173,18 +178,18 @@ class Legs:
             ) from None
         if training.path:
             sys.path[:] = training.path
-        environ = {**self._environ, **training.env, "MPLBACKEND": BACKEND}
+        if self._arranged is None or self._arranged[:2] != (spec.id, secrets):
+            own = {**secrets, "MPLBACKEND": BACKEND}
+            self._arranged = (spec.id, secrets, {**made_by_imports, **arranged(training, self._environ), **own})
+        environ = self._arranged[2]
         if dict(os.environ) != environ:
             os.environ.clear()
             os.environ.update(environ)
         pyplot = loaded("matplotlib.pyplot")
-        if pyplot is not None and not self._used:
+        if pyplot is not None and self._held is None:
             pyplot.switch_backend(BACKEND)
-        torch = loaded("torch")
-        if torch is not None and torch.get_num_threads() != training.threads:
-            torch.set_num_threads(training.threads)
-        if not self._used:
-            self._used = True
+        if self._held is None:
+            self._held = Holding(training.settings, training.threads)
             self._baseline = Baseline()
 
     def _announce(self, store: Store, spec: Spec, main: types.ModuleType, order: Order) -> None:
