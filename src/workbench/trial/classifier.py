@@ -12,10 +12,10 @@ import re
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from workbench.trial import kinds, torch_kinds
+from workbench.trial import iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token, loaded
 
 Inline = Callable[[Any, kinds.See, "str | int"], Token]
@@ -113,8 +113,10 @@ TORCH_GENERATOR = kinds.Generator(lambda g: g.get_state().numpy().tobytes(), set
 class Classifier:
     """Says how an object is looked into; remembers it by class. ``main`` is the namespace of the training code."""
 
-    def __init__(self, main: Mapping[str, Any]) -> None:
+    def __init__(self, main: Mapping[str, Any], modules: Collection[str] = ()) -> None:
+        """modules: names of the experiment's own, whose classes and functions may hold state as the cell's do."""
         self.main = main
+        self.modules = frozenset(modules)
         self.storages = torch_kinds.Storage()
         self._by_class: dict[type, How | None] = {
             **kinds.INLINE,
@@ -125,23 +127,35 @@ class Classifier:
             types.AsyncGeneratorType: GENERATOR,
             random.Random: PYTHON_RANDOM,
             types.FunctionType: None,
+            iterators.Indices: iterators.INDICES,
         }
+        self._iterators: dict[type, Kind] = {}
 
     def how(self, obj: Any) -> How:
         """The kind of ``obj``, or the function that gives its token where it has no identity worth keeping."""
         cls = type(obj)
         how = self._by_class.get(cls)
         if how is not None:
-            return how if how is not TENSOR or torch_kinds.is_strided(obj) else OPAQUE
+            return self._of_object(obj, how)
         if isinstance(obj, type):
-            return CLASS if obj.__module__ == "__main__" else kinds.inline_global
+            return CLASS if obj.__module__ == "__main__" or obj.__module__ in self.modules else kinds.inline_global
         if cls is types.FunctionType:
             own = obj.__globals__ is self.main or obj.__closure__ or "<locals>" in obj.__qualname__
+            # Of a module's own functions only those that hold something: there may be thousands.
+            own = own or (obj.__module__ in self.modules and bool(obj.__dict__ or obj.__defaults__ or obj.__kwdefaults__))
             if own and str(obj.__module__).startswith(MACHINERY):
                 return SILENT
             return FUNCTION if own else kinds.inline_global
         how = self._by_class[cls] = self._classify(obj, cls)
-        return how if how is not TENSOR or torch_kinds.is_strided(obj) else OPAQUE
+        return self._of_object(obj, how)
+
+    def _of_object(self, obj: Any, how: How) -> How:
+        """The kind of this one object, where its class alone does not tell."""
+        if how is TENSOR and not torch_kinds.is_strided(obj):
+            return OPAQUE
+        if how is GENERATOR and iterators.is_exact(obj):
+            return self._iterators.setdefault(type(obj), Instance(type(obj)))
+        return how
 
     def _classify(self, obj: Any, cls: type) -> How:
         for classify in (self._of_library, self._of_python):

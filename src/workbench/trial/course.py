@@ -111,7 +111,7 @@ class LegCourse:
         place = self.place
         place.begins()
         frames = frames_around(frame, place.main, place.top)
-        self._state = State(place.main, frames, hidden=place.hidden, tracked=self._tracked, resumes=BY_STEPS)
+        self._state = State(place.main, frames, hidden=place.hidden, tracked=self._tracked, resumes=BY_STEPS, modules=place.modules)
         inside = None
         if self._restored is not None:
             header = self._state.restore(self._restored)

@@ -50,8 +50,14 @@ class Names(Kind):
         self.frame = frame
         self._values = values
         self.set = put
+        #: True for the globals of a module.
+        self.is_module = label.endswith(".")
         #: Names that the checkpoint under way does without.
         self.skipped: set[str] = set()
+
+    def named(self, name: str) -> str:
+        """The name as people write it: a module's with the module."""
+        return f"{self.label}{name}" if self.is_module else name
 
     def values(self) -> Mapping[str, Any]:
         """What its names stand for now."""
@@ -344,7 +350,8 @@ class Survey:
         while True:
             entry = self.entries[number]
             if entry.parent < 0:
-                return str(entry.key)
+                root = self.roots[-1 - entry.parent] if number else None
+                return root.named(str(entry.key)) if root is not None else str(entry.key)
             number = entry.parent
 
     def graphs(self) -> Iterator[tuple[str, Names, str]]:

@@ -32,6 +32,7 @@ from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import SCALARS, loaded
 from workbench.trial.liveness import assigned_first, carried_over
+from workbench.trial.modules import import_late, late_roots, module_roots, own_modules
 from workbench.trial.namespace import frame_roots, loop_frame, roots
 
 TENSORS, GRAPH = "tensors.safetensors", "graph.pkl"
@@ -96,15 +97,20 @@ class State:
         hidden: Iterable[str] = (),
         tracked: Mapping[str, Any] | None = None,
         resumes: str = "",
+        modules: bool = False,
     ) -> None:
+        """modules: the experiment's own modules are state too; in a process that is not ours they are left alone."""
         self._main = main
-        self._classifier = Classifier(main)
+        self._has_modules = modules
+        own = own_modules(main) if modules else {}
+        self._classifier = Classifier(main, own)
         self._names_read: frozenset[str] | None = None
         #: How exactly the trial resumes, in words.
         self.resumes = resumes
         self._roots = roots(main, frames, hidden)
         if tracked:
             self._roots.append(_tracked(tracked))
+        self._roots += module_roots(own)
         begun = time.perf_counter()
         self._base = Survey(self._classifier, self._roots)
         #: Seconds that it took to look at the state: most of what training waits for at a checkpoint.
@@ -143,17 +149,19 @@ class State:
             header.inside["below"] = [root.label for root in below]
         loop = loop_frame(frame, self._main)
         skipped = self._skip(loop, [*self._roots, *below])
-        survey = Survey(self._classifier, [*self._roots, *below], self._base)
+        late = self._late()
+        survey = Survey(self._classifier, [*self._roots, *late, *below], self._base)
         header.shapes, header.options = self._shapes, self.options
         stream = io.BytesIO()
         fields = {name: getattr(header, name) for name in header.__dataclass_fields__ if name != "found"}
         # Pickled apart: its thousand numbers need not be asked for references one by one.
         fields["random"] = pickle.dumps(seeds.state(), 5)
         fields["workers"] = _with_workers(survey)
+        fields["modules"] = [root.label for root in survey.roots if root.is_module]
         pickler = graph.write_graph(stream, survey, fields)
         survey.unsaved_names += self._graphs(survey, loop)
         survey.unsaved_names += skipped
-        self.found = self._found(survey, [name for root in survey.roots for name in survey.changed_names(root)[0]])
+        self.found = self._found(survey, [root.named(name) for root in survey.roots for name in survey.changed_names(root)[0]])
         captured = Captured(stream.getbuffer(), *self._tensors(pickler.new_storages), self.found)
         if aside:
             # From a GPU at once to the host: a second copy on the device could take the memory that training needs.
@@ -193,8 +201,11 @@ class State:
                 below = frame_roots(frames or (), self._roots)
                 later = (header.inside or {}).get("below", []) if frames is None else []
                 every = [*self._roots, *below]
+                modules = saved.get("modules", ())
+                if self._has_modules:
+                    every += import_late(modules, {root.label for root in every})
                 for obj in graph.apply_graph(
-                    file, self._classifier, every, made, _Storages(storages), frozenset(later)
+                    file, self._classifier, every, made, _Storages(storages), frozenset(later), tuple(modules)
                 ):
                     if self._classifier.how(obj) is ARRAY:
                         self._hold_changed(obj)
@@ -202,6 +213,12 @@ class State:
                 graph.make_in(None)
         seeds.put(pickle.loads(saved["random"]))
         return header
+
+    def _late(self) -> list[Names]:
+        """Modules that were imported since the set-up, as roots."""
+        if not self._has_modules:
+            return []
+        return late_roots(own_modules(self._main), {root.label for root in self._roots})
 
     def _hold_changed(self, buffer: Any) -> None:
         """What was put back is saved from now on: of a large buffer no survey looks at all bytes."""
@@ -231,6 +248,8 @@ class State:
         """Names of a configuration that stand for other plain values now, by the namespace that has them."""
         found = []
         for root in self._roots:
+            if root.is_module:
+                continue
             values = root.values()
             names = {
                 name: values[name]
@@ -244,7 +263,10 @@ class State:
     def names(self) -> dict[str, Any]:
         """What the names of the training code stand for; those of its functions hide the namespace's."""
         return {
-            name: value for root in self._roots if root.label != "tracked:" for name, value in root.values().items()
+            name: value
+            for root in self._roots
+            if root.label != "tracked:" and not root.is_module
+            for name, value in root.values().items()
         }
 
     def _skip(self, frame: types.FrameType | None, roots: list[Names]) -> list[tuple[str, str]]:
@@ -252,7 +274,7 @@ class State:
         skipped: list[tuple[str, str]] = []
         for root in roots:
             root.skipped = set()
-            if frame is None or root.frame is not (None if frame.f_locals is self._main else frame):
+            if frame is None or root.is_module or root.frame is not (None if frame.f_locals is self._main else frame):
                 continue
             sizes = {name: _size(value) for name, value in root.values().items()}
             large = [name for name, size in sizes.items() if size > LARGE]
@@ -296,7 +318,12 @@ class State:
 
     def objects(self) -> dict[str, Any]:
         """What has a state of its own (modules, optimizers, schedulers, loaders), by name."""
-        return {name: value for root in self._roots for name, value in root.values().items() if has_state_dict(value)}
+        return {
+            root.named(name): value
+            for root in self._roots
+            for name, value in root.values().items()
+            if has_state_dict(value)
+        }
 
     def _found(self, survey: Survey, names: list[str]) -> Found:
         for number in survey.changed:
