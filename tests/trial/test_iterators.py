@@ -99,6 +99,14 @@ for epoch in trial.steps():
     if epoch % 4 == 1 or it is None:
         it = iter(loader)
     told(next(it))""",
+    "workers that outlive a pass and draw random numbers": """
+import numpy as np
+class Augmented(Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, place): return place + torch.rand(()) + random.random() + np.random.rand(),
+loader = DataLoader(Augmented(), 2, shuffle=True, num_workers=2, persistent_workers=True)
+for epoch in trial.steps():
+    told(torch.stack([batch[0] for batch in loader]).unsqueeze(0).flatten(1))""",
     "held by an object of the cell": """
 class Feed:
     def __init__(self, loader): self.loader, self.it = loader, iter(loader)

@@ -26,6 +26,13 @@ def note(key, seen={}):
     note.calls += 1
     return len(seen) + note.calls
 note.calls = 0
+
+import functools
+import random
+
+@functools.cache
+def drawn(key):
+    return random.random()
 """
 
 LATE = """
@@ -66,6 +73,30 @@ for epoch in trial.steps():
     inner.best = max(getattr(inner, "best", 0), inner.state["n"] * 3)
     trial.report(score=inner.best)
 def result(): return inner.best, inner.state""",
+    "caches whose values depend on the step": """
+import functools, random, counting
+@functools.lru_cache(maxsize=3)
+def noise(key, *more, scale=1.0): return random.random() * scale
+counting.drawn.cache_clear()
+def fit():
+    @functools.cache
+    def local(key): return [key, epoch]
+    for epoch in trial.steps():
+        a = noise(epoch % 2, scale=2.0) + noise(epoch % 2, "more") + noise("x")
+        trial.report(score=a, b=counting.drawn(epoch // 2), c=local(0)[1], d=local(epoch // 3)[1])
+    return local(0)
+kept = fit()
+def result(): return kept, noise(0, scale=2.0), noise("x"), counting.drawn(0), noise.cache_info().currsize""",
+    "a bar whose count is reported": """
+import os
+from tqdm import tqdm
+bar = tqdm(total=100, desc="all", file=open(os.devnull, "w"))
+quiet = tqdm(total=9, disable=True)
+for epoch in trial.steps():
+    bar.update(3)
+    bar.set_description(f"step {epoch}")
+    trial.report(score=bar.n, total=bar.total, quiet=quiet.n)
+def result(): return bar.n, bar.desc""",
     "a module that the loop imports": """
 for epoch in trial.steps():
     if epoch == 0:

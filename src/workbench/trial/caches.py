@@ -11,7 +11,7 @@ import gc
 import types
 from typing import Any
 
-from workbench.trial.kinds import IsLeft, Kind, See, Token
+from workbench.trial.kinds import IsLeft, Kind, NotLookedInto, See, Token
 
 CACHE_TYPE = type(functools.lru_cache(lambda: None))
 #: Entries above which a cache is not looked into: each costs a few microseconds at every checkpoint.
@@ -91,9 +91,9 @@ class Cache(Kind):
 
     def look(self, obj: Any, see: See) -> Token:
         found = calls(obj)
-        tokens: list[Token] = [see(obj.__wrapped__, ".__wrapped__")]
         if found is None:
-            return [*tokens, obj.cache_info().misses]
+            raise NotLookedInto("what this cache keeps cannot be saved: after a resume it is as the set-up left it")
+        tokens: list[Token] = [see(obj.__wrapped__, ".__wrapped__")]
         for number, (arguments, keywords, value) in enumerate(found):
             tokens.append([see(one, f"<key {number}>") for one in arguments])
             tokens.append([(name, see(one, f"<key {number} {name}>")) for name, one in keywords.items()])
@@ -101,10 +101,7 @@ class Cache(Kind):
         return tokens
 
     def content(self, obj: Any, left: IsLeft) -> Any:
-        found = calls(obj)
-        if found is None:
-            raise ValueError("what the cache keeps cannot be saved: after a resume it is empty")
-        return [call for call in found if not left(call[2])]
+        return [call for call in calls(obj) or () if not left(call[2])]
 
     def put(self, obj: Any, content: Any) -> None:
         fill(obj, content)

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from workbench.trial import iterators, kinds, torch_kinds
+from workbench.trial import bars, caches, iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token, loaded
 
 Inline = Callable[[Any, kinds.See, "str | int"], Token]
@@ -128,6 +128,7 @@ class Classifier:
             random.Random: PYTHON_RANDOM,
             types.FunctionType: None,
             iterators.Indices: iterators.INDICES,
+            caches.CACHE_TYPE: caches.CACHE,
         }
         self._iterators: dict[type, Kind] = {}
 
@@ -153,9 +154,16 @@ class Classifier:
         """The kind of this one object, where its class alone does not tell."""
         if how is TENSOR and not torch_kinds.is_strided(obj):
             return OPAQUE
+        if how is caches.CACHE and not self._is_own(obj.__wrapped__):
+            return kinds.inline_global
         if how is GENERATOR and iterators.is_exact(obj):
             return self._iterators.setdefault(type(obj), Instance(type(obj)))
         return how
+
+    def _is_own(self, function: Any) -> bool:
+        """True for a function of the cell's, or of the experiment's modules."""
+        is_cells = getattr(function, "__globals__", None) is self.main
+        return is_cells or getattr(function, "__module__", None) in self.modules
 
     def _classify(self, obj: Any, cls: type) -> How:
         for classify in (self._of_library, self._of_python):
@@ -207,6 +215,8 @@ class Classifier:
     def _of_python(self, obj: Any, cls: type) -> How | None:
         if cls.__module__.startswith(MACHINERY):
             return SILENT
+        if bars.is_bar(obj):
+            return bars.BAR
         if getattr(cls, "workbench_fixed", False) or kinds.is_from(obj, SHOWN_ONLY) or isinstance(obj, _LOCK_TYPES):
             return SILENT
         if isinstance(obj, _VALUE_TYPES) or cls.__module__ in _VALUE_MODULES:

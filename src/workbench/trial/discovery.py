@@ -261,6 +261,8 @@ class Survey:
 
     def _give_up(self, number: int, obj: Any, error: Exception) -> None:
         reason = f"a {type(obj).__name__} could not be looked into ({type(error).__name__}: {error})"
+        if isinstance(error, kinds.NotLookedInto):
+            reason = str(error)
         self.unsaved.append((number, reason))
         if number >= self.size:
             self.left[id(obj)] = reason

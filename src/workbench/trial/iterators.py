@@ -9,8 +9,10 @@ Random states are afterwards as they were before.
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import itertools
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,18 +20,21 @@ from workbench.trial import seeds
 from workbench.trial.kinds import IsLeft, Kind, See, Token, digest, loaded
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
-_SINGLE = "_SingleProcessDataLoaderIter"
+_SINGLE, _MULTI = "_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter"
 
 
 def watch() -> None:
     """From now on iterators over DataLoaders can be saved. Where torch is not imported yet, nothing is done."""
     torch_loader = loaded("torch.utils.data.dataloader")
-    if torch_loader is None:
+    if torch_loader is None or hasattr(torch_loader, "workbench_watches"):
         return
-    cls = getattr(torch_loader, _SINGLE)
+    torch_loader.workbench_watches = True
+    _watch_single(getattr(torch_loader, _SINGLE))
+    _seed_lasting_workers(getattr(torch_loader, _MULTI))
+
+
+def _watch_single(cls: Any) -> None:
     begin = cls.__init__
-    if hasattr(begin, "workbench_watches"):
-        return
 
     @functools.wraps(begin)
     def watched(self: Any, loader: Any) -> None:
@@ -38,7 +43,6 @@ def watch() -> None:
         if type(self) is cls and _reads_by_index(self):
             self._sampler_iter = Indices(loader, before, self._sampler_iter)
 
-    watched.workbench_watches = True  # type: ignore[attr-defined]
     cls.__init__ = watched
 
 
@@ -154,21 +158,77 @@ def _order(loader: Any) -> Any:
     torch = loaded("torch")
     if all(type(one).__module__.startswith("torch.") for one in samplers):
         # Torch's own draw from torch's generators alone, and this is asked at every pass.
-        random: Any = torch.get_rng_state().numpy().tobytes()
+        numbers: Any = torch.get_rng_state().numpy().tobytes()
     else:
-        random = seeds.state()
-    return random, sampler_states(samplers, loader.dataset)
+        numbers = seeds.state()
+    return numbers, sampler_states(samplers, loader.dataset)
 
 
 def _put_order(loader: Any, order: Any) -> None:
-    random, states = order
+    numbers, states = order
     put_samplers(samplers_of(loader), states)
-    if isinstance(random, bytes):
+    if isinstance(numbers, bytes):
         torch = loaded("torch")
-        torch.set_rng_state(torch.frombuffer(bytearray(random), dtype=torch.uint8))
+        torch.set_rng_state(torch.frombuffer(bytearray(numbers), dtype=torch.uint8))
     else:
-        seeds.put(random)
+        seeds.put(numbers)
 
 
 def _same(one: Any, other: Any) -> bool:
     return repr(one) == repr(other)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Workers that outlive a pass
+
+
+class Seeded(list[Any]):
+    """The indices of one batch. Whoever reads them draws from here on what this batch of this pass draws."""
+
+    seed = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        torch, numpy = loaded("torch"), loaded("numpy")
+        # The training's own process reads them too, to send them to a worker.
+        if torch is not None and torch.utils.data.get_worker_info() is not None:
+            random.seed(self.seed)
+            torch.manual_seed(self.seed)
+            if numpy is not None:
+                numpy.random.seed(self.seed % (1 << 32))
+        return super().__iter__()
+
+
+def _seed_lasting_workers(cls: Any) -> None:
+    """Have what is random in a batch depend on its pass and number alone, where workers live from pass to pass.
+
+    Their own random state lies in their processes: no checkpoint reaches it.
+    """
+    reset, following = cls._reset, cls._next_index
+
+    @functools.wraps(reset)
+    def counted(self: Any, loader: Any, first_iter: bool = False) -> None:
+        self.workbench_pass = getattr(self, "workbench_pass", 0) + 1
+        reset(self, loader, first_iter)
+
+    @functools.wraps(following)
+    def seeded(self: Any) -> Any:
+        indices = following(self)
+        if not self._persistent_workers or type(indices) is not list:
+            return indices
+        found = Seeded(indices)
+        which = f"{self._base_seed}/{self.workbench_pass}/{self._send_idx}"
+        found.seed = int.from_bytes(hashlib.sha256(which.encode()).digest()[:7], "big")
+        return found
+
+    cls._reset, cls._next_index = counted, seeded
+
+
+def workers_of(loader: Any) -> tuple[int, int] | None:
+    """Where the workers of ``loader`` are that live from pass to pass: their seed, and passes begun; None for others."""
+    lasting = getattr(loader, "_iterator", None)
+    return None if lasting is None else (lasting._base_seed, getattr(lasting, "workbench_pass", 0))
+
+
+def put_workers(loader: Any, saved: tuple[int, int]) -> None:
+    """Put the workers of ``loader``, which were begun anew, where those of :func:`workers_of` were."""
+    loader._iterator._base_seed, loader._iterator.workbench_pass = saved

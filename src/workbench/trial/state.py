@@ -26,7 +26,7 @@ from workbench.snapshot.names import global_names
 from workbench.snapshot.reach import functions_in
 from workbench.store.checkpoints import Checkpoint
 from workbench.store.parts import Parts
-from workbench.trial import graph, seeds, tensors, torch_kinds
+from workbench.trial import graph, iterators, seeds, tensors, torch_kinds
 from workbench.trial.classifier import ARRAY, FUNCTION, Classifier, has_state_dict
 from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
@@ -185,12 +185,14 @@ class State:
             base = self._base
             made = {base.path(number): obj for number, obj in base.objects.items()}
             if frames is None:
-                for path, cls in saved.get("workers", ()):
+                for path, cls, *where in saved.get("workers", ()):
                     loader = found_at(made, path, cls)
                     if loader._iterator is None:
                         # It draws a seed for its workers, which a trial that was not left has done long ago: drawn
                         # now, before all generators and samplers are put where they were.
                         iter(loader)
+                    if where and where[0] is not None:
+                        iterators.put_workers(loader, where[0])
             for path, key in saved["storages"]:
                 storage = found_at(made, path, "UntypedStorage")
                 self._classifier.storages.put(storage, storages[key])
@@ -393,14 +395,14 @@ class State:
                 )
 
 
-def _with_workers(survey: Survey) -> list[tuple[str, str]]:
-    """The set-up's loaders whose workers live on from pass to pass, and were begun: path and class."""
+def _with_workers(survey: Survey) -> list[tuple[str, str, tuple[int, int] | None]]:
+    """The set-up's loaders whose workers live on from pass to pass, and were begun: path, class, where they are."""
     data = loaded("torch.utils.data")
     if data is None:
         return []
     base = survey.base or survey
     return [
-        (base.path(number), type(one).__name__)
+        (base.path(number), type(one).__name__, iterators.workers_of(one))
         for number, one in survey.objects.items()
         if number < base.size and issubclass(type(one), data.DataLoader) and getattr(one, "_iterator", None) is not None
     ]
