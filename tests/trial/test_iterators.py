@@ -10,7 +10,7 @@ STEPS = 6
 HEAD = """
 import itertools, random
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, Sampler, TensorDataset, WeightedRandomSampler
+from torch.utils.data import BatchSampler, DataLoader, Dataset, Sampler, TensorDataset, WeightedRandomSampler
 data = TensorDataset(torch.arange(40.0))
 seen = []
 def result(): return seen, torch.rand(2), random.random()
@@ -55,10 +55,12 @@ for epoch in trial.steps():
     "renewed at its end": "loader = DataLoader(data, 5, shuffle=True)\nit = iter(loader)" + RENEWED,
     "renewed at its end, with a generator": """
 loader = DataLoader(data, 5, shuffle=True, generator=torch.Generator().manual_seed(3))
-it = iter(loader)""" + RENEWED,
+it = iter(loader)"""
+    + RENEWED,
     "renewed at its end, with replacement and weights": """
 loader = DataLoader(data, 8, sampler=WeightedRandomSampler(torch.arange(1.0, 41.0), 40))
-it = iter(loader)""" + RENEWED,
+it = iter(loader)"""
+    + RENEWED,
     "a sampler of one's own that draws at once": """
 class Own(Sampler):
     def __init__(self): self.passes = 0
@@ -71,7 +73,8 @@ class Own(Sampler):
 class Batches(BatchSampler):
     def __iter__(self): return iter(list(super().__iter__()))
 loader = DataLoader(data, batch_sampler=Batches(Own(), 5, True))
-it = iter(loader)""" + RENEWED,
+it = iter(loader)"""
+    + RENEWED,
     "counted by enumerate, in a function, and held twice": """
 loader = DataLoader(data, 3, shuffle=True)
 def train():

@@ -143,7 +143,9 @@ class Classifier:
         if cls is types.FunctionType:
             own = obj.__globals__ is self.main or obj.__closure__ or "<locals>" in obj.__qualname__
             # Of a module's own functions only those that hold something: there may be thousands.
-            own = own or (obj.__module__ in self.modules and bool(obj.__dict__ or obj.__defaults__ or obj.__kwdefaults__))
+            own = own or (
+                obj.__module__ in self.modules and bool(obj.__dict__ or obj.__defaults__ or obj.__kwdefaults__)
+            )
             if own and str(obj.__module__).startswith(MACHINERY):
                 return SILENT
             return FUNCTION if own else kinds.inline_global

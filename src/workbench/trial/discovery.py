@@ -13,7 +13,7 @@ import gc
 import types
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.trial import kinds
@@ -76,6 +76,8 @@ class Found:
     left_out: list[dict[str, str]]
     #: How exactly the trial resumes, in words.
     resumes: str = ""
+    #: What this leg has lost where it resumed: names with reasons.
+    inexact: list[dict[str, str]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for a message."""
@@ -84,6 +86,7 @@ class Found:
             "names": self.names,
             "left_out": self.left_out,
             "resumes": self.resumes,
+            **({"inexact": self.inexact} if self.inexact else {}),
         }
 
 

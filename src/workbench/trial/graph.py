@@ -306,6 +306,15 @@ def read_header(file: Any) -> dict[str, Any]:
     return header
 
 
+def read_lost(file: Any) -> dict[str, str]:
+    """What a leg that goes on from this checkpoint has lost, behind the graph: reasons by name."""
+    try:
+        found: dict[str, str] = pickle.load(file)
+    except EOFError:  # of an earlier version
+        return {}
+    return found
+
+
 def apply_graph(
     file: Any,
     classifier: Classifier,

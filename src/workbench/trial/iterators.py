@@ -8,6 +8,7 @@ Random states are afterwards as they were before.
 
 from __future__ import annotations
 
+import collections
 import functools
 import hashlib
 import inspect
@@ -25,6 +26,7 @@ _SINGLE, _MULTI = "_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIte
 
 def watch() -> None:
     """From now on iterators over DataLoaders can be saved. Where torch is not imported yet, nothing is done."""
+    different.clear()
     torch_loader = loaded("torch.utils.data.dataloader")
     if torch_loader is None or hasattr(torch_loader, "workbench_watches"):
         return
@@ -98,17 +100,16 @@ class Indices:
                 _put_order(loader, self._before)
             indices = iter(loader._index_sampler)
             _put_order(loader, self._first)
-            last = None
-            for last in itertools.islice(indices, self.given):
-                pass
+            dropped = collections.deque(itertools.islice(indices, self.given), maxlen=1)
         finally:
             _put_order(loader, now)
-        if self._last is not None and not _same(last, self._last):
-            different.append("its sampler does not give the same order again")
+        if self._last is not None and [repr(one) for one in dropped] != [repr(self._last)]:
+            different.append(f"an iterator over a {type(loader).__name__}")
         return indices
 
 
-#: Why iterators of this leg did not come out as they were.
+DIFFERENT = "its sampler does not give the same order again"
+#: Iterators of this leg that did not come out as they were.
 different: list[str] = []
 
 
@@ -174,10 +175,6 @@ def _put_order(loader: Any, order: Any) -> None:
         seeds.put(numbers)
 
 
-def _same(one: Any, other: Any) -> bool:
-    return repr(one) == repr(other)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Workers that outlive a pass
 
@@ -224,7 +221,7 @@ def _seed_lasting_workers(cls: Any) -> None:
 
 
 def workers_of(loader: Any) -> tuple[int, int] | None:
-    """Where the workers of ``loader`` are that live from pass to pass: their seed, and passes begun; None for others."""
+    """Where the lasting workers of ``loader`` are: their seed, and passes begun; None where it has none."""
     lasting = getattr(loader, "_iterator", None)
     return None if lasting is None else (lasting._base_seed, getattr(lasting, "workbench_pass", 0))
 

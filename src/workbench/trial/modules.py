@@ -20,7 +20,7 @@ from workbench.trial.kinds import SCALARS, loaded
 
 _OURS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext"})
 _INSTALLED = ("site-packages", "dist-packages")
-_PLAIN = (*SCALARS, bytearray, list, dict, set, tuple, collections.deque)
+_PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
 
 
 def own_modules(main: dict[str, Any]) -> dict[str, types.ModuleType]:
@@ -84,7 +84,7 @@ def _root(name: str, module: types.ModuleType, *, late: bool) -> Names:
 
 
 def _is_plain(value: Any) -> bool:
-    if isinstance(value, _PLAIN):
+    if type(value) in SCALARS or isinstance(value, _PLAIN):
         return True
     torch, numpy = loaded("torch"), loaded("numpy")
     return (torch is not None and isinstance(value, torch.Tensor)) or (

@@ -1,4 +1,4 @@
-"""What the order of a DataLoader depends on: its samplers' generators and attributes. Law: plain data out, plain data in."""
+"""What the order of a DataLoader depends on: its samplers' generators and attributes. Law: plain data."""
 
 from __future__ import annotations
 

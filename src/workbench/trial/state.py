@@ -17,23 +17,23 @@ import time
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import CannotResume
 from workbench.records import SCHEMA, check_schema
-from workbench.snapshot.names import global_names
-from workbench.snapshot.reach import functions_in
 from workbench.store.checkpoints import Checkpoint
 from workbench.store.parts import Parts
-from workbench.trial import graph, iterators, seeds, tensors, torch_kinds
-from workbench.trial.classifier import ARRAY, FUNCTION, Classifier, has_state_dict
+from workbench.trial import graph, inexact, iterators, seeds, tensors, torch_kinds
+from workbench.trial.classifier import ARRAY, Classifier, has_state_dict
 from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import SCALARS, loaded
-from workbench.trial.liveness import assigned_first, carried_over
+from workbench.trial.liveness import assigned_first
 from workbench.trial.modules import import_late, late_roots, module_roots, own_modules
 from workbench.trial.namespace import frame_roots, loop_frame, roots
+from workbench.trial.reads import Reads
 
 TENSORS, GRAPH = "tensors.safetensors", "graph.pkl"
 #: Bytes up to which a tensor of a found object is saved whether it changed since the set-up or not.
@@ -104,7 +104,6 @@ class State:
         self._has_modules = modules
         own = own_modules(main) if modules else {}
         self._classifier = Classifier(main, own)
-        self._names_read: frozenset[str] | None = None
         #: How exactly the trial resumes, in words.
         self.resumes = resumes
         self._roots = roots(main, frames, hidden)
@@ -115,6 +114,10 @@ class State:
         self._base = Survey(self._classifier, self._roots)
         #: Seconds that it took to look at the state: most of what training waits for at a checkpoint.
         self.survey_s = time.perf_counter() - begun
+        self._reads = Reads(main, self._base)
+        self._places = inexact.places(self._base)
+        #: What this leg, or one before it, has lost by resuming: reasons by name.
+        self.lost: dict[str, str] = {}
         self._shapes = _shapes(self.objects())
         #: What the set-up gave each optimizer as options, by its path: a mapping for each of its groups.
         self.options = self._options()
@@ -156,12 +159,22 @@ class State:
         fields = {name: getattr(header, name) for name in header.__dataclass_fields__ if name != "found"}
         # Pickled apart: its thousand numbers need not be asked for references one by one.
         fields["random"] = pickle.dumps(seeds.state(), 5)
-        fields["workers"] = _with_workers(survey)
+        lasting = _with_workers(survey)
+        fields["workers"] = [
+            (self._base.path(number), type(one).__name__, iterators.workers_of(one)) for number, one in lasting
+        ]
         fields["modules"] = [root.label for root in survey.roots if root.is_module]
         pickler = graph.write_graph(stream, survey, fields)
         survey.unsaved_names += self._graphs(survey, loop)
+        self.lost |= dict.fromkeys(iterators.different, iterators.DIFFERENT)
+        reads = partial(self._reads.may_read, frames=self._reads.frames_of(loop))
+        missed = inexact.lost(survey, self._places, reads, partial(self._reads.mentions, loop), lasting)
+        # Behind all that is put back, since only writing that has shown what does not pickle.
+        pickle.dump({**self.lost, **dict(missed)}, stream)
         survey.unsaved_names += skipped
-        self.found = self._found(survey, [root.named(name) for root in survey.roots for name in survey.changed_names(root)[0]])
+        self.found = self._found(
+            survey, [root.named(name) for root in survey.roots for name in survey.changed_names(root)[0]]
+        )
         captured = Captured(stream.getbuffer(), *self._tensors(pickler.new_storages), self.found)
         if aside:
             # From a GPU at once to the host: a second copy on the device could take the memory that training needs.
@@ -211,6 +224,8 @@ class State:
                 ):
                     if self._classifier.how(obj) is ARRAY:
                         self._hold_changed(obj)
+                self.lost = graph.read_lost(file)
+                self.found.inexact = _named(self.lost)
             finally:
                 graph.make_in(None)
         seeds.put(pickle.loads(saved["random"]))
@@ -281,40 +296,21 @@ class State:
             sizes = {name: _size(value) for name, value in root.values().items()}
             large = [name for name, size in sizes.items() if size > LARGE]
             if large:
-                root.skipped = assigned_first(frame, large, self._read() if root.frame is None else ())
+                root.skipped = assigned_first(frame, large, self._reads.globals() if root.frame is None else ())
                 skipped += [
                     (name, f"{sizes[name] / 1e6:.0f} MB that every turn assigns anew") for name in sorted(root.skipped)
                 ]
         return skipped
 
-    def _read(self) -> frozenset[str]:
-        """Names of the cell's namespace that functions read which the set-up found: the cell's, and captured ones."""
-        if self._names_read is None:
-            seen: set[int] = set()
-            functions = [found for value in self._main.values() for found in functions_in(value, self._main, seen)]
-            # A hook or a callback is found where it hangs.
-            for entry in self._base.entries.values():
-                if entry.how is FUNCTION:
-                    function = entry.ref()
-                    if function is not None and function.__globals__ is self._main:
-                        functions.append(function)
-            self._names_read = frozenset(name for one in functions for name in global_names(one.__code__))
-        return self._names_read
-
     def _graphs(self, survey: Survey, loop: types.FrameType | None) -> list[tuple[str, str]]:
         """Tensors that the next turn may read and whose graph it needs then: path and reason."""
         found = list(survey.graphs()) if loop is not None else []
-        frames: dict[types.FrameType | None, types.FrameType] = {}
-        frame = loop if found else None
-        while frame is not None:
-            frames[None if frame.f_locals is self._main else frame] = frame
-            frame = frame.f_back
-        named = []
-        for path, root, name in found:
-            stands = frames.get(root.frame)
-            if stands is None or carried_over(stands, [name], self._read() if root.frame is None else ()):
-                named.append((f"the graph of {_listed(path)}", GRAPH_LOST))
-        return named
+        frames = self._reads.frames_of(loop) if found else {}
+        return [
+            (f"the graph of {_listed(path)}", GRAPH_LOST)
+            for path, root, name in found
+            if self._reads.may_read(root, name, frames)
+        ]
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -346,6 +342,7 @@ class State:
             [name for name in names if name not in skipped and name not in objects],
             [{"name": name, "reason": reason} for name, reason in left.items()],
             self.resumes,
+            _named(self.lost),
         )
 
     def _tensors(self, new: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -395,17 +392,21 @@ class State:
                 )
 
 
-def _with_workers(survey: Survey) -> list[tuple[str, str, tuple[int, int] | None]]:
-    """The set-up's loaders whose workers live on from pass to pass, and were begun: path, class, where they are."""
+def _with_workers(survey: Survey) -> list[tuple[int, Any]]:
+    """The set-up's loaders whose workers live on from pass to pass, and were begun, with their numbers."""
     data = loaded("torch.utils.data")
     if data is None:
         return []
-    base = survey.base or survey
+    size = (survey.base or survey).size
     return [
-        (base.path(number), type(one).__name__, iterators.workers_of(one))
+        (number, one)
         for number, one in survey.objects.items()
-        if number < base.size and issubclass(type(one), data.DataLoader) and getattr(one, "_iterator", None) is not None
+        if number < size and issubclass(type(one), data.DataLoader) and getattr(one, "_iterator", None) is not None
     ]
+
+
+def _named(lost: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "reason": reason} for name, reason in lost.items()]
 
 
 def _is_plain(value: Any) -> bool:
