@@ -306,6 +306,7 @@ class Engine(Slots):
             "trials": len(loop.search.trials),
             "planned": loop.shown.planned,
             "counts": loop.shown.counts,
+            **loop.shown.outcome,
             "best": {"trial": best[0], "value": best[1]} if best else None,
             "content": spec.content,
             "notebook": spec.notebook,

@@ -224,6 +224,7 @@ class Legs(ABC):
         for one in message.get("skipped", ()):
             self._lines.append({"kind": "Skipped", "trial": leg.trial, "attempt": leg.attempt, **one})
         leg.detail = {k: message[k] for k in DETAIL if k in message}
+        self.shown.resumed(leg.trial, (message.get("found") or {}).get("inexact") or [])
         self.series.put_leg(
             leg.trial,
             leg.attempt,

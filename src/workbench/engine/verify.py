@@ -61,9 +61,12 @@ class Verification:
         """A leg resumed ``trial`` at ``start`` and trained to ``step``; the first one of an experiment is checked."""
         if self._seen_first or not self.spec.verify or start <= self.spec.base or step <= start:
             return
-        if self.spec.deterministic == "off":
-            return  # nothing is seeded: a turn from the beginning draws other numbers
         self._seen_first = True
+        if self.spec.deterministic == "off":
+            task = Task(trial, 0, min(until, step), start, "the first promotion")
+            found = {**task.to_json(), "verdict": NOT_CHECKED, "why": "--deterministic off seeds nothing"}
+            self._series.put_meta("verify", {**found, "words": verdicts.sentence(found)})
+            return
         self._take(Task(trial, 0, min(until, step), start, "the first promotion"))
 
     def ask(self, trial: int, upto: int | None, levels: tuple[int, ...]) -> Task:
@@ -90,6 +93,7 @@ class Verification:
 
     def _take(self, task: Task) -> Task:
         self._due.append(task)
+        self._series.put_meta("checking", True)
         self._tell({"kind": "VerifyDue", **task.to_json(), "why": task.why})
         return task
 
@@ -257,6 +261,7 @@ class Verification:
         self.newest = verdict = {**verdict, "at": self._now()}
         self._series.put_trial(task.trial, verify=verdict)
         self._series.put_meta("verify", verdict)
+        self._series.put_meta("checking", bool(self._due))
         if self._leg is None:
             self._clear(task.trial)
 

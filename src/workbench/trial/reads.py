@@ -22,12 +22,15 @@ class Reads:
     def __init__(self, main: dict[str, Any], base: Survey) -> None:
         self._main, self._base = main, base
         self._globals: frozenset[str] | None = None
+        self._is_whole = True
         self._mentions: dict[types.CodeType | None, set[str]] = {}
 
     def globals(self) -> frozenset[str]:
         """Names of the cell's namespace that functions read which the set-up found: the cell's, and captured ones."""
         if self._globals is None:
-            self._globals = frozenset(name for one in self._functions() for name in global_names(one.__code__))
+            names = {name for one in self._functions() for name in global_names(one.__code__)}
+            # Of what does not let itself be looked into, all is read.
+            self._globals = frozenset(names if self._is_whole else names.union(self._main))
         return self._globals
 
     def mentions(self, loop: types.FrameType | None) -> set[str]:
@@ -57,7 +60,12 @@ class Reads:
 
     def _functions(self) -> list[Any]:
         seen: set[int] = set()
-        functions = [found for value in self._main.values() for found in functions_in(value, self._main, seen)]
+        functions: list[Any] = []
+        for value in list(self._main.values()):
+            try:
+                functions += functions_in(value, self._main, seen)
+            except Exception:  # somebody's class that answers no question
+                self._is_whole = False
         # A hook or a callback is found where it hangs.
         for entry in self._base.entries.values():
             if entry.how is FUNCTION:
