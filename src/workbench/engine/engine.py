@@ -313,6 +313,7 @@ class Engine(Slots):
             "ended": loop.ended,
             "parent": spec.parent["label"] if spec.parent else None,
             "verify": loop.verification.word,
+            "checked": loop.verification.checked,
             "tells": loop.tells,
             "storage": self.courier.word(spec.id),
             "mirror": self.mirrors.word(spec.id),

@@ -41,7 +41,7 @@ def inexact(trials: Iterable[Iterable[Mapping[str, str]]]) -> dict[str, Json] | 
     names: Counter[str] = Counter()
     count = 0
     for lost in trials:
-        own = {one["name"] for one in lost}
+        own = list(dict.fromkeys(one["name"] for one in lost))
         names.update(own)
         count += bool(own)
     return {"names": [name for name, _ in names.most_common()], "trials": count} if count else None
@@ -132,12 +132,14 @@ def told(meta: Mapping[str, Any]) -> dict[str, Json]:
         "failed": failed_words(failed) if failed else "",
         "promoted": _promoted_words(lost) if lost else "",
         "inexact": inexact_words(meta.get("inexact")),
+        "checked": str(meta.get("checked") or ""),
     }
 
 
 def known(entry: Mapping[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
     """What :func:`told` puts in words, from the catalog's line and the series; of old ones, as far as they know."""
     found = {name: meta.get(name) or entry.get(name) for name in ("failures", "inexact", "promoted")}
+    found["checked"] = entry.get("checked")
     failed = (meta.get("counts") or entry.get("counts") or {}).get("failed")
     if failed and not found["failures"]:
         found["failures"] = {"count": failed, "error": "", "same": failed}

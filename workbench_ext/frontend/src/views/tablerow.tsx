@@ -8,6 +8,7 @@ import { ITrial } from '../api';
 import { shown } from '../chart/scale';
 import { IColumn } from '../columns';
 import { Cell } from '../filter';
+import { InexactMark, lostNames } from '../outcome';
 import { Selection } from '../selection';
 import { StateMark, clock } from '../words';
 
@@ -96,7 +97,12 @@ export const TableRow = React.memo(function TableRow(props: IProps): React.JSX.E
 function content({ trial, trans, goal, colour }: IProps, column: IColumn): React.ReactNode {
   const cell: Cell = column.of(trial);
   if (column.id === 'state') {
-    return <StateMark state={trial.state} trans={trans} />;
+    return (
+      <>
+        <StateMark state={trial.state} trans={trans} />{' '}
+        <InexactMark trial={trial} trans={trans} short={true} />
+      </>
+    );
   }
   if (column.id === goal) {
     return (
@@ -105,6 +111,14 @@ function content({ trial, trans, goal, colour }: IProps, column: IColumn): React
           <span className="wb-Legend-mark" style={{ background: colour }} aria-hidden="true" />
         )}
         {typeof cell === 'number' ? shown(cell) : ''}
+      </>
+    );
+  }
+  if (column.id === 'reason' && lostNames(trial) !== null) {
+    return (
+      <>
+        <InexactMark trial={trial} trans={trans} />
+        {cell && <span title={String(cell)}>; {cell}</span>}
       </>
     );
   }
