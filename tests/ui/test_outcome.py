@@ -42,9 +42,7 @@ def lab(start_lab, tmp_path_factory):
 
 
 def command(page, name, **arguments):
-    page.evaluate(
-        "async ([name, args]) => { await window.jupyterapp.commands.execute(name, args) }", [name, arguments]
-    )
+    page.evaluate("async ([name, args]) => { await window.jupyterapp.commands.execute(name, args) }", [name, arguments])
 
 
 def test_what_went_wrong_is_seen_where_people_look(lab, opened, tmp_path):

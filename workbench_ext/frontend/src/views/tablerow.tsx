@@ -97,10 +97,12 @@ export const TableRow = React.memo(function TableRow(props: IProps): React.JSX.E
 function content({ trial, trans, goal, colour }: IProps, column: IColumn): React.ReactNode {
   const cell: Cell = column.of(trial);
   if (column.id === 'state') {
+    return <StateMark state={trial.state} trans={trans} />;
+  }
+  if (column.id === 'trial' && lostNames(trial) !== null) {
     return (
       <>
-        <StateMark state={trial.state} trans={trans} />{' '}
-        <InexactMark trial={trial} trans={trans} short={true} />
+        {trial.label} <InexactMark trial={trial} trans={trans} short={true} />
       </>
     );
   }

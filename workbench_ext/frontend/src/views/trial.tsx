@@ -52,7 +52,7 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
       </Head>
       {trial.reason && <p className="wb-Trial-reason">{trial.reason}</p>}
       {page?.inexact && (
-        <p className="wb-Trial-reason wb-Inexact" role="status">
+        <p className="wb-Inexact" role="status">
           <span aria-hidden="true">≈</span> {trans.__('resumed inexactly: %1', page.inexact)}
         </p>
       )}
