@@ -15,8 +15,8 @@ def test_the_list_is_newest_first_with_progress_and_best(written: Written, type_
     written.experiment(version=2, state="running", reason="training")
     found = type_("ls").out.splitlines()
     assert found[0].split() == ["experiment", "state", "trials", "best", "age"]
-    assert found[1].startswith("digits@2    running    1/49    val_acc 0.975 (t0001)")
-    assert found[2].startswith("digits@1    completed  3       val_acc 0.975 (t0001)")
+    assert found[1].startswith("digits@2    running    1/49, 1 failed  val_acc 0.975 (t0001)")
+    assert found[2].startswith("digits@1    completed  3               val_acc 0.975 (t0001)")
     assert "ago" in found[1]
 
 

@@ -20,14 +20,16 @@ def test_the_exit_code_is_the_outcome(written: Written, type_: Typed, state: str
     found = type_("watch", "digits")
     assert found.code == code
     assert found.out == (
-        f"digits@1 {state}: 27 trials ended; best val_acc 0.975 (t0001). `workbench best digits@1` shows it.\n"
+        f"digits@1 {state}: 27 trials ended; best val_acc 0.975 (t0001); 1 failed. "
+        "`workbench best digits@1` shows it.\n"
     )
 
 
 def test_a_reason_that_names_the_best_is_not_repeated(written: Written, type_: Typed) -> None:
     written.experiment(reason="3 trials; best val_acc 0.975 by t0001 at step 3")
     assert type_("watch", "digits").out == (
-        "digits@1 completed: 3 trials; best val_acc 0.975 by t0001 at step 3. `workbench best digits@1` shows it.\n"
+        "digits@1 completed: 3 trials; best val_acc 0.975 by t0001 at step 3; 1 failed. "
+        "`workbench best digits@1` shows it.\n"
     )
 
 

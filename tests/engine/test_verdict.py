@@ -11,7 +11,7 @@ from running import spec_of
 from workbench.engine.verdict import Task, causes, compared, sentence
 
 TASK = Task(trial=3, start=0, until=6, resumed=2, why="the first promotion")
-NOTHING: dict[str, Any] = {"modules": [], "files": []}
+NOTHING: dict[str, Any] = {"files": []}
 
 
 def reports(**metrics: list[float]) -> dict[tuple[str, int], float]:
@@ -75,8 +75,7 @@ def test_without_a_report_nothing_can_be_said() -> None:
 @pytest.mark.parametrize(
     ("settings", "places", "touched", "expected"),
     [
-        ({}, [{"device": "cpu"}], {"modules": ["counting.calls"], "files": []}, "counting.calls of a module"),
-        ({}, [{"device": "cpu"}], {"modules": [], "files": ["/data/n.txt"]}, "/data/n.txt"),
+        ({}, [{"device": "cpu"}], {"files": ["/data/n.txt"]}, "/data/n.txt"),
         ({}, [{"device": "H200"}], NOTHING, "--deterministic strict"),
         ({}, [{"threads": 1}, {"threads": 4}], NOTHING, "numbers of threads: 1 and 4"),
     ],

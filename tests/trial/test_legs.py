@@ -468,7 +468,7 @@ def test_what_of_the_set_up_does_not_pickle_is_named_where_it_has_state(server, 
             while True:
                 yield 1
         ones = itertools.chain(endless(), [0])
-        batches = enumerate(DataLoader(torch.zeros(8), 2))
+        batches = enumerate(DataLoader(torch.zeros(8), 2, num_workers=1))
         shared, simple, variable = multiprocessing.Value("i", 0), queue.SimpleQueue(), contextvars.ContextVar("n")
         run = SimpleNamespace(count=0, stream=endless(), log=open({str(tmp_path / "log")!r}, "w"))
         rows = Log()

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.errors import BadName, StoreError
 from workbench.records import ENDED, SCHEMA, Goal, Spec, trial_label
-from workbench.store import Store, requests
+from workbench.store import Store, outcome, requests
 from workbench.store.catalog import read_catalog, resolve
 from workbench.store.cluster import read_cluster
 from workbench.store.database import state_of
@@ -244,6 +244,7 @@ class Around:
             "best": _best(best),
             "trials": {"begun": max(row.get("trials") or 0, sum(counts.values())), "planned": planned},
             "counts": counts,
+            "outcome": outcome.told(outcome.known(row, known)),
             "progress": 1.0 if state == "completed" else min(ended / planned, 1.0) if planned else None,
             "tags": list(row.get("tags") or ()),
             "note": row.get("note") or "",

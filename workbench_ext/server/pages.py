@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.errors import NotFound
 from workbench.records import trial_label
-from workbench.store import Store, TrialPaths, journal
+from workbench.store import Store, TrialPaths, journal, outcome
 from workbench.store.checkpoints import Checkpoints
 from workbench.store.said import said
 from workbench_ext.server.experiments import Around, found, honest_row, leg_line, lineage, series_of
@@ -58,6 +58,7 @@ def page(store: Store, name: str, number: int) -> Json:
         "files": files(paths),
         "seeds": {"experiment": spec.seed, "trial": number, "deterministic": spec.deterministic},
         "verify": row.get("verify"),
+        "inexact": outcome.lost_words(row.get("inexact")),
         "lineage": lineage(spec.to_json()),
     }
 

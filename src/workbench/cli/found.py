@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.errors import BadOption, NotFound
 from workbench.records import ENDED, Spec, trial_label
-from workbench.store import Store
+from workbench.store import Store, outcome
 from workbench.store.catalog import Reference, read_catalog, resolve
 from workbench.store.lease import read_engine
 
@@ -222,6 +222,7 @@ def line_of(entry: Mapping[str, Any], meta: Mapping[str, Any], alive: bool) -> R
             "begun": begun,
             "planned": planned,
         },
+        "outcome": outcome.told(outcome.known(entry, meta)),
         "created": entry.get("created"),
         "started": entry.get("started"),
         "ended": entry.get("ended"),

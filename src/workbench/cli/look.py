@@ -27,6 +27,7 @@ from workbench.errors import BadOption, NotFound
 from workbench.records import Scheduler, Searcher, Spec
 from workbench.snapshot.settings import compared
 from workbench.snapshot.settings import shown as shown_setting
+from workbench.store import outcome
 from workbench.store.mirrors import Mirror
 from workbench.store.remote import shown, shown_spec
 from workbench.store.said import said
@@ -63,7 +64,7 @@ def ls(options: Any) -> int:
                     [
                         cut(clean(row["label"]), widest),
                         row["state"],
-                        _progress(row["trials"]),
+                        _progress(row),
                         _best_words(row),
                         " ".join([age(row["created"]), *(f"#{clean(tag)}" for tag in row["tags"]), *_from(row)]),
                     ]
@@ -90,9 +91,10 @@ def _from(row: Row) -> list[str]:
     return [f"from {clean(row['parent'])}"] if row.get("parent") else []
 
 
-def _progress(trials: Row) -> str:
-    planned = trials["planned"]
-    return f"{trials['ended']}/{planned}" if planned else str(trials["ended"] or trials["begun"])
+def _progress(row: Row) -> str:
+    trials, planned = row["trials"], row["trials"]["planned"]
+    words = f"{trials['ended']}/{planned}" if planned else str(trials["ended"] or trials["begun"])
+    return ", ".join([words, *(clean(one) for one in (row["outcome"]["failed"], row["outcome"]["inexact"]) if one)])
 
 
 def _best_words(row: Row) -> str:
@@ -146,7 +148,7 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
         *facts(
             [
                 ("goal", clean(spec.goal)),
-                ("best", _best_words(line) if line["best"] else None),
+                ("best", _best_and_why(line) if line["best"] else None),
                 ("trials", _counted(trials, experiment.planned)),
                 ("scheduler", rule),
                 ("created", f"{clean(spec.created)} ({age(spec.created)})"),
@@ -154,6 +156,8 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
                 ("time left", _left(experiment)),
                 ("alerts", "; ".join(clean(one["words"]) for one in experiment.meta.get("alerts") or ()) or None),
                 ("from", clean(spec.parent["label"]) if spec.parent else None),
+                ("failures", clean(line["outcome"]["failed"]) or None),
+                ("resumed", _resumed(experiment.meta)),
                 ("verified", _verified(experiment.meta)),
                 ("notebook", clean(spec.notebook) if spec.notebook else None),
                 ("snapshot", spec.snapshot),
@@ -201,6 +205,17 @@ def _verified(row: Row) -> str | None:
     return clean(row["verify"]["words"]) if row.get("verify") else None
 
 
+def _best_and_why(line: Row) -> str:
+    return "; ".join(words for words in (_best_words(line), clean(line["outcome"]["promoted"])) if words)
+
+
+def _resumed(meta: Row) -> str | None:
+    """How exactly its trials resumed, as far as is known."""
+    checking = {"verdict": "waiting"} if meta.get("checking") else meta.get("verify")
+    words = (outcome.inexact_words(meta.get("inexact")), outcome.checked_words(checking))
+    return "; ".join(clean(one) for one in words if one) or None
+
+
 def _title(name: str, state: str, reason: str | None) -> str:
     return f"{name}  {coloured(state, state)}  {clean(reason or '')}".rstrip()
 
@@ -228,8 +243,13 @@ def _trial_cells(row: Row) -> list[str]:
         number(best_of(row)),
         number(row.get("value")),
         cut(configured(row.get("configuration")), 60),
-        clean(row.get("reason") or ""),
+        clean("; ".join([*_lost_names(row), row.get("reason") or ""])),
     ]
+
+
+def _lost_names(row: Row) -> list[str]:
+    names = ", ".join(one["name"] for one in row.get("inexact") or ())
+    return [f"resumed inexactly: {names}"] if names else []
 
 
 def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: bool) -> None:
@@ -282,6 +302,7 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
                 ("step", f"{number(row.get('step') or 0)} of {_last(experiment)}"),
                 ("bracket", number(row.get("bracket")) if row.get("bracket") is not None else None),
                 ("attempts", _attempts(row)),
+                ("resumed", f"inexactly: {clean(lost)}" if (lost := outcome.lost_words(row.get("inexact"))) else None),
                 ("verified", _verified(row)),
                 ("log", clean(paths.log) if paths.log.exists() else None),
             ]

@@ -11,6 +11,7 @@ from workbench.cli.verbs import FAILED, INTERRUPTED, OK, STOPPED
 from workbench.cli.words import clean, cut, is_terminal, number, say, say_json, span
 from workbench.errors import ClusterError
 from workbench.records import trial_label
+from workbench.store import outcome
 
 #: Seconds between looks at the store.
 LOOK_S = 0.2
@@ -111,6 +112,8 @@ def _ending(experiment: Experiment) -> str:
     words = [reason] if reason else []
     if best and trial_label(best[0]) not in reason:
         words.append(_best(experiment))
+    told = outcome.told(outcome.known(experiment.entry, experiment.meta))
+    words += [clean(one) for one in (told["promoted"], told["failed"], told["inexact"]) if one]
     after = f" `workbench best {label}` shows it." if best else ""
     return f"{label} {experiment.state}{': ' if words else ''}{'; '.join(words)}.{after}"
 

@@ -226,6 +226,7 @@ class Legs(ABC):
             self._lines.append({"kind": "Skipped", "trial": leg.trial, "attempt": leg.attempt, **one})
         leg.detail = {k: message[k] for k in DETAIL if k in message}
         self._told_lacks(message.get("lacks", []))
+        self.shown.resumed(leg.trial, (message.get("found") or {}).get("inexact") or [])
         self.series.put_leg(
             leg.trial,
             leg.attempt,

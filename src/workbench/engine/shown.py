@@ -11,7 +11,11 @@ from typing import Any
 from workbench.engine.leg import Leg
 from workbench.records import ENDED, Metrics, Spec
 from workbench.search import Search
+from workbench.store import outcome
 from workbench.store.series import Series
+
+#: Schedulers that promote trials from level to level.
+PROMOTING = ("hyperband", "asha")
 
 
 class Shown:
@@ -38,6 +42,11 @@ class Shown:
         self._best_point: tuple[int, float] | None = None
         self._states: dict[int, str] = {}
         self._tally: Counter[str] = Counter()
+        #: Why trials failed, and what trials have lost by resuming.
+        self._failed: dict[int, str] = {}
+        self._lost: dict[int, list[dict[str, str]]] = {}
+        #: How it went, besides its best, as :mod:`workbench.store.outcome` puts it in words.
+        self.outcome: dict[str, Any] = {"failures": None, "inexact": None, "promoted": None}
 
     def know(self, trial: int, step: int, value: float, metrics: Metrics | None = None) -> None:
         """Take the goal's value at a step, and all metrics where they came along."""
@@ -58,6 +67,11 @@ class Shown:
         for trial, _, step, index, value, _ in series.points(names=[self._spec.goal.metric]):
             if index == 0:
                 self.know(trial, step, value)
+        for row in series.trials():
+            if row.get("inexact"):
+                self._lost[row["number"]] = row["inexact"]
+            if row.get("state") == "failed":
+                self._failed[row["number"]] = row.get("reason") or ""
         self.share = int((series.meta().get("slots") or {}).get("given", 0))
         self.steps_before = sum(max(0, step - self._spec.base) for step in self.known.values())
 
@@ -85,11 +99,22 @@ class Shown:
         }
         if number in self.errors:
             fields["error"] = self.errors[number]
+        if number in self._lost:
+            fields["inexact"] = self._lost[number]
+        if state == "failed":
+            self._failed[number] = view.reason
+        else:
+            self._failed.pop(number, None)
         if state in ENDED:
             fields["ended"] = self.ended.setdefault(number, self._now())
         elif self.ended.pop(number, None) is not None:
             fields["ended"] = None
         self._series.put_trial(number, **fields)
+
+    def resumed(self, trial: int, lost: list[dict[str, str]]) -> None:
+        """A leg of ``trial`` has resumed, and has lost this by it."""
+        if lost:
+            self._lost[trial] = outcome.added(self._lost.get(trial, ()), lost)
 
     def put_planned(self) -> None:
         """Show what was known before anything ran."""
@@ -104,6 +129,7 @@ class Shown:
         """Show how the experiment stands."""
         used = len({id(leg.slot) for leg in legs if leg.slot is not None})
         best = self.best
+        self.outcome = self._outcome(state)
         header = {
             "state": state,
             "reason": reason,
@@ -112,6 +138,7 @@ class Shown:
             "slots": {"used": used, "given": max(used, self.share)},
             "seconds_left": None if state in ENDED else self._seconds_left(),
             "started": started,
+            **self.outcome,
         }
         header["ended"] = None
         if state in ENDED:
@@ -119,13 +146,31 @@ class Shown:
         for key, value in header.items():
             self._series.put_meta(key, value)
 
+    def _outcome(self, state: str) -> dict[str, Any]:
+        failed = None
+        if state in ENDED and self._failed and self._search.best and self._spec.scheduler.kind in PROMOTING:
+            views = self._search.trials
+            best = views[self._search.best[0]]
+            if best.state != "completed":
+                failed = outcome.promoted(best.step, ((one.state, one.step) for one in views.values()))
+        return {
+            "failures": outcome.failures(self._failed[trial] for trial in sorted(self._failed)),
+            "inexact": outcome.inexact(self._lost.values()),
+            "promoted": failed,
+        }
+
     @property
     def best(self) -> tuple[int, float] | None:
-        """The best trial at the highest level so far, and its value there: what loading it gives.
+        """Of the trials that did not fail, the best at the highest level so far, and its value there.
 
-        Before the first level it is the best that was reported.
+        It is what loading gives. Before the first level it is the best that was reported.
         """
-        return self._search.best or self._best_point
+        point = self._best_point
+        if point is not None and point[0] in self._failed:
+            sign = -1.0 if self._spec.goal.mode == "max" else 1.0
+            sound = [(sign * value, trial) for trial, value in self._best_of.items() if trial not in self._failed]
+            point = (min(sound)[1], self._best_of[min(sound)[1]]) if sound else None
+        return self._search.best or point
 
     @property
     def planned(self) -> dict[str, int]:

@@ -92,7 +92,6 @@ def causes(
     """
     unseeded = "--deterministic off: nothing is seeded, so every beginning draws other numbers"
     found = [unseeded] if spec.deterministic == "off" else []
-    found += [f"{name} of a module changes while it trains, and no checkpoint holds it" for name in touched["modules"]]
     found += [f"it writes {name}, which is not put back" for name in touched["files"]]
     if left_out:
         found.append("names left out: " + ", ".join(f"{one['name']} ({one['reason']})" for one in left_out[:6]))

@@ -20,6 +20,7 @@ from workbench.engine.leg import Leg, said
 from workbench.engine.verdict import COULD_NOT, IDENTICAL, NOT_CHECKED, PARTS, Task
 from workbench.errors import BadOption, StoreError
 from workbench.records import Spec, trial_label
+from workbench.store import outcome
 from workbench.store.checkpoints import Checkpoints
 from workbench.store.layout import ExperimentPaths
 from workbench.store.series import Series
@@ -61,9 +62,13 @@ class Verification:
         """A leg resumed ``trial`` at ``start`` and trained to ``step``; the first one of an experiment is checked."""
         if self._seen_first or not self.spec.verify or start <= self.spec.base or step <= start:
             return
-        if self.spec.deterministic == "off":
-            return  # nothing is seeded: a turn from the beginning draws other numbers
         self._seen_first = True
+        if self.spec.deterministic == "off":
+            task = Task(trial, 0, min(until, step), start, "the first promotion")
+            found = {**task.to_json(), "verdict": NOT_CHECKED, "why": "--deterministic off seeds nothing"}
+            self.newest = {**found, "words": verdicts.sentence(found)}
+            self._series.put_meta("verify", self.newest)
+            return
         self._take(Task(trial, 0, min(until, step), start, "the first promotion"))
 
     def ask(self, trial: int, upto: int | None, levels: tuple[int, ...]) -> Task:
@@ -90,6 +95,7 @@ class Verification:
 
     def _take(self, task: Task) -> Task:
         self._due.append(task)
+        self._series.put_meta("checking", True)
         self._tell({"kind": "VerifyDue", **task.to_json(), "why": task.why})
         return task
 
@@ -131,6 +137,11 @@ class Verification:
     def word(self) -> str | None:
         """For the catalog: *waiting*, or the newest verdict."""
         return "waiting" if self._due else (self.newest or {}).get("verdict")
+
+    @property
+    def checked(self) -> str:
+        """The same in a few words, for the lists; empty where nothing was to be checked."""
+        return outcome.checked_words({"verdict": "waiting"} if self._due else self.newest)
 
     # -- the leg ----------------------------------------------------------------------------------------------------
 
@@ -218,7 +229,7 @@ class Verification:
                 one["name"]: one for detail in details for one in (detail.get("found") or {}).get("left_out", ())
             }
             places = [detail.get("environment") or {} for detail in details]
-            touched = message.get("touched") or {"modules": [], "files": []}
+            touched = message.get("touched") or {"files": []}
             found["causes"] = verdicts.causes(self.spec, list(left_out.values()), [*places, self._place], touched)
         elif found["verdict"] == IDENTICAL:
             found["state"] = self._state(task)
@@ -257,6 +268,7 @@ class Verification:
         self.newest = verdict = {**verdict, "at": self._now()}
         self._series.put_trial(task.trial, verify=verdict)
         self._series.put_meta("verify", verdict)
+        self._series.put_meta("checking", bool(self._due))
         if self._leg is None:
             self._clear(task.trial)
 

@@ -13,11 +13,13 @@ from typing import Any
 
 from workbench.errors import NotFound
 from workbench.records import ENDED, Spec, trial_label
-from workbench.store import Store
+from workbench.store import Store, outcome
 from workbench.store.series import Series
 
 #: Points taken from the store at a time, so that a long history never holds the reader up.
 BATCH = 200_000
+#: Seconds after the end for which a cell waits for the check of resuming, to have its verdict in the last line.
+CHECK_S = 10.0
 
 
 class Curve:
@@ -173,6 +175,27 @@ class Board:
         return self.state in ENDED
 
     @property
+    def is_settled(self) -> bool:
+        """True once it has ended and its check of resuming has too, or has taken :data:`CHECK_S` since."""
+        if not self.is_ended or not self.meta.get("checking"):
+            return self.is_ended
+        ended = self.meta.get("ended")
+        return not ended or (datetime.now(UTC) - datetime.fromisoformat(ended)).total_seconds() > CHECK_S
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        """How it went besides its best. Of an experiment of an earlier version, as far as its trials tell."""
+        if "failures" in self.meta:
+            return self.meta
+        failed = (str(row.get("reason") or "") for row in self.trials.values() if row["state"] == "failed")
+        return {**self.meta, "failures": outcome.failures(failed)}
+
+    @property
+    def checked(self) -> str:
+        """Whether resuming was found exact, in a few words; empty where nothing was checked."""
+        return outcome.checked_words({"verdict": "waiting"} if self.meta.get("checking") else self.meta.get("verify"))
+
+    @property
     def best(self) -> tuple[int, float] | None:
         """The best trial and its value, as the search judged."""
         best = self.meta.get("best")
@@ -190,13 +213,16 @@ class Board:
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know besides: alerts, what it was forked from, whether resuming was found exact."""
+        """What a person should know besides: failures, what was resumed inexactly, alerts, what it was forked from,
+        whether resuming was found exact.
+        """
         verdict = self.meta.get("verify")
+        told = [words for words in outcome.told(self.outcome).values() if words]
         origin = [f"from {self.spec.parent['label']}"] if self.spec.parent else []
         alerts = [str(alert["words"]) for alert in (self.meta.get("alerts") or ())[-3:]]
         lacks = self.meta.get("lacks")
         missing = [f"trains without {', '.join(lacks)}, which is not at hand"] if lacks else []
-        return [*alerts, *missing, *origin, *([str(verdict["words"])] if verdict else [])]
+        return [*told, *alerts, *missing, *origin, *([str(verdict["words"])] if verdict else [])]
 
     @property
     def parameters(self) -> list[str]:
@@ -258,19 +284,21 @@ def configured(configuration: dict[str, Any] | None, names: Iterable[str] | None
 
 
 def sentence(board: Board) -> str:
-    """``digits@1 completed: 143 trials in 42 s, best val_acc 0.9871 by t0005 (lr=0.05444  hidden=256)``."""
-    trials, seconds = len(board.trials), board.seconds
-    words = f"{board.spec.label} {board.state}: {trials} trial{'s' * (trials != 1)}"
+    """``digits@1 completed: 143 trials in 42 s, best val_acc 0.9871 by t0005 (lr=0.05444  hidden=256)``.
+
+    Behind it, after semicolons: what was resumed inexactly, and whether resuming was checked.
+    """
+    told, seconds = board.outcome, board.seconds
+    words = f"{board.spec.label} {board.state}: {outcome.trials_words(len(board.trials), told)}"
     if seconds is not None:
-        words += f" in {duration(seconds)}"
+        words += f"{',' * bool(told['failures'])} in {duration(seconds)}"
     if board.best is not None:
         trial, value = board.best
         configuration = configured(board.trials.get(trial, {}).get("configuration"))
-        words += f", best {board.spec.goal.metric} {number(value)} by {trial_label(trial)}"
-        words += f" ({configuration})" if configuration else ""
+        words += ", " + outcome.best_words(board.spec.goal, trial, told, number(value), configuration)
     elif board.is_ended and board.meta.get("reason"):
         words += f" ({board.meta['reason']})"
-    return words
+    return "; ".join(part for part in (words, outcome.inexact_words(told.get("inexact")), board.checked) if part)
 
 
 def progress(board: Board) -> str:

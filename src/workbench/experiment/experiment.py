@@ -242,11 +242,12 @@ class Experiment:
 
     @property
     def trials(self) -> pd.DataFrame:
-        """The trials as a table, best first."""
+        """The trials as a table, best first. Where one was resumed inexactly, ``inexact`` names what it lost."""
         import pandas as pd
 
         board = self._look()
         metric = self.spec.goal.metric
+        lost = ["inexact"] if any(row.get("inexact") for row in board.trials.values()) else []
         rows = [
             {
                 "trial": trial_label(row["number"]),
@@ -254,11 +255,12 @@ class Experiment:
                 "step": row["step"],
                 metric: row["value"],
                 **(row.get("configuration") or {}),
+                **{name: ", ".join(one["name"] for one in row.get(name) or ()) for name in lost},
                 "reason": row["reason"],
             }
             for row in board.ranked()
         ]
-        columns = ["trial", "state", "step", metric, *board.parameters, "reason"]
+        columns = ["trial", "state", "step", metric, *board.parameters, *lost, "reason"]
         return pd.DataFrame(rows, columns=list(dict.fromkeys(columns))).set_index("trial")
 
     def __getitem__(self, trial: int | str) -> Trial:

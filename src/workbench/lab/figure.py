@@ -12,6 +12,7 @@ from typing import Any
 
 from workbench.experiment.board import Board, configured, duration, number, sentence
 from workbench.records import ENDED, trial_label
+from workbench.store import outcome
 
 PLOTLY = "application/vnd.plotly.v1+json"
 #: Points in the figure, shared by all curves: about half a megabyte of notebook at most.
@@ -104,7 +105,7 @@ def mixed(t: float) -> str:
 
 
 def heading(board: Board) -> tuple[str, str]:
-    """The figure's title, and the line below it."""
+    """The figure's title, and the line below it; two where there is more to know than numbers."""
     title = board.spec.label
     counts = {
         state: sum(row["state"] == state for row in board.trials.values())
@@ -121,7 +122,9 @@ def heading(board: Board) -> tuple[str, str]:
         title += f"   best {board.spec.goal.metric} {number(value)}"
         configuration = configured(board.trials.get(trial, {}).get("configuration"))
         told.insert(0, f"{trial_label(trial)}  {configuration}".rstrip())
-    return title, "   ·   ".join(told)
+    more = [*outcome.told(board.outcome).values(), board.checked]
+    # The line above counts those that failed already; here stands why.
+    return title, "\n".join("   ·   ".join(words) for words in (told, [one for one in more if one]) if words)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -149,6 +152,7 @@ def plotly(board: Board) -> dict[str, Any]:
         trace["hovertemplate"] = _hover(board, line)
         traces.append(trace)
     title, below = heading(board)
+    small = html.escape(below).replace("\n", "<br>")
     axis = {
         "gridcolor": GRID,
         "zeroline": False,
@@ -159,7 +163,7 @@ def plotly(board: Board) -> dict[str, Any]:
     }
     layout = {
         "title": {
-            "text": f"{html.escape(title)}<br><span style='font-size:12px;color:{SOFT}'>{html.escape(below)}</span>",
+            "text": f"{html.escape(title)}<br><span style='font-size:12px;color:{SOFT}'>{small}</span>",
             "x": 0.01,
             "xanchor": "left",
             "font": {"size": 16, "color": TEXT},
@@ -168,7 +172,7 @@ def plotly(board: Board) -> dict[str, Any]:
         "paper_bgcolor": "white",
         "plot_bgcolor": "white",
         "height": 380,
-        "margin": {"l": 60, "r": 20, "t": 70, "b": 48},
+        "margin": {"l": 60, "r": 20, "t": 70 + 16 * below.count("\n"), "b": 48},
         "hovermode": "closest",
         "showlegend": False,
         "xaxis": {**axis, "title": {"text": "step"}, "rangemode": "tozero"},
@@ -239,8 +243,10 @@ def png(board: Board) -> bytes:
     axes.set_xlabel("step", color=SOFT, fontsize=9)
     axes.set_ylabel(plain_text(board.metric), color=SOFT, fontsize=9)
     title, below = heading(board)
-    axes.set_title(plain_text(title), loc="left", color=TEXT, fontsize=12, fontweight="bold", pad=24)
-    below = below if len(below) <= 120 else below[:119] + "…"
+    axes.set_title(
+        plain_text(title), loc="left", color=TEXT, fontsize=12, fontweight="bold", pad=24 + 12 * below.count("\n")
+    )
+    below = "\n".join(line if len(line) <= 120 else line[:119] + "…" for line in below.splitlines())
     axes.annotate(
         plain_text(below), (0, 1), (0, 9), "axes fraction", textcoords="offset points", color=SOFT, fontsize=8.5
     )

@@ -205,7 +205,7 @@ class LiveView(anywidget.AnyWidget):
             if change and clock - synced > SYNC_S:
                 self._sync()
                 synced = clock
-            if self._board.is_ended and not told_end and not change:
+            if self._board.is_settled and not told_end and not change:
                 told_end = True
                 self._end()
             if self._tend is not None and not told_end:

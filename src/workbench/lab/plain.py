@@ -31,7 +31,7 @@ class Progress:
         board = self._board
         board.look()
         if board.is_ended:
-            if self._state != board.state:
+            if self._state != board.state and board.is_settled:
                 self._state = board.state
                 self._say(sentence(board))
             return

@@ -102,9 +102,9 @@ async def follow(experiment: Experiment, say: Callable[[str], None]) -> None:
 
     board, tend = Board(experiment.store, experiment.id), Tending(experiment.store)
     lines = Progress(board, say)
-    while not board.is_ended:
+    while not board.is_settled:
         lines.look()
-        if not board.is_ended:
+        if not board.is_settled:
             tend()
             await asyncio.sleep(LOOK_S)
     board.close()
@@ -125,9 +125,9 @@ def watch(experiment: Experiment) -> None:
     board, tend = Board(experiment.store, experiment.id), Tending(experiment.store)
     lines = Progress(board, say)
     try:
-        while not board.is_ended:
+        while not board.is_settled:
             lines.look()
-            if not board.is_ended:
+            if not board.is_settled:
                 tend()
                 time.sleep(LOOK_S)
     except KeyboardInterrupt:

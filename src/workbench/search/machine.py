@@ -174,6 +174,8 @@ class Search:
             return
         self._release(trial)
         self._settle(trial, "failed", fact.reason, out)
+        if self._best is not None and self._best[2] == trial.number:
+            self._best = min((one for t in self._trials.values() if (one := self._standing(t))), default=None)
         self._judge(self._rule.withdraw(trial.number), out)
         self._fill(out)
 
@@ -361,6 +363,14 @@ class Search:
                 self._best = standing
         return key
 
+    def _standing(self, trial: Trial) -> tuple[int, float, int] | None:
+        """How the trial stands for the best: None for one that failed, or has no finite value."""
+        if trial.state == "failed" or trial.value is None:
+            return None
+        key = self._words.key(trial.value)
+        level = trial.levels[-1] if trial.state == "completed" else trial.step
+        return (-level, key, trial.number) if key < math.inf else None
+
     def _release(self, trial: Trial) -> None:
         del self._running[trial.number]
         trial.run, trial.leaving = None, None
@@ -425,7 +435,9 @@ class Search:
 
     @property
     def best(self) -> tuple[int, float] | None:
-        """The trial with the best value at the highest level that anybody reached, and that value as reported."""
+        """Of the trials that did not fail, the one with the best value at the highest level that any of them reached,
+        and that value as reported.
+        """
         if self._best is None:
             return None
         number = self._best[2]

@@ -6,23 +6,19 @@ Law: nothing of the trial is written; what the training code does besides (print
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from workbench.store.checkpoints import Checkpoint, Checkpoints
 from workbench.store.layout import TrialPaths
-from workbench.trial.isolation import is_installed
 from workbench.trial.runner import Link, Point, StopOrder
 from workbench.trial.vault import StoreVault, Write, beginning
 from workbench.trial.wire import Message
 
-#: Names that are told at most, and bytes up to which a module's value is compared.
+#: Names that are told at most.
 MOST_NAMES = 8
-MOST_BYTES = 1 << 16
 
 
 class CheckVault:
@@ -56,25 +52,21 @@ class CheckVault:
 
 
 class Watch:
-    """A link that notes, from the end of the set-up on, what the training code changes outside of its own names.
+    """A link that notes which files the training code opens to write them: no checkpoint holds them.
 
-    Globals of the project's modules, and files opened to be written: no checkpoint holds them. It hooks into the
-    interpreter for good, so it is for a process that ends with its leg.
+    It hooks into the interpreter for good, so it is for a process that ends with its leg.
     """
 
     def __init__(self, link: Link, store: Path) -> None:
         self._link = link
         self._passed = (str(store), tempfile.gettempdir() + "/workbench", "/dev/", "/proc/", "/sys/")
         self._files: dict[str, None] = {}
-        self._before: dict[str, bytes] = {}
         sys.addaudithook(self._heard)
 
     def point(self, point: Point) -> None:
         self._link.point(point)
 
     def send(self, message: Message) -> None:
-        if message["op"] == "begun":
-            self._before = dict(_globals())
         self._link.send(message)
 
     def flush(self) -> None:
@@ -84,10 +76,8 @@ class Watch:
         return self._link.stop()
 
     def touched(self) -> dict[str, list[str]]:
-        """What was changed: ``modules`` as ``counting.calls``, ``files`` by path."""
-        now = dict(_globals())
-        changed = [name for name, value in now.items() if self._before.get(name, value) != value]
-        return {"modules": changed[:MOST_NAMES], "files": list(self._files)[:MOST_NAMES]}
+        """What was changed: ``files`` by path."""
+        return {"files": list(self._files)[:MOST_NAMES]}
 
     def _heard(self, event: str, arguments: Any) -> None:
         if event != "open" or len(self._files) >= MOST_NAMES:
@@ -103,19 +93,3 @@ class Watch:
         name = os.path.abspath(os.fsdecode(path))
         if not name.startswith(self._passed) and "__pycache__" not in name:
             self._files[name] = None
-
-
-def _globals() -> Iterator[tuple[str, bytes]]:
-    """The plain values in the project's own modules, as bytes that can be compared."""
-    for name, module in list(sys.modules.items()):
-        if name == "__main__" or name.partition(".")[0] == "workbench" or is_installed(module):
-            continue
-        for key, value in list(vars(module).items()):
-            if key.startswith("__") or not isinstance(value, int | float | complex | str | bytes | list | dict | set):
-                continue
-            try:
-                data = pickle.dumps(value)
-            except Exception:  # noqa: S112 - a list of what cannot be pickled is no counter
-                continue
-            if len(data) <= MOST_BYTES:
-                yield f"{name}.{key}", data

@@ -12,10 +12,10 @@ import re
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from workbench.trial import kinds, torch_kinds
+from workbench.trial import bars, caches, iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token, loaded
 
 Inline = Callable[[Any, kinds.See, "str | int"], Token]
@@ -113,8 +113,10 @@ TORCH_GENERATOR = kinds.Generator(lambda g: g.get_state().numpy().tobytes(), set
 class Classifier:
     """Says how an object is looked into; remembers it by class. ``main`` is the namespace of the training code."""
 
-    def __init__(self, main: Mapping[str, Any]) -> None:
+    def __init__(self, main: Mapping[str, Any], modules: Collection[str] = ()) -> None:
+        """modules: names of the experiment's own, whose classes and functions may hold state as the cell's do."""
         self.main = main
+        self.modules = frozenset(modules)
         self.storages = torch_kinds.Storage()
         self._by_class: dict[type, How | None] = {
             **kinds.INLINE,
@@ -125,23 +127,45 @@ class Classifier:
             types.AsyncGeneratorType: GENERATOR,
             random.Random: PYTHON_RANDOM,
             types.FunctionType: None,
+            iterators.Indices: iterators.INDICES,
+            caches.CACHE_TYPE: caches.CACHE,
         }
+        self._iterators: dict[type, Kind] = {}
 
     def how(self, obj: Any) -> How:
         """The kind of ``obj``, or the function that gives its token where it has no identity worth keeping."""
         cls = type(obj)
         how = self._by_class.get(cls)
         if how is not None:
-            return how if how is not TENSOR or torch_kinds.is_strided(obj) else OPAQUE
+            return self._of_object(obj, how)
         if isinstance(obj, type):
-            return CLASS if obj.__module__ == "__main__" else kinds.inline_global
+            return CLASS if obj.__module__ == "__main__" or obj.__module__ in self.modules else kinds.inline_global
         if cls is types.FunctionType:
             own = obj.__globals__ is self.main or obj.__closure__ or "<locals>" in obj.__qualname__
+            # Of a module's own functions only those that hold something: there may be thousands.
+            own = own or (
+                obj.__module__ in self.modules and bool(obj.__dict__ or obj.__defaults__ or obj.__kwdefaults__)
+            )
             if own and str(obj.__module__).startswith(MACHINERY):
                 return SILENT
             return FUNCTION if own else kinds.inline_global
         how = self._by_class[cls] = self._classify(obj, cls)
-        return how if how is not TENSOR or torch_kinds.is_strided(obj) else OPAQUE
+        return self._of_object(obj, how)
+
+    def _of_object(self, obj: Any, how: How) -> How:
+        """The kind of this one object, where its class alone does not tell."""
+        if how is TENSOR and not torch_kinds.is_strided(obj):
+            return OPAQUE
+        if how is caches.CACHE and not self._is_own(obj.__wrapped__):
+            return kinds.inline_global
+        if how is GENERATOR and iterators.is_exact(obj):
+            return self._iterators.setdefault(type(obj), Instance(type(obj)))
+        return how
+
+    def _is_own(self, function: Any) -> bool:
+        """True for a function of the cell's, or of the experiment's modules."""
+        is_cells = getattr(function, "__globals__", None) is self.main
+        return is_cells or getattr(function, "__module__", None) in self.modules
 
     def _classify(self, obj: Any, cls: type) -> How:
         for classify in (self._of_library, self._of_python):
@@ -193,6 +217,8 @@ class Classifier:
     def _of_python(self, obj: Any, cls: type) -> How | None:
         if cls.__module__.startswith(MACHINERY):
             return SILENT
+        if bars.is_bar(obj):
+            return bars.BAR
         if getattr(cls, "workbench_fixed", False) or kinds.is_from(obj, SHOWN_ONLY) or isinstance(obj, _LOCK_TYPES):
             return SILENT
         if isinstance(obj, _VALUE_TYPES) or cls.__module__ in _VALUE_MODULES:

@@ -123,7 +123,9 @@ class LegCourse:
         place = self.place
         place.begins()
         frames = frames_around(frame, place.main, place.top)
-        self._state = State(place.main, frames, hidden=place.hidden, tracked=self._tracked, resumes=BY_STEPS)
+        self._state = State(
+            place.main, frames, hidden=place.hidden, tracked=self._tracked, resumes=BY_STEPS, modules=place.modules
+        )
         inside = None
         if self._restored is not None:
             header = self._state.restore(self._restored)
@@ -134,6 +136,9 @@ class LegCourse:
             is_longer = header.step == header.length < self.order.max_steps
             self.over = header.ended and not is_longer
             inside = header.inside
+            if self.over:
+                self._state.lost.clear()  # nothing is trained after it
+                self._state.found.inexact.clear()
         elif self._fork is not None:
             self._fork.put(self._state)
             self.step = self._fork.step

@@ -51,8 +51,14 @@ class Names(Kind):
         self.frame = frame
         self._values = values
         self.set = put
+        #: True for the globals of a module.
+        self.is_module = label.endswith(".")
         #: Names that the checkpoint under way does without.
         self.skipped: set[str] = set()
+
+    def named(self, name: str) -> str:
+        """The name as people write it: a module's with the module."""
+        return f"{self.label}{name}" if self.is_module else name
 
     def values(self) -> Mapping[str, Any]:
         """What its names stand for now."""
@@ -73,6 +79,8 @@ class Found:
     resumes: str = ""
     #: Names that the set-up does not make again: every checkpoint holds them.
     kept: list[str] = field(default_factory=list)
+    #: What this leg has lost where it resumed: names with reasons.
+    inexact: list[dict[str, str]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for a message."""
@@ -82,6 +90,7 @@ class Found:
             "left_out": self.left_out,
             "resumes": self.resumes,
             **({"kept": self.kept} if self.kept else {}),
+            **({"inexact": self.inexact} if self.inexact else {}),
         }
 
 
@@ -279,6 +288,8 @@ class Survey:
 
     def _give_up(self, number: int, obj: Any, error: Exception) -> None:
         reason = f"a {type(obj).__name__} could not be looked into ({type(error).__name__}: {error})"
+        if isinstance(error, kinds.NotLookedInto):
+            reason = str(error)
         self.unsaved.append((number, reason))
         if number >= self.size:
             self.left[id(obj)] = reason
@@ -396,7 +407,8 @@ class Survey:
         while True:
             entry = self.entries[number]
             if entry.parent < 0:
-                return str(entry.key)
+                root = self.roots[-1 - entry.parent] if number else None
+                return root.named(str(entry.key)) if root is not None else str(entry.key)
             number = entry.parent
 
     def graphs(self) -> Iterator[tuple[str, Names, str]]:

@@ -19,7 +19,7 @@ from typing import Any
 import cloudpickle
 
 from workbench.errors import CannotResume
-from workbench.trial import kinds, torch_kinds
+from workbench.trial import iterators, kinds, torch_kinds
 from workbench.trial.classifier import OPAQUE, Classifier
 from workbench.trial.discovery import Names, Survey
 from workbench.trial.kinds import Instance, Kind, LeftOut, digest, loaded
@@ -91,6 +91,8 @@ class GraphPickler(cloudpickle.Pickler):
                 return _array_view, (obj.base, obj.dtype, obj.shape, obj.strides, offset)
         if cls in self._tensor_types and torch_kinds.is_strided(obj):
             return self._reduce_tensor(obj)
+        if iterators.is_exact(obj):
+            return iterators.reduced(obj)
         return super().reducer_override(obj)
 
     @staticmethod
@@ -261,12 +263,18 @@ def _root_patch(survey: Survey, root: Names) -> tuple[str, dict[str, Any], list[
 class GraphUnpickler(pickle.Unpickler):
     """Reads a graph; paths in it are looked up among what the set-up code has made this time."""
 
-    def __init__(self, file: Any, made: Mapping[str, Any], storages: Callable[..., Any]) -> None:
+    def __init__(
+        self, file: Any, made: Mapping[str, Any], storages: Callable[..., Any], alone: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(file)
         self._made, self._storages = made, storages
+        #: Beginnings of the paths of what belongs to modules that are left alone.
+        self._alone = alone
 
     def persistent_load(self, pid: Any) -> Any:
         if pid[0] == "made":
+            if pid[1] not in self._made and self._alone and pid[1].startswith(self._alone):
+                return LeftOut(f"{pid[1]} belongs to a module, and modules are left as they are here")
             return found(self._made, pid[1], pid[2])
         return self._storages(pid[1], pid[2])
 
@@ -298,6 +306,15 @@ def read_header(file: Any) -> dict[str, Any]:
     return header
 
 
+def read_lost(file: Any) -> dict[str, str]:
+    """What a leg that goes on from this checkpoint has lost, behind the graph: reasons by name."""
+    try:
+        found: dict[str, str] = pickle.load(file)
+    except EOFError:  # of an earlier version
+        return {}
+    return found
+
+
 def apply_graph(
     file: Any,
     classifier: Classifier,
@@ -305,23 +322,26 @@ def apply_graph(
     made: Mapping[str, Any],
     storages: Callable[..., Any],
     later: frozenset[str] = frozenset(),
+    modules: tuple[str, ...] = (),
 ) -> list[Any]:
     """Put a graph's patches and names into what the set-up code has made; the objects that were patched.
 
-    later: roots that are not there yet.
+    later: roots that are not there yet. modules: roots that are left alone where they are not among ``roots``.
     """
-    unpickler = GraphUnpickler(file, made, storages)
+    by_label = {root.label: root for root in roots}
+    alone = tuple(label for label in modules if label not in by_label)
+    unpickler = GraphUnpickler(file, made, storages, alone)
     unpickler.load()
     patches: list[Patch] = unpickler.load()
     names: list[tuple[str, dict[str, Any], list[str]]] = unpickler.load()
     while (cells := unpickler.load()) is not None:
         for cell, content in cells:
             kinds.Cell().put(cell, content)
+    patches = [patch for patch in patches if type(patch[0]) is not LeftOut]
     for obj, kind, content in patches:
         _kind(kind, obj, content, classifier).put(obj, content)
-    by_label = {root.label: root for root in roots}
     for label, changed, gone in names:
-        if label in later:
+        if label in later or label in alone:
             continue
         if label not in by_label:
             raise CannotResume(

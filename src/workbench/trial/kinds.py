@@ -63,6 +63,10 @@ def type_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
+class NotLookedInto(Exception):
+    """Why an object could not be looked into, in words for the trial's page."""
+
+
 class Kind:
     """One sort of object. This one has nothing inside that could change: what the set-up code makes is right."""
 

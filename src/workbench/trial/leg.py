@@ -24,7 +24,7 @@ from workbench.snapshot.seen import Seen
 from workbench.snapshot.settings import Holding
 from workbench.store import Store, remote
 from workbench.store.checkpoints import Skipped
-from workbench.trial import determinism, make_current, seeds, tracebacks
+from workbench.trial import determinism, iterators, make_current, seeds, tracebacks
 from workbench.trial.check import CheckVault, Watch
 from workbench.trial.course import LegCourse
 from workbench.trial.fork import Fork
@@ -106,10 +106,11 @@ class Legs:
         # Processes are forked from one another: without a seed of some sort their numbers would be the same.
         drawn = secrets.randbits(63) if self._own and spec.deterministic == "off" else seed
         seeds.set_all(drawn, number, is_strict=is_strict, imported=self._held.imported if self._held else None)
+        iterators.watch()
         namespace, function = fill(store, spec, main)
         if self._own:
             self._announce(store, spec, main, wanted)
-        place = Place(namespace, run_code.__code__, environment=_environment)
+        place = Place(namespace, run_code.__code__, environment=_environment, modules=self._own)
         if is_strict:
             place.begins = determinism.hold_again
         if self._sight is not None:

@@ -20,7 +20,7 @@ from workbench.snapshot import settings
 from workbench.store import Store, remote
 from workbench.store.checkpoints import Checkpoint, Checkpoints
 from workbench.store.cleaning import missing
-from workbench.trial import current_or_none, make_current, seeds
+from workbench.trial import current_or_none, iterators, make_current, seeds
 from workbench.trial.leg import fill, hidden_names, prepare, run_code
 from workbench.trial.namespace import frames_around
 from workbench.trial.state import GRAPH, State, read_tensors
@@ -151,6 +151,7 @@ def _surroundings(spec: Spec, trial: int, stand_in: Trial) -> Iterator[None]:
     before, folder, random_state = current_or_none(), os.getcwd(), seeds.state()
     make_current(stand_in)
     seeds.set_all(*spec.seeds_of(trial))
+    iterators.watch()
     try:
         with contextlib.suppress(OSError):
             os.chdir(spec.training.cwd)

@@ -53,3 +53,5 @@ class Place:
     seen: Callable[[], Message | None] = lambda: None
     #: Called when the set-up is done and the first turn begins.
     begins: Callable[[], None] = lambda: None
+    #: Whether the globals of the experiment's modules are state: they are where the process is for its trials alone.
+    modules: bool = False

@@ -7,11 +7,9 @@ loaded.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import hashlib
 import itertools
-import pickle
 import random
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
@@ -19,9 +17,7 @@ from typing import Any, Protocol
 from workbench.trial import seeds
 from workbench.trial.classifier import has_state_dict
 from workbench.trial.kinds import loaded
-
-#: Bytes up to which a foreign sampler's attribute is taken along with its order.
-_SMALL = 1 << 20
+from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
 
 class Pass(Protocol):
@@ -140,14 +136,12 @@ class Loader(_Plain):
 
     def state(self) -> Any:
         self._has_workers = getattr(self.loader, "_iterator", None) is not None
-        samplers = [_sampler_state(sampler, self.loader.dataset) for sampler in self._samplers()]
-        return seeds.state(), samplers, self._has_workers
+        return seeds.state(), sampler_states(samplers_of(self.loader), self.loader.dataset), self._has_workers
 
     def put(self, state: Any) -> None:
         random_state, samplers, *more = state  # checkpoints of earlier versions hold two
         self._has_workers = any(more)
-        for sampler, saved in zip(self._samplers(), samplers, strict=False):
-            _put_sampler(sampler, saved)
+        put_samplers(samplers_of(self.loader), samplers)
         seeds.put(random_state)
 
     def begin(self, skip: int) -> Iterator[Any]:
@@ -170,13 +164,6 @@ class Loader(_Plain):
         if skipping is not None:
             skipping.prime()
         return batches
-
-    def _samplers(self) -> list[Any]:
-        found = [self.loader]
-        for obj in found:
-            below = (getattr(obj, name, None) for name in ("batch_sampler", "sampler"))
-            found += [one for one in below if one is not None and not any(one is known for known in found)]
-        return found
 
 
 class Skipping:
@@ -250,39 +237,3 @@ class Seeding:
         numpy = loaded("numpy")
         if numpy is not None:
             numpy.random.seed(seed % (1 << 32))
-
-
-def _sampler_state(sampler: Any, dataset: Any) -> dict[str, Any]:
-    """Its generators, and what a class that is not torch's keeps in attributes: an epoch, a permutation."""
-    torch = loaded("torch")
-    own = not type(sampler).__module__.startswith("torch.")
-    state: dict[str, Any] = {}
-    for name, value in getattr(sampler, "__dict__", {}).items():
-        if isinstance(value, torch.Generator):
-            state[name] = ("torch", value.get_state().numpy().tobytes())
-        elif own and value is not dataset and not _is_large(value):
-            with contextlib.suppress(Exception):  # what cannot be taken along is no state of an order
-                state[name] = ("pickle", pickle.dumps(value))
-    return state
-
-
-def _put_sampler(sampler: Any, state: dict[str, Any]) -> None:
-    torch = loaded("torch")
-    for name, (kind, value) in state.items():
-        if kind == "torch":
-            vars(sampler)[name].set_state(torch.frombuffer(bytearray(value), dtype=torch.uint8))
-        else:
-            vars(sampler)[name] = pickle.loads(value)
-
-
-def _is_large(value: Any) -> bool:
-    torch = loaded("torch")
-    if isinstance(value, torch.utils.data.Dataset | torch.utils.data.Sampler | torch.nn.Module):
-        return True
-    size = getattr(value, "nbytes", None)
-    if size is None:
-        try:
-            size = 8 * len(value)
-        except TypeError:
-            size = 0
-    return int(size) > _SMALL

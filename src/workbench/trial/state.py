@@ -17,23 +17,24 @@ import time
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import CannotResume
 from workbench.records import SCHEMA, check_schema
-from workbench.snapshot.names import global_names
-from workbench.snapshot.reach import functions_in
 from workbench.store.checkpoints import Checkpoint
 from workbench.store.parts import Parts
-from workbench.trial import graph, seeds, tensors, torch_kinds
-from workbench.trial.classifier import ARRAY, FUNCTION, Classifier, has_state_dict
+from workbench.trial import graph, inexact, iterators, seeds, tensors, torch_kinds
+from workbench.trial.classifier import ARRAY, Classifier, has_state_dict
 from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import SCALARS, loaded
-from workbench.trial.liveness import assigned_first, carried_over
+from workbench.trial.liveness import assigned_first
 from workbench.trial.made import Made, added, differing, made
+from workbench.trial.modules import import_late, late_roots, module_roots, own_modules
 from workbench.trial.namespace import frame_roots, loop_frame, roots
+from workbench.trial.reads import Reads
 
 TENSORS, GRAPH = "tensors.safetensors", "graph.pkl"
 #: Bytes up to which a tensor of a found object is saved whether it changed since the set-up or not.
@@ -101,21 +102,29 @@ class State:
         hidden: Iterable[str] = (),
         tracked: Mapping[str, Any] | None = None,
         resumes: str = "",
+        modules: bool = False,
     ) -> None:
+        """modules: the experiment's own modules are state too; in a process that is not ours they are left alone."""
         self._main = main
-        self._classifier = Classifier(main)
-        self._names_read: frozenset[str] | None = None
         #: Names that are saved although they did not change, since the set-up does not make them again.
         self.kept: list[str] = []
+        self._has_modules = modules
+        own = own_modules(main) if modules else {}
+        self._classifier = Classifier(main, own)
         #: How exactly the trial resumes, in words.
         self.resumes = resumes
         self._roots = roots(main, frames, hidden)
         if tracked:
             self._roots.append(_tracked(tracked))
+        self._roots += module_roots(own)
         begun = time.perf_counter()
         self._base = Survey(self._classifier, self._roots)
         #: Seconds that it took to look at the state: most of what training waits for at a checkpoint.
         self.survey_s = time.perf_counter() - begun
+        self._reads = Reads(main, self._base)
+        self._places = inexact.places(self._base)
+        #: What this leg, or one before it, has lost by resuming: reasons by name.
+        self.lost: dict[str, str] = {}
         self._shapes = _shapes(self.objects())
         #: What the set-up gave each optimizer as options, by its path: a mapping for each of its groups.
         self.options = self._options()
@@ -155,18 +164,30 @@ class State:
             header.inside["below"] = [root.label for root in below]
         loop = loop_frame(frame, self._main)
         skipped = self._skip(loop, [*self._roots, *below])
-        survey = Survey(self._classifier, [*self._roots, *below], self._base)
+        late = self._late()
+        survey = Survey(self._classifier, [*self._roots, *late, *below], self._base)
         header.shapes, header.options = self._shapes, self.options
         header.made = made(self._base, survey).to_plain()
         stream = io.BytesIO()
         fields = {name: getattr(header, name) for name in header.__dataclass_fields__ if name != "found"}
         # Pickled apart: its thousand numbers need not be asked for references one by one.
         fields["random"] = pickle.dumps(seeds.state(), 5)
-        fields["workers"] = _with_workers(survey)
+        lasting = _with_workers(survey)
+        fields["workers"] = [
+            (self._base.path(number), type(one).__name__, iterators.workers_of(one)) for number, one in lasting
+        ]
+        fields["modules"] = [root.label for root in survey.roots if root.is_module]
         pickler = graph.write_graph(stream, survey, fields)
         survey.unsaved_names += self._graphs(survey, loop)
+        self.lost |= dict.fromkeys(iterators.different, iterators.DIFFERENT)
+        reads = partial(self._reads.may_read, frames=self._reads.frames_of(loop))
+        missed = inexact.lost(survey, self._places, reads, partial(self._reads.mentions, loop), lasting)
+        # Behind all that is put back, since only writing that has shown what does not pickle.
+        pickle.dump({**self.lost, **dict(missed)}, stream)
         survey.unsaved_names += skipped
-        self.found = self._found(survey, [name for root in survey.roots for name in survey.changed_names(root)[0]])
+        self.found = self._found(
+            survey, [root.named(name) for root in survey.roots for name in survey.changed_names(root)[0]]
+        )
         captured = Captured(stream.getbuffer(), *self._tensors(pickler.new_storages), self.found)
         if aside:
             # From a GPU at once to the host: a second copy on the device could take the memory that training needs.
@@ -190,12 +211,14 @@ class State:
             base = self._base
             objects = {base.path(number): obj for number, obj in base.objects.items()}
             if frames is None:
-                for path, cls in saved.get("workers", ()):
+                for path, cls, *where in saved.get("workers", ()):
                     loader = found_at(objects, path, cls)
                     if loader._iterator is None:
                         # It draws a seed for its workers, which a trial that was not left has done long ago: drawn
                         # now, before all generators and samplers are put where they were.
                         iter(loader)
+                    if where and where[0] is not None:
+                        iterators.put_workers(loader, where[0])
             for path, key in saved["storages"]:
                 storage = found_at(objects, path, "UntypedStorage")
                 self._classifier.storages.put(storage, storages[key])
@@ -206,11 +229,16 @@ class State:
                 below = frame_roots(frames or (), self._roots)
                 later = (header.inside or {}).get("below", []) if frames is None else []
                 every = [*self._roots, *below]
+                modules = saved.get("modules", ())
+                if self._has_modules:
+                    every += import_late(modules, {root.label for root in every})
                 for obj in graph.apply_graph(
-                    file, self._classifier, every, objects, _Storages(storages), frozenset(later)
+                    file, self._classifier, every, objects, _Storages(storages), frozenset(later), tuple(modules)
                 ):
                     if self._classifier.how(obj) is ARRAY:
                         self._hold_changed(obj)
+                self.lost = graph.read_lost(file)
+                self.found.inexact = _named(self.lost)
             finally:
                 graph.make_in(None)
         seeds.put(pickle.loads(saved["random"]))
@@ -229,6 +257,12 @@ class State:
         for root, name in added(before, self._base):
             root.set({}, [name])
         return differing(before, self._base, Survey(self._classifier, self._roots, self._base))
+
+    def _late(self) -> list[Names]:
+        """Modules that were imported since the set-up, as roots."""
+        if not self._has_modules:
+            return []
+        return late_roots(own_modules(self._main), {root.label for root in self._roots})
 
     def _hold_changed(self, buffer: Any) -> None:
         """What was put back is saved from now on: of a large buffer no survey looks at all bytes."""
@@ -258,6 +292,8 @@ class State:
         """Names of a configuration that stand for other plain values now, by the namespace that has them."""
         found = []
         for root in self._roots:
+            if root.is_module:
+                continue
             values = root.values()
             names = {
                 name: values[name]
@@ -271,7 +307,10 @@ class State:
     def names(self) -> dict[str, Any]:
         """What the names of the training code stand for; those of its functions hide the namespace's."""
         return {
-            name: value for root in self._roots if root.label != "tracked:" for name, value in root.values().items()
+            name: value
+            for root in self._roots
+            if root.label != "tracked:" and not root.is_module
+            for name, value in root.values().items()
         }
 
     def _skip(self, frame: types.FrameType | None, roots: list[Names]) -> list[tuple[str, str]]:
@@ -279,51 +318,37 @@ class State:
         skipped: list[tuple[str, str]] = []
         for root in roots:
             root.skipped = set()
-            if frame is None or root.frame is not (None if frame.f_locals is self._main else frame):
+            if frame is None or root.is_module or root.frame is not (None if frame.f_locals is self._main else frame):
                 continue
             sizes = {name: _size(value) for name, value in root.values().items()}
             large = [name for name, size in sizes.items() if size > LARGE]
             if large:
-                root.skipped = assigned_first(frame, large, self._read() if root.frame is None else ())
+                root.skipped = assigned_first(frame, large, self._reads.globals() if root.frame is None else ())
                 skipped += [
                     (name, f"{sizes[name] / 1e6:.0f} MB that every turn assigns anew") for name in sorted(root.skipped)
                 ]
         return skipped
 
-    def _read(self) -> frozenset[str]:
-        """Names of the cell's namespace that functions read which the set-up found: the cell's, and captured ones."""
-        if self._names_read is None:
-            seen: set[int] = set()
-            functions = [found for value in self._main.values() for found in functions_in(value, self._main, seen)]
-            # A hook or a callback is found where it hangs.
-            for entry in self._base.entries.values():
-                if entry.how is FUNCTION:
-                    function = entry.ref()
-                    if function is not None and function.__globals__ is self._main:
-                        functions.append(function)
-            self._names_read = frozenset(name for one in functions for name in global_names(one.__code__))
-        return self._names_read
-
     def _graphs(self, survey: Survey, loop: types.FrameType | None) -> list[tuple[str, str]]:
         """Tensors that the next turn may read and whose graph it needs then: path and reason."""
         found = list(survey.graphs()) if loop is not None else []
-        frames: dict[types.FrameType | None, types.FrameType] = {}
-        frame = loop if found else None
-        while frame is not None:
-            frames[None if frame.f_locals is self._main else frame] = frame
-            frame = frame.f_back
-        named = []
-        for path, root, name in found:
-            stands = frames.get(root.frame)
-            if stands is None or carried_over(stands, [name], self._read() if root.frame is None else ()):
-                named.append((f"the graph of {_listed(path)}", GRAPH_LOST))
-        return named
+        frames = self._reads.frames_of(loop) if found else {}
+        return [
+            (f"the graph of {_listed(path)}", GRAPH_LOST)
+            for path, root, name in found
+            if self._reads.may_read(root, name, frames)
+        ]
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def objects(self) -> dict[str, Any]:
         """What has a state of its own (modules, optimizers, schedulers, loaders), by name."""
-        return {name: value for root in self._roots for name, value in root.values().items() if has_state_dict(value)}
+        return {
+            root.named(name): value
+            for root in self._roots
+            for name, value in root.values().items()
+            if has_state_dict(value)
+        }
 
     def _found(self, survey: Survey, names: list[str]) -> Found:
         for number in survey.changed:
@@ -345,6 +370,7 @@ class State:
             [{"name": name, "reason": reason} for name, reason in left.items()],
             self.resumes,
             self.kept,
+            _named(self.lost),
         )
 
     def _tensors(self, new: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -394,17 +420,21 @@ class State:
                 )
 
 
-def _with_workers(survey: Survey) -> list[tuple[str, str]]:
-    """The set-up's loaders whose workers live on from pass to pass, and were begun: path and class."""
+def _with_workers(survey: Survey) -> list[tuple[int, Any]]:
+    """The set-up's loaders whose workers live on from pass to pass, and were begun, with their numbers."""
     data = loaded("torch.utils.data")
     if data is None:
         return []
-    base = survey.base or survey
+    size = (survey.base or survey).size
     return [
-        (base.path(number), type(one).__name__)
+        (number, one)
         for number, one in survey.objects.items()
-        if number < base.size and issubclass(type(one), data.DataLoader) and getattr(one, "_iterator", None) is not None
+        if number < size and issubclass(type(one), data.DataLoader) and getattr(one, "_iterator", None) is not None
     ]
+
+
+def _named(lost: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "reason": reason} for name, reason in lost.items()]
 
 
 def _is_plain(value: Any) -> bool:

@@ -45,7 +45,7 @@ class TwinCourse:
         place = self._place
         place.begins()
         frames = frames_around(frame, place.main, place.top)
-        state = State(place.main, frames, hidden=place.hidden, tracked=self._tracked)
+        state = State(place.main, frames, hidden=place.hidden, tracked=self._tracked, modules=place.modules)
         self._tell(True, prints(state.base))
 
     def turns_left(self) -> int:

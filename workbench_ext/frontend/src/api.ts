@@ -48,6 +48,8 @@ export interface IExperiment {
   readonly trials: { readonly begun: number; readonly planned: number | null };
   /** Trials by state. */
   readonly counts?: Readonly<Record<string, number>>;
+  /** What is not as it should be, in the server's words; each may be empty. */
+  readonly outcome?: IOutcome;
   /** Share of the work that is done, 0 to 1, where the plan is known. */
   readonly progress: number | null;
   readonly tags?: readonly string[];
@@ -63,6 +65,17 @@ export interface IExperiment {
   readonly lineage?: { readonly parent: string } | null;
   /** What keeps it, the copies of its checkpoints or its mirrors waiting. */
   readonly troubles?: readonly ITrouble[];
+}
+
+export interface IOutcome {
+  /** `4 failed (ZeroDivisionError: division by zero)` */
+  readonly failed?: string;
+  /** That all promoted trials failed, and so which of the others is the best. */
+  readonly promoted?: string;
+  /** `resumed inexactly: it, bar (3 trials)` */
+  readonly inexact?: string;
+  /** `resume checked: identical` */
+  readonly checked?: string;
 }
 
 export interface ITrouble {
@@ -101,6 +114,8 @@ export interface ITrial {
   readonly started: string | null;
   readonly ended: string | null;
   readonly error?: string | null;
+  /** What it has lost by resuming. */
+  readonly inexact?: readonly { readonly name: string; readonly reason: string }[] | null;
 }
 
 export interface ITrials {
@@ -261,6 +276,8 @@ export interface ITrialAnswer {
   readonly seeds: Readonly<Record<string, unknown>> | null;
   readonly verify: Readonly<Record<string, unknown>> | null;
   readonly lineage: unknown;
+  /** What it has lost by resuming, and why; empty where nothing. */
+  readonly inexact?: string;
 }
 
 export interface ILog {

@@ -4,6 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { IGoal, ITrial, Value } from './api';
 import { Cell } from './filter';
+import { lostNames } from './outcome';
 import { categoryLabel, goalValue, IParameter } from './parameters';
 import { numeric } from './thin';
 import { stateWord } from './words';
@@ -55,6 +56,7 @@ export function columns(
     column('bracket', trans.__('bracket'), 76, false, ({ bracket }) => bracket),
     column('level', trans.__('level'), 64, false, ({ level }) => level),
     column('restarts', trans.__('restarts'), 78, false, ({ restarts }) => restarts),
+    column('inexact', trans.__('resumed inexactly'), 150, false, trial => lostNames(trial), false),
     column('started', trans.__('started'), 150, false, ({ started }) => started, false),
     column('ended', trans.__('ended'), 150, false, ({ ended }) => ended, false),
     column('reason', trans.__('reason'), 320, true, ({ error, reason }) => error?.split('\n')[0] ?? reason, false)

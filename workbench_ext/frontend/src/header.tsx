@@ -4,6 +4,7 @@ import * as React from 'react';
 
 import { IContext } from './context';
 import { useCommands, useSignal } from './hooks';
+import { Outcome } from './outcome';
 import { Since, sinceWords } from './since';
 import { Troubles } from './trouble';
 import { StateMark, clock, lasting, shown } from './words';
@@ -46,6 +47,7 @@ export function Header({
         <Actions context={context} />
       </div>
       {row.reason && <div className="wb-Header-reason">{row.reason}</div>}
+      <Outcome outcome={row.outcome} />
       <Troubles troubles={row.troubles} trans={trans} whole={true} />
       {((row.tags?.length ?? 0) > 0 || row.note) && (
         <div className="wb-Header-note">

@@ -4,6 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { IExperiment } from '../api';
+import { Outcome } from '../outcome';
 import { Troubles } from '../trouble';
 import { StateMark, age, lasting, shown } from '../words';
 import { Sparkline } from './sparkline';
@@ -68,6 +69,7 @@ export const Row = React.memo(function Row({
           </span>
         </div>
       )}
+      <Outcome outcome={experiment.outcome} few={true} />
       <Troubles troubles={experiment.troubles} trans={trans} />
       {running && (
         <progress

@@ -8,6 +8,7 @@ import { ITrial } from '../api';
 import { shown } from '../chart/scale';
 import { IColumn } from '../columns';
 import { Cell } from '../filter';
+import { InexactMark, lostNames } from '../outcome';
 import { Selection } from '../selection';
 import { StateMark, clock } from '../words';
 
@@ -98,6 +99,13 @@ function content({ trial, trans, goal, colour }: IProps, column: IColumn): React
   if (column.id === 'state') {
     return <StateMark state={trial.state} trans={trans} />;
   }
+  if (column.id === 'trial' && lostNames(trial) !== null) {
+    return (
+      <>
+        {trial.label} <InexactMark trial={trial} trans={trans} short={true} />
+      </>
+    );
+  }
   if (column.id === goal) {
     return (
       <>
@@ -105,6 +113,14 @@ function content({ trial, trans, goal, colour }: IProps, column: IColumn): React
           <span className="wb-Legend-mark" style={{ background: colour }} aria-hidden="true" />
         )}
         {typeof cell === 'number' ? shown(cell) : ''}
+      </>
+    );
+  }
+  if (column.id === 'reason' && lostNames(trial) !== null) {
+    return (
+      <>
+        <InexactMark trial={trial} trans={trans} />
+        {cell && <span title={String(cell)}>; {cell}</span>}
       </>
     );
   }

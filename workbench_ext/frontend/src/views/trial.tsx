@@ -51,6 +51,11 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
         ))}
       </Head>
       {trial.reason && <p className="wb-Trial-reason">{trial.reason}</p>}
+      {page?.inexact && (
+        <p className="wb-Inexact" role="status">
+          <span aria-hidden="true">≈</span> {trans.__('resumed inexactly: %1', page.inexact)}
+        </p>
+      )}
       {asked.error && (
         <p className="wb-Stale" role="status">
           {asked.error.message}

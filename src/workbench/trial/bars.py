@@ -1,0 +1,38 @@
+"""Progress bars: what they count may be reported. Law: a bar of the set-up counts on; one of the loop is made anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.trial.kinds import Fixed, IsLeft, See, Token, is_from
+
+#: What a bar counts and says, as plain values.
+_COUNTED = ("n", "initial", "last_print_n", "total", "desc", "postfix")
+#: Attributes from which training code learns a bar's count.
+COUNTS = frozenset({"n", "last_print_n", "format_dict"})
+
+
+class Bar(Fixed):
+    """A ``tqdm`` bar: its count is put back; when it was begun, and where it writes, is the new one's."""
+
+    def look(self, obj: Any, see: See) -> Token:
+        return [(name, see(value, f".{name}")) for name, value in self.content(obj, lambda _: False).items()]
+
+    def content(self, obj: Any, left: IsLeft) -> Any:
+        return {name: vars(obj)[name] for name in _COUNTED if name in vars(obj)}
+
+    def put(self, obj: Any, content: Any) -> None:
+        vars(obj).update(content)
+
+
+BAR = Bar()
+
+
+def is_bar(obj: Any) -> bool:
+    """True for a bar of tqdm's."""
+    return is_from(obj, ("tqdm",)) and "n" in getattr(obj, "__dict__", ())
+
+
+def counts_by_time(bar: Any) -> bool:
+    """True for a bar around an iterable: it brings its count up to date only when it draws itself."""
+    return getattr(bar, "iterable", None) is not None and not getattr(bar, "disable", False)

@@ -1,0 +1,130 @@
+"""What a leg that resumes from a checkpoint loses. Law: only what moved since the set-up and the next turn reads again.
+
+What cannot be saved is often no loss: a generator that each turn makes anew, one that the loop never touched, a file
+that is only written. What is lost is named with the checkpoint, and told by each leg that goes on from it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from workbench.trial import bars
+from workbench.trial.classifier import (
+    BIT_GENERATOR,
+    FILE,
+    GENERATOR,
+    NUMPY_RANDOM,
+    PYTHON_RANDOM,
+    TORCH_GENERATOR,
+)
+from workbench.trial.discovery import Names, Survey
+
+#: A name and why it is not as it was.
+Lost = tuple[str, str]
+#: ``reads(root, name)``: whether the next turn may read the name as this turn has left it.
+Reads = Callable[[Names, str], bool]
+
+IN_WORKERS = "its data set draws from generators of its own in workers that outlive a pass: they begin anew"
+BY_TIME = "a bar around an iterable brings its count up to date from time to time only"
+OF_THE_LOOP = "a bar that the loop has made cannot be saved"
+
+_RANDOM = (PYTHON_RANDOM, NUMPY_RANDOM, BIT_GENERATOR, TORCH_GENERATOR)
+
+
+def places(survey: Survey) -> dict[int, Any]:
+    """Where each iterator and each bar of the set-up stands, by its number."""
+    kinds = (GENERATOR, bars.BAR)
+    return {number: _place(survey.objects[number]) for number, one in survey.entries.items() if one.how in kinds}
+
+
+def lost(
+    survey: Survey,
+    before: dict[int, Any],
+    reads: Reads,
+    mentioned: Callable[[], set[str]],
+    lasting: list[tuple[int, Any]],
+) -> list[Lost]:
+    """What the checkpoint of this moment lacks and the next turn misses, each with its reason.
+
+    before: :func:`places` when the set-up was done. mentioned: the names and attributes in the training code.
+    lasting: loaders, with their numbers, whose workers live on from pass to pass.
+    """
+    found: dict[str, str] = {}
+
+    def add(number: int, reason: str) -> None:
+        root, name = owner(survey, number)
+        if reads(root, name):
+            found.setdefault(root.named(name), reason)
+
+    for number, reason in survey.unsaved:
+        if _has_moved(survey, number, before):
+            add(number, reason)
+    for key, reason in survey.left.items():
+        number = survey.numbers[key]
+        how = survey.entries[number].how
+        if how is bars.BAR and bars.COUNTS & mentioned():
+            add(number, OF_THE_LOOP)
+        elif how is GENERATOR and not _is_own_iterator(survey, number):
+            add(number, reason)
+    for number in before:
+        obj = survey.objects.get(number)
+        if bars.is_bar(obj) and bars.counts_by_time(obj) and bars.COUNTS & mentioned():
+            add(number, BY_TIME)
+    for number in _with_own_generators(survey, lasting):
+        add(number, IN_WORKERS)
+    for name, reason in survey.unsaved_names:
+        found.setdefault(name, reason)
+    return list(found.items())
+
+
+def owner(survey: Survey, number: int) -> tuple[Names, str]:
+    """The root, and the name in it, through which the object was met first."""
+    entry = survey.entries[number]
+    while entry.parent >= 0:
+        entry = survey.entries[entry.parent]
+    return survey.roots[-1 - entry.parent], str(entry.key)
+
+
+def _place(obj: Any) -> Any:
+    """What tells whether an iterator has moved; None where nothing does."""
+    if isinstance(obj, types.GeneratorType):
+        state = inspect.getgeneratorstate(obj)
+        return state if state in (inspect.GEN_CREATED, inspect.GEN_CLOSED) else None
+    return getattr(obj, "_num_yielded", None)
+
+
+def _has_moved(survey: Survey, number: int, before: dict[int, Any]) -> bool:
+    how, obj = survey.entries[number].how, survey.objects[number]
+    if how is GENERATOR:
+        place = _place(obj)
+        known = number in before and before[number] is not None and before[number] == place
+        return not known and not _is_own_iterator(survey, number)
+    if how is FILE:
+        # What is written goes on where the set-up opens it again; what is read begins again.
+        return hasattr(obj, "readable") and not obj.closed and obj.readable()
+    return True
+
+
+def _is_own_iterator(survey: Survey, number: int) -> bool:
+    """True for the iterator that a loader with lasting workers keeps: it is begun anew with each pass."""
+    holder = survey.objects.get(survey.entries[number].parent)
+    return holder is not None and getattr(holder, "_iterator", None) is survey.objects[number]
+
+
+def _with_own_generators(survey: Survey, lasting: list[tuple[int, Any]]) -> list[int]:
+    """Loaders whose data set holds random generators: each lasting worker has copies of those."""
+    datasets = {survey.numbers.get(id(one.dataset)): number for number, one in lasting}
+    if not datasets:
+        return []
+    found: dict[int, None] = {}
+    for number, entry in survey.entries.items():
+        if entry.how in _RANDOM:
+            above = number
+            while above >= 0:
+                if above in datasets:
+                    found[datasets[above]] = None
+                above = survey.entries[above].parent
+    return list(found)

@@ -1,0 +1,92 @@
+"""Globals of the experiment's own modules: they are state as the cell's names are. Law: what is installed is no state.
+
+A module that the set-up has imported is a root of the survey, with all its names. Of one that only the loop imports,
+plain values are kept: its import makes the rest again.
+"""
+
+from __future__ import annotations
+
+import collections
+import importlib
+import sys
+import types
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from workbench.errors import CannotResume
+from workbench.trial.discovery import Names
+from workbench.trial.isolation import is_installed
+from workbench.trial.kinds import SCALARS, loaded
+
+_OURS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext"})
+_INSTALLED = ("site-packages", "dist-packages")
+_PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
+
+
+def own_modules(main: dict[str, Any]) -> dict[str, types.ModuleType]:
+    """The modules that belong to the experiment, by name, but for the one whose namespace is ``main``."""
+    return {
+        name: module
+        for name, module in list(sys.modules.items())
+        if isinstance(module, types.ModuleType) and vars(module) is not main and _is_own(name, module)
+    }
+
+
+def _is_own(name: str, module: types.ModuleType) -> bool:
+    if name.partition(".")[0] in _OURS or getattr(module, "__name__", name) != name:
+        return False
+    file = getattr(module, "__file__", None)
+    if file is None:  # made by hand, or a folder without __init__.py, which holds only modules
+        return "." not in name and getattr(module, "__spec__", None) is None
+    return not is_installed(module) and not any(part in str(file) for part in _INSTALLED)
+
+
+def module_roots(modules: dict[str, types.ModuleType]) -> list[Names]:
+    """The modules' globals as roots, labelled ``counting.``."""
+    return [_root(name, module, late=False) for name, module in sorted(modules.items())]
+
+
+def late_roots(modules: dict[str, types.ModuleType], known: Collection[str]) -> list[Names]:
+    """The same for modules that were imported since the set-up: those whose label is not ``known``."""
+    late = {name: module for name, module in modules.items() if f"{name}." not in known}
+    return [_root(name, module, late=True) for name, module in sorted(late.items())]
+
+
+def import_late(labels: Iterable[str], known: Collection[str]) -> list[Names]:
+    """Import modules that the loop had imported when the checkpoint was taken. Raises CannotResume."""
+    names = [label.removesuffix(".") for label in labels if label not in known]
+    found = {}
+    for name in names:
+        try:
+            found[name] = importlib.import_module(name)
+        except Exception as error:
+            raise CannotResume(
+                f"the checkpoint holds values of the module {name}, which the loop had imported; importing it now "
+                f"failed: {type(error).__name__}: {error}"
+            ) from None
+    return [_root(name, module, late=True) for name, module in found.items()]
+
+
+def _root(name: str, module: types.ModuleType, *, late: bool) -> Names:
+    def values() -> dict[str, Any]:
+        return {
+            key: value
+            for key, value in list(vars(module).items())
+            if not (key.startswith("__") and key.endswith("__")) and (not late or _is_plain(value))
+        }
+
+    def put(changed: dict[str, Any], gone: list[str]) -> None:
+        vars(module).update(changed)
+        for key in gone:
+            vars(module).pop(key, None)
+
+    return Names(f"{name}.", values, put)
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in SCALARS or isinstance(value, _PLAIN):
+        return True
+    torch, numpy = loaded("torch"), loaded("numpy")
+    return (torch is not None and isinstance(value, torch.Tensor)) or (
+        numpy is not None and isinstance(value, numpy.ndarray)
+    )

@@ -1,0 +1,166 @@
+"""What a resumed leg has lost is named by it, with the reason; what is no loss is not named."""
+
+import pytest
+from trial.world import said
+
+HEAD = """
+import itertools, random, sys
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from tqdm import tqdm
+data = TensorDataset(torch.arange(40.0))
+def numbers():
+    while True: yield random.random()
+"""
+
+NAMED = {
+    "a generator that the loop goes on with": (
+        "numbers = numbers()\nfor epoch in trial.steps(): trial.report(score=next(numbers))",
+        {"numbers"},
+    ),
+    "one in a function, held by an object": (
+        """
+class Feed:
+    def __init__(self): self.given = numbers()
+    def __call__(self): return next(self.given)
+def train(feed):
+    for epoch in trial.steps(): trial.report(score=feed())
+train(Feed())""",
+        {"feed"},
+    ),
+    "one that the loop makes, and keeps": (
+        """
+given = None
+for epoch in trial.steps():
+    if given is None: given = numbers()
+    trial.report(score=next(given))""",
+        {"given"},
+    ),
+    "an iterator over an iterable data set": (
+        """
+class Stream(IterableDataset):
+    def __iter__(self): return numbers()
+it = iter(DataLoader(Stream(), 4))
+for epoch in trial.steps(): trial.report(score=next(it).sum())""",
+        {"it"},
+    ),
+    "an iterator with workers": (
+        "it = iter(DataLoader(data, 4, num_workers=1))\nfor epoch in trial.steps(): trial.report(score=len(next(it)))",
+        {"it"},
+    ),
+    "a bar around an iterable, whose count is reported, and a generator": (
+        """
+bar, it = tqdm(range(1000), file=sys.stdout), numbers()
+turns = iter(bar)
+for epoch in trial.steps():
+    next(turns)
+    trial.report(score=next(it), n=bar.n)""",
+        {"bar", "it", "turns"},
+    ),
+    "a bar that the loop makes": (
+        """
+bar = None
+for epoch in trial.steps():
+    bar = bar or tqdm(total=9, file=sys.stdout)
+    bar.update()
+    trial.report(score=bar.n)""",
+        {"bar"},
+    ),
+    "a file that is read on": (
+        "source = open('/proc/self/status')\nfor epoch in trial.steps(): trial.report(score=len(source.readline()))",
+        {"source"},
+    ),
+    "what does not pickle": (
+        """
+class Engine:
+    def __init__(self): self.n = 0
+    def __reduce__(self): raise TypeError("an engine of another language")
+    def __iter__(self): return self
+    def step(self): self.n += 1; return self.n
+engine = Engine()
+for epoch in trial.steps(): trial.report(score=engine.step())""",
+        {"engine"},
+    ),
+    "generators of a data set in workers that outlive a pass": (
+        """
+import numpy as np
+class Augmented(Dataset):
+    def __init__(self): self.rng = np.random.default_rng(1)
+    def __len__(self): return 8
+    def __getitem__(self, place): return place + self.rng.random()
+loader = DataLoader(Augmented(), 4, num_workers=1, persistent_workers=True)
+for epoch in trial.steps(): trial.report(score=sum(batch.sum() for batch in loader))""",
+        {"loader"},
+    ),
+}
+
+EXACT = {
+    "a generator that no turn touches": "given = numbers()\nfor epoch in trial.steps(): trial.report(score=1.0)",
+    "a generator that was used up": """
+given = (one for one in range(3)); list(given)
+for epoch in trial.steps(): trial.report(score=len(list(given)))""",
+    "a generator that each turn makes anew": """
+for epoch in trial.steps():
+    given = numbers()
+    trial.report(score=next(given))""",
+    "an iterator over a loader": """
+it = iter(DataLoader(data, 4, shuffle=True))
+for epoch in trial.steps(): trial.report(score=next(it)[0].sum())""",
+    "a bar in each turn": """
+for epoch in trial.steps():
+    bar = tqdm(DataLoader(data, 8), file=sys.stdout)
+    trial.report(score=sum(x.sum() for x, in bar), n=bar.n)""",
+    "a bar of the set-up, counted by hand": """
+bar = tqdm(total=9, file=sys.stdout)
+for epoch in trial.steps():
+    bar.update()
+    trial.report(score=bar.n)""",
+    "a bar that shows how far it is": """
+for epoch in tqdm(trial.steps(), file=sys.stdout): trial.report(score=1.0)""",
+    "a file that is written": """
+log = open("log.txt", "a")
+for epoch in trial.steps(): trial.report(score=log.write("a line"))""",
+    "workers that outlive a pass": """
+class Augmented(Dataset):
+    def __len__(self): return 8
+    def __getitem__(self, place): return place + torch.rand(())
+loader = DataLoader(Augmented(), 4, num_workers=1, persistent_workers=True)
+for epoch in trial.steps(): trial.report(score=sum(batch.sum() for batch in loader))""",
+    "a large batch that each turn assigns": """
+for epoch in trial.steps():
+    batch = torch.rand(1000, 1000)
+    trial.report(score=batch.mean())""",
+}
+
+
+def inexact(server, experiment, source, legs=2):
+    """What each leg said that it had lost: names, each with a reason."""
+    cell, told = experiment(HEAD + source, steps=4), []
+    for start in range(legs):
+        runner = server.runner()
+        messages = runner.leg(cell.order(start + 1, start=start))
+        assert messages[-1]["error"] is None, messages[-1]["error"]["traceback"]
+        runner.kill()
+        found = said(messages, "begun")[0]["found"].get("inexact", [])
+        assert all(one["reason"] for one in found)
+        told.append({one["name"] for one in found})
+    return told
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_is_lost_is_named_by_every_leg_that_goes_on(server, experiment, name):
+    source, names = NAMED[name]
+    assert inexact(server, experiment, source, legs=3) == [set(), names, names]
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_what_is_no_loss_is_not_named(server, experiment, name):
+    assert inexact(server, experiment, EXACT[name]) == [set(), set()]
+
+
+def test_a_leg_that_only_ends_the_trial_has_lost_nothing(server, experiment):
+    cell = experiment(HEAD + NAMED["a generator that the loop goes on with"][0], steps=2)
+    assert server.runner().leg(cell.order())[-1]["outcome"] == "completed"
+    told = server.runner().leg(cell.order(2, start=2))
+    assert told[-1]["outcome"] == "completed"
+    assert "inexact" not in said(told, "begun")[0]["found"]

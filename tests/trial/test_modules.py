@@ -1,0 +1,149 @@
+"""Globals of the experiment's own modules are state: a trial that is resumed goes on with them as they were."""
+
+import pytest
+from trial.loops import FOOT
+from trial.test_resume import result
+from trial.world import points, said
+
+STEPS = 4
+
+COUNTING = """
+N = 0
+cache = {}
+history = []
+LIMIT = 7
+
+class Meter:
+    total = 0
+
+def tick():
+    global N
+    N += 1
+    return N
+
+def note(key, seen={}):
+    seen[key] = len(seen)
+    note.calls += 1
+    return len(seen) + note.calls
+note.calls = 0
+
+import functools
+import random
+
+@functools.cache
+def drawn(key):
+    return random.random()
+"""
+
+LATE = """
+used = 0
+marks = []
+"""
+
+CASES = {
+    "a name that the loop rebinds": """
+import counting
+for epoch in trial.steps():
+    counting.N += 1
+    trial.report(score=counting.N)
+def result(): return counting.N""",
+    "a name that a function of the module rebinds": """
+from counting import tick
+for epoch in trial.steps():
+    trial.report(score=tick())
+def result(): return tick()""",
+    "containers, by the module's name and by the cell's": """
+import counting
+from counting import cache, history
+for epoch in trial.steps():
+    counting.cache[epoch] = epoch * 2
+    history.append(len(cache))
+    trial.report(score=sum(counting.history), same=cache is counting.cache, n=len(cache))
+def result(): return cache, history""",
+    "an attribute of a module's class, of a function, and a default": """
+import counting
+for epoch in trial.steps():
+    counting.Meter.total += 2
+    trial.report(score=counting.Meter.total, noted=counting.note(epoch))
+def result(): return counting.Meter.total, counting.note("end")""",
+    "a module of a package, and a name that was not there": """
+import package.inner as inner
+for epoch in trial.steps():
+    inner.state["n"] += 1
+    inner.best = max(getattr(inner, "best", 0), inner.state["n"] * 3)
+    trial.report(score=inner.best)
+def result(): return inner.best, inner.state""",
+    "caches whose values depend on the step": """
+import functools, random, counting
+@functools.lru_cache(maxsize=3)
+def noise(key, *more, scale=1.0): return random.random() * scale
+counting.drawn.cache_clear()
+def fit():
+    @functools.cache
+    def local(key): return [key, epoch]
+    for epoch in trial.steps():
+        a = noise(epoch % 2, scale=2.0) + noise(epoch % 2, "more") + noise("x")
+        trial.report(score=a, b=counting.drawn(epoch // 2), c=local(0)[1], d=local(epoch // 3)[1])
+    return local(0)
+kept = fit()
+def result(): return kept, noise(0, scale=2.0), noise("x"), counting.drawn(0), noise.cache_info().currsize""",
+    "a bar whose count is reported": """
+import os
+from tqdm import tqdm
+bar = tqdm(total=100, desc="all", file=open(os.devnull, "w"))
+quiet = tqdm(total=9, disable=True)
+for epoch in trial.steps():
+    bar.update(3)
+    bar.set_description(f"step {epoch}")
+    trial.report(score=bar.n, total=bar.total, quiet=quiet.n)
+def result(): return bar.n, bar.desc""",
+    "a module that the loop imports": """
+for epoch in trial.steps():
+    if epoch == 0:
+        import late
+    late.used += 1
+    late.marks.append(late.used)
+    trial.report(score=late.used, n=len(late.marks))
+def result(): return late.used, late.marks""",
+    "a tensor and a generator of a module": """
+import counting, random, torch
+if not hasattr(counting, "weights"):
+    counting.weights = torch.zeros(3)
+    counting.rng = random.Random(5)
+for epoch in trial.steps():
+    counting.weights += counting.rng.random()
+    trial.report(score=counting.weights.sum())
+def result(): return counting.weights""",
+}
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "counting.py").write_text(COUNTING)
+    (tmp_path / "late.py").write_text(LATE)
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "inner.py").write_text("state = {'n': 0}\n")
+    return f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_resumed_equals_undisturbed(server, experiment, project, name):
+    source = project + CASES[name] + FOOT
+    calm = server.runner()
+    told = calm.leg(experiment(source, steps=STEPS).order())
+    assert told[-1]["outcome"] == "completed", told[-1]["error"]["traceback"]
+    calm.kill()
+    expected, end = points(told), result(calm.output())
+
+    cell, resumed, output = experiment(source, steps=STEPS), {}, ""
+    for start in range(STEPS):
+        runner = server.runner()
+        told = runner.leg(cell.order(start + 1, start=start))
+        assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+        assert said(told, "begun")[0]["step"] == start
+        resumed |= points(told)
+        runner.kill()
+        output += runner.output()
+    assert resumed == expected
+    assert result(output) == end
