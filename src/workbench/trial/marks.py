@@ -93,7 +93,7 @@ def holds_addresses(obj: Any, known: Mapping[int, int]) -> bool:
 
 @functools.cache
 def _is_surroundings(cls: type) -> bool:
-    return any(base.__module__.partition(".")[0] in SURROUNDINGS for base in cls.__mro__) or cls is weakref.WeakSet
+    return any(str(base.__module__).partition(".")[0] in SURROUNDINGS for base in cls.__mro__) or cls is weakref.WeakSet
 
 
 def _goes_by_address(item: Any) -> bool:
@@ -103,4 +103,4 @@ def _goes_by_address(item: Any) -> bool:
     if cls is tuple or cls is frozenset:
         return any(_goes_by_address(part) for part in item)
     addressed = types.FunctionType | types.BuiltinFunctionType | type | types.ModuleType | weakref.ReferenceType
-    return isinstance(item, addressed) or cls.__hash__ is object.__hash__ or cls.__module__.startswith("torch")
+    return isinstance(item, addressed) or cls.__hash__ is object.__hash__ or str(cls.__module__).startswith("torch")
