@@ -179,11 +179,11 @@ def why(
     again = made.again()
     if again is not None:
         table.train("trained again", "in today's environment and with today's files", again)
-    for step, prepared in made.steps():
+    for step in made.steps():
         if table.rows[-1].parts_at is None and table.rows[-1].value is not None:
             table.notes.append(f"{step.name} need not be put back ({step.words})")
             continue
-        table.train(step.name, step.words, prepared, step)
+        table.train(step.name, step.words, made.put_back(step), step)
     metric = made.a.spec.goal.metric
     return Why(str(made.a.reference), str(made.b.reference), metric, table.rows, [*dict.fromkeys(table.notes)])
 

@@ -14,10 +14,10 @@ from typing import Any
 from workbench.compare.comparison import differences
 from workbench.compare.section import Section
 from workbench.compare.sides import Side, seen_of
-from workbench.errors import BadOption, WorkbenchError
+from workbench.errors import BadOption, VersionsDiffer, WorkbenchError
 from workbench.records import Json, Program, Spec
 from workbench.replay.again import Prepared, Recorded, composed, recorded
-from workbench.replay.place import place
+from workbench.replay.place import Place, place
 from workbench.snapshot.data import describe
 from workbench.store import Store
 from workbench.store.catalog import Reference
@@ -36,10 +36,11 @@ ORDER: dict[str, tuple[str, ...]] = {
 
 @dataclass(slots=True)
 class Step:
-    """One difference that is put back: what it is, in words, and what of it could not be."""
+    """One difference that is put back: what it is, in words and as a comparison has it, and what of it could not be."""
 
     name: str
     words: str
+    sections: list[Section] = field(default_factory=list)
     could_not: list[str] = field(default_factory=list)
 
 
@@ -67,21 +68,24 @@ class Hybrids:
             for side in sides:
                 side.close()
         self._there = place(store, self.b.spec, self.b.snapshot)
-        self._back: dict[str, Any] = {}
+        self._back: list[str] = []
         #: Notes on what is not as it was recorded even before anything is put back.
         self.notes: tuple[str, ...] = ()
 
-    def steps(self) -> Iterator[tuple[Step, Prepared]]:
-        """Each difference with the hybrid in which it, and all before it, are put back. Only snapshots are written."""
+    def steps(self) -> Iterator[Step]:
+        """The differences, in the order in which they are put back. Nothing is made for them yet."""
         for name, kinds in ORDER.items():
             sections = [section for section in self.sections if section.kind in kinds]
-            if not sections:
-                continue
-            step = Step(name, " · ".join(section.summary for section in sections))
-            getattr(self, f"_{name}")(step, sections)
-            self._back[name] = True
-            made = self._composed(list(self._back))
-            yield step, made
+            if sections:
+                yield Step(name, " · ".join(section.summary for section in sections), sections)
+
+    def put_back(self, step: Step) -> Prepared:
+        """The hybrid in which ``step``, and all that was put back before, are as they were. Only its snapshot is
+        written; an environment is built where that is what is put back.
+        """
+        getattr(self, f"_{step.name}")(step)
+        self._back.append(step.name)
+        return self._composed(self._back)
 
     def again(self) -> Prepared | None:
         """``b`` itself, to be trained again where its environment or its data are not as they were; else None."""
@@ -91,9 +95,9 @@ class Hybrids:
 
     # -- what is put back ---------------------------------------------------------------------------------------------
 
-    def _data(self, step: Step, sections: list[Section]) -> None:
+    def _data(self, step: Step) -> None:
         wanted, disk = _files(self.a), _files(self.b)
-        for item in sections[0].items:
+        for item in step.sections[0].items:
             if item.name in self._one or item.name in self._other:
                 if item.name not in self._one:
                     step.could_not.append(f"{item.name} was not there; it stays until the code is put back")
@@ -115,17 +119,17 @@ class Hybrids:
         if now != then:
             step.could_not.append(f"{name}: its bytes of then were not kept (digest {then[:12]})")
 
-    def _configuration(self, step: Step, sections: list[Section]) -> None:
+    def _configuration(self, step: Step) -> None:
         missing = self.a.configuration.keys() - self.b.configuration.keys()
         if missing:
             step.could_not.append(f"{', '.join(sorted(missing))}: the other code has none; they come with the code")
 
-    def _code(self, step: Step, sections: list[Section]) -> None:
+    def _code(self, step: Step) -> None:
         """Program, captured names and copied modules are all of them the first one's from now on."""
 
-    def _libraries(self, step: Step, sections: list[Section]) -> None:
+    def _libraries(self, step: Step) -> None:
         try:
-            self._there = place(self.store, self.a.spec, self.a.snapshot, self.env)
+            self._there = self._place_of_a()
         except WorkbenchError as error:
             step.could_not.append(str(error))
             return
@@ -133,7 +137,19 @@ class Hybrids:
             advice = "" if self.env == "rebuild" else "; --env rebuild builds the recorded ones"
             step.could_not.append(f"{', '.join(self._there.differs[:6])}{advice}")
 
-    def _seeds(self, step: Step, sections: list[Section]) -> None:
+    def _place_of_a(self) -> Place:
+        """Where the first one can be trained. Building takes minutes: nothing is built where its libraries are here."""
+        try:
+            here = place(self.store, self.a.spec, self.a.snapshot)
+        except VersionsDiffer:
+            if self.env == "same":
+                raise
+        else:
+            if self.env == "same" or not here.is_buildable:
+                return here
+        return place(self.store, self.a.spec, self.a.snapshot, self.env)
+
+    def _seeds(self, step: Step) -> None:
         """The seeds of the first one."""
 
     # -- the hybrid ---------------------------------------------------------------------------------------------------
@@ -166,7 +182,7 @@ class Hybrids:
             "a": str(self.a.reference),
             "b": str(self.b.reference),
             "of": [[one.spec.id, one.trial] for one in (self.a, self.b)],
-            "back": back,
+            "back": [*back],
         }
         return composed(origin, "why", [seeds], where, puts_back=told)
 
