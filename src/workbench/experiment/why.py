@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.compare.results import curve, last, parts_at
+from workbench.compare.curves import curve, last, parts_at
 from workbench.compare.section import number
 from workbench.compare.sides import Side
 from workbench.errors import TrialFailed
@@ -17,7 +17,8 @@ from workbench.experiment.experiment import Experiment
 from workbench.experiment.trial import Trial
 from workbench.records import Json
 from workbench.replay.again import Prepared
-from workbench.replay.why import Hybrids, Step, trained_before
+from workbench.replay.before import trained_before
+from workbench.replay.why import Hybrids, Step
 from workbench.store import Store
 from workbench.store.catalog import Reference
 

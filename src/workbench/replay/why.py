@@ -13,15 +13,15 @@ from typing import Any
 
 from workbench.compare.comparison import differences
 from workbench.compare.section import Section
-from workbench.compare.sides import Side, seen_of
+from workbench.compare.sides import Side
 from workbench.errors import BadOption, VersionsDiffer, WorkbenchError
-from workbench.records import Json, Program, Spec
+from workbench.records import Json, Program
 from workbench.replay.again import Prepared, Recorded, composed, recorded
+from workbench.replay.before import changed
 from workbench.replay.place import Place, place
 from workbench.snapshot.data import describe
 from workbench.store import Store
 from workbench.store.catalog import Reference
-from workbench.store.series import Series
 
 #: What is put back, in this order, and the sections of a comparison that belong to each. Options of the magic line are
 #: put back as what they mean, and an architecture follows from the code and the configuration.
@@ -89,7 +89,7 @@ class Hybrids:
 
     def again(self) -> Prepared | None:
         """``b`` itself, to be trained again where its environment or its data are not as they were; else None."""
-        if self._there.how == "same" and not _changed(_files(self.b)):
+        if self._there.how == "same" and not changed(_files(self.b)):
             return None
         return self._composed([])
 
@@ -210,48 +210,3 @@ class Hybrids:
 def _files(one: Recorded) -> dict[str, Any]:
     named = {str(file["path"]): file for file in (one.snapshot.get("data") or {}).get("files") or ()}
     return {**one.seen, **named}
-
-
-def _changed(files: Mapping[str, Mapping[str, Any]]) -> bool:
-    """True where one of ``files`` is not on the disk as it is described."""
-    for path, file in files.items():
-        try:
-            if describe(path).digest != file.get("digest"):
-                return True
-        except OSError:
-            return True
-    return False
-
-
-def trained_before(store: Store, wanted: Spec) -> str | None:
-    """The newest experiment that has trained exactly what ``wanted`` would now, for the same two; None without one.
-
-    Nobody knows beforehand what ``wanted`` will read: what the other one was seen to read must be there as it was.
-    """
-    content = _content(wanted)
-    for experiment in reversed(store.experiment_ids()):
-        if not store.read_spec_json(experiment).get("puts_back"):
-            continue
-        try:
-            found = store.read_spec(experiment)
-        except WorkbenchError:
-            continue
-        if _content(found) == content and _holds(store, experiment):
-            return experiment
-    return None
-
-
-def _holds(store: Store, experiment: str) -> bool:
-    """True where the hybrid was trained to its end, and would read today what it read then."""
-    path = store.experiment(experiment).series
-    if not path.exists():
-        return False
-    with Series.read(path) as series:
-        trials, seen = series.trials(), seen_of(series.legs(0)) or {}
-    return [one["state"] for one in trials] == ["completed"] and not _changed(seen)
-
-
-def _content(spec: Spec) -> dict[str, Json]:
-    data = spec.to_json()
-    # The folder of an experiment whose notebook's folder is gone has its id.
-    return {key: value for key, value in data.items() if key not in ("id", "version", "created")}
