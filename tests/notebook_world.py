@@ -41,7 +41,13 @@ class Notebook:
         """Freeze ``train`` and write its spec. ``line`` is what the magic line says; ``settings`` is what it means."""
         typed = f"%%train {name} --goal max val_acc {line}"
         read = read_cell(f"# {typed}\n{train}", self.names)
-        chosen = settled(read, goal=Goal("val_acc"), steps=settings.pop("steps", (1, 9)), scheduler=None, **settings)
+        chosen = settled(
+            read,
+            goal=Goal("val_acc"),
+            steps=settings.pop("steps", (1, 9)),
+            scheduler=settings.pop("scheduler", None),
+            **settings,
+        )
         cells = [*self.cells, {"source": f"{typed}\n{train}", "cell_id": "the-train-cell"}]
         origin = Origin(typed, typed, None, cells, "the-train-cell")
         spec = draft(read, self.names, name, chosen, self.store, origin).launch()

@@ -14,7 +14,7 @@ import workbench as wb
 from workbench.cli import main
 from workbench.compare import compare, history
 from workbench.errors import NotFound
-from workbench.records import Spec
+from workbench.records import Searcher, Spec
 from workbench.store import Store, new_id
 
 CELLS = (
@@ -223,6 +223,33 @@ def test_another_seed_is_seeds(store, first):
     found = other(store, *CELLS, seed=7)
     assert kinds(found) == ["seeds"]
     assert found["title"] == "seed 0 → 7"
+
+
+def test_a_changed_search_seed_comes_before_the_configuration_that_it_drew(store, first):
+    drew = {0: ({"lr": 0.7}, [0.1, 0.2, 0.3])}
+    spec = Notebook(store, Path()).run(*CELLS).launch(line="--steps 1-9 --seed 7", seed=7)
+    put_results(store, spec, drew)
+    found = compare(store, "digits@1/t0000", "digits@2/t0000")
+    assert kinds(found) == ["seeds", "configuration", "arguments"]
+    assert found["title"] == "seed 0 → 7 · lr 0.1 → 0.7"
+    assert items(found, "configuration")["lr"]["note"] == "drawn by the search, whose seed is another"
+    # What a person wrote is no seed's doing, and the data come first as ever.
+    cells = changed(CELLS, cell0=CELLS[0].replace("30.0", "36.0").replace("10,", "12,"), cell1="batch = 64")
+    spec = Notebook(store, Path()).run(*cells).launch(seed=7)
+    put_results(store, spec, RESULTS)
+    found = compare(store, "digits@1/t0000", "digits@3/t0000")
+    assert kinds(found) == ["data", "configuration", "seeds"]
+    assert items(found, "configuration")["batch"]["note"] == "a value of the notebook, outside of the train cell"
+    put_results(store, spec, drew)
+    assert kinds(compare(store, "digits@1/t0000", "digits@3/t0000")) == ["data", "seeds", "configuration"]
+    # A grid is gone through in its order, whatever the seed.
+    for seed, train in ((0, TRAIN), (7, TRAIN)):
+        grid = Notebook(store, Path()).run(*CELLS).launch(
+            train.replace("loguniform(1e-4, 1.0)", "choice(0.1, 0.7)"), name="grid", seed=seed,
+            searcher=Searcher("grid"), scheduler="all",
+        )  # fmt: skip
+        put_results(store, grid, {0: ({"lr": 0.1}, [0.3]), 1: ({"lr": 0.7}, [0.4])})
+    assert kinds(compare(store, "grid@1/t0000", "grid@2/t0001")) == ["configuration", "seeds"]
 
 
 def test_a_dropout_layer_is_architecture(store, first):

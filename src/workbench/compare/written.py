@@ -23,9 +23,11 @@ def configuration(a: Side, b: Side) -> Section | None:
         one, other = _values(a), _values(b)
     else:
         one, other = _space(a), _space(b)
+    follows = drawn(a, b)
     for name in {**one, **other}:
         if (name in one, one.get(name)) != (name in other, other.get(name)):
-            note = "" if name in one and name in other else "no hyperparameter on the other side"
+            note = "drawn by the search, whose seed is another" if name in follows else ""
+            note = note if name in one and name in other else "no hyperparameter on the other side"
             section.items.append(Item(name, one.get(name), other.get(name), note))
             section.short.append(_told(name, one, other))
     for name in {**a.captured, **b.captured}:
@@ -40,6 +42,20 @@ def configuration(a: Side, b: Side) -> Section | None:
         section.items.append(Item(name, shown[0], shown[1], "a value of the notebook, outside of the train cell"))
         section.short.append(_told(name, {name: shown[0]} if left else {}, {name: shown[1]} if right else {}))
     return section if section.items else None
+
+
+def drawn(a: Side, b: Side) -> frozenset[str]:
+    """The hyperparameters of two trials that differ because the seeds do with which the searches drew them."""
+    if a.trial is None or b.trial is None or a.spec.seed == b.spec.seed:
+        return frozenset()
+    one, other = _values(a), _values(b)
+    names = [
+        {entry["name"] for entry in side.spec.space.get("parameters", ()) if entry.get("kind") != "constant"}
+        for side in (a, b)
+        if side.spec.searcher.kind != "grid"  # it goes through all of them in their order
+    ]
+    common = names[0] & names[1] if len(names) == 2 else set()
+    return frozenset(name for name in common if one.get(name) != other.get(name))
 
 
 def _values(side: Side) -> dict[str, Any]:
