@@ -6,6 +6,7 @@ import dataclasses
 import shlex
 from typing import Any
 
+from workbench.compare.makers import Makers
 from workbench.compare.section import Item, Section, change
 from workbench.compare.sides import Side
 from workbench.records import Goal, Scheduler, Searcher, Spec
@@ -30,6 +31,7 @@ def configuration(a: Side, b: Side) -> Section | None:
             note = note if name in one and name in other else "no hyperparameter on the other side"
             section.items.append(Item(name, one.get(name), other.get(name), note))
             section.short.append(_told(name, one, other))
+    makers: Makers | None = None
     for name in {**a.captured, **b.captured}:
         left, right = a.captured.get(name), b.captured.get(name)
         if "value" not in {side.kind for side in (left, right) if side is not None}:
@@ -39,8 +41,11 @@ def configuration(a: Side, b: Side) -> Section | None:
         shown = [
             None if side is None else side.value if side.value is not None else side.words for side in (left, right)
         ]
-        section.items.append(Item(name, shown[0], shown[1], "a value of the notebook, outside of the train cell"))
-        section.short.append(_told(name, {name: shown[0]} if left else {}, {name: shown[1]} if right else {}))
+        makers = makers or Makers(a, b)
+        words = ", ".join(part for part in ("a value of the notebook", makers.note(name)) if part)
+        section.items.append(Item(name, shown[0], shown[1], words))
+        told = _told(name, {name: shown[0]} if left else {}, {name: shown[1]} if right else {})
+        section.short.append(told + makers.short(name))
     return section if section.items else None
 
 
