@@ -18,6 +18,7 @@ from workbench.compare.repeats import repeats_of
 from workbench.compare.student import quantile, two_sided, welch
 from workbench.records import Goal, Spec
 from workbench.replay import repeat
+from workbench.replay.why import Hybrids
 from workbench.store import Store
 from workbench.store.series import Series
 
@@ -189,6 +190,18 @@ def test_the_best_of_many_says_so_wherever_two_bests_are_compared(store, capsys)
     said = capsys.readouterr().out
     assert "val_acc 0.4 (t0001, best of 2)" in said
     assert "val_acc 0.9 (t0080, best of 81)" in said
+
+
+def test_why_of_two_bests_says_so_too(store):
+    for values in ((0.3, 0.4), (0.9, 0.2, 0.1)):
+        spec = trained(store, *values)
+        with Series.open(store.experiment(spec.id).series) as series:
+            series.put_meta("best", {"trial": values.index(max(values)), "value": max(values)})
+    [note] = Hybrids(store, "digits@1", "digits@2").notes
+    assert note.startswith(
+        "digits@1/t0001 is the best of 2 trials and digits@2/t0000 is the best of 3 trials: the best"
+    )
+    assert Hybrids(store, "digits@1/t0000", "digits@2/t0001").notes == ()
 
 
 def test_a_single_trial_was_not_chosen(store):

@@ -133,6 +133,7 @@ def test_what_comes_out_the_same_each_time_is_no_hidden_state(runs):
         ([("a", "X = f()"), ("gone", "X.append(5)")], {"X": CHANGED}),
         ([("a", "X = f()"), ("gone", "X.drop(columns='a', inplace=True)")], {"X": CHANGED}),
         ([("a", "X = f()"), ("gone", "del X[3]")], {"X": CHANGED}),
+        ([("a", "X = f()"), ("b", "def half(x, y=1): x /= 2"), ("gone", "half(X)")], {"X": CHANGED}),
         ([("a", "X = net()"), ("gone", "X.load_state_dict(old)")], {"X": CHANGED}),
         ([("gone", "k = 3"), ("a", "X = [k]")], {"X": MADE_OF}),
         ([("gone", "import numpy as np"), ("a", "X = np.ones(3)")], {"X": MADE_OF}),
@@ -147,11 +148,28 @@ def test_a_deleted_cell_that_changed_something_is_named(runs, names):
 
 @pytest.mark.parametrize(
     "gone",
-    ["X.head()", "print(X)", "X.plot()", "X(3)", "k = X.mean()", "other = 3", "f(X)", "X = g()", "import os", "X[0]"],
+    [
+        "X.head()",
+        "print(X)",
+        "X.plot()",
+        "X(3)",
+        "look(X)",
+        "k = X.mean()",
+        "other = 3",
+        "f(X)",
+        "X = g()",
+        "import os",
+        "X[0]",
+    ],
 )
 def test_a_deleted_cell_that_only_looked_on_is_not(gone):
-    runs = [("a", "X = f()"), ("gone", gone), *([("a", "X = f()")] if gone == "X = g()" else [])]
-    assert found(runs, {"a": "X = f()", "t": TRAIN}, "X") == {}
+    runs = [
+        ("a", "X = f()"),
+        ("b", "def look(x): return x.mean()"),
+        ("gone", gone),
+        *([("a", "X = f()")] if gone == "X = g()" else []),
+    ]
+    assert found(runs, {"a": "X = f()", "b": runs[1][1], "t": TRAIN}, "X") == {}
     # Cut and pasted it stands there still, and so does what another cell imports as well.
     runs = [("gone", "import numpy as np"), ("moved", "k = 3"), ("a", "X = k * np.ones(3)")]
     assert found(runs, {"new": "k = 3", "a": runs[2][1], "b": "import numpy as np", "t": TRAIN}, "X", "k") == {}

@@ -175,6 +175,7 @@ def why(
     _, other = referred(b, store if not isinstance(b, str) else place)
     made = Hybrids(place, one, other, env)
     table = _Table(place, made, say or (lambda line: None))
+    table.notes += made.notes
     table.add("baseline", "", made.a.reference)
     table.add("nothing", "as it was", made.b.reference)
     again = made.again()

@@ -118,6 +118,7 @@ class Past:
     def __init__(self, log: Log) -> None:
         self.runs = [log.runs[number] for number in sorted(log.runs)][-_MOST_PAST:]
         self._effects = [effects_of(run.source) for run in self.runs]
+        self._functions = {name: body for run in self.runs for name, body in run.facts.functions.items()}
         self._generators = {
             name for run in self.runs for name, _, last in run.facts.body.made if last in GENERATORS
         }  # fmt: skip
@@ -177,7 +178,20 @@ class Past:
             for name, module in run.facts.modules.items()
             if any(facts_of(text).modules.get(name) == module for text in shown.cells.values())
         }
-        return (run.facts.binds | self._effects[at].changed | self._again(at)) - imported
+        return (
+            run.facts.binds | self._effects[at].changed | self._again(at) | self._changed_by_functions(run)
+        ) - imported
+
+    def _changed_by_functions(self, run: Run) -> set[str]:
+        """What the run gave to functions of the notebook that store into it."""
+        found = set()
+        for call in run.facts.body.calls:
+            function = self._functions.get(call.root) if not call.attributes else None
+            if function is not None:
+                places: dict[int | str, str] = dict(enumerate(function.parameters))
+                places |= {one: one for one in function.parameters}
+                found |= {name for place, name in call.arguments if places.get(place) in function.stores}
+        return found
 
 
 def _stands_elsewhere(run: Run, shown: Shown) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.compare.bests import chosen, selection
 from workbench.compare.comparison import differences
 from workbench.compare.section import Section
 from workbench.compare.sides import Side
@@ -64,13 +65,14 @@ class Hybrids:
         try:
             self._one, self._other = sides[0].captured, sides[1].captured
             self.sections: list[Section] = [one for one in differences(*sides) if one.causes and one.items]
+            luck = selection(sides[0], sides[1], chosen(sides[0]), chosen(sides[1]))
         finally:
             for side in sides:
                 side.close()
         self._there = place(store, self.b.spec, self.b.snapshot)
         self._back: list[str] = []
-        #: Notes on what is not as it was recorded even before anything is put back.
-        self.notes: tuple[str, ...] = ()
+        #: What there is to know before anything is put back.
+        self.notes: tuple[str, ...] = (luck,) if luck else ()
 
     def steps(self) -> Iterator[Step]:
         """The differences, in the order in which they are put back. Nothing is made for them yet."""
