@@ -6,6 +6,7 @@ Law: one line, or none. What is not known for certain (an unsaved notebook, cell
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import json
 import os
@@ -220,13 +221,16 @@ def words(found: dict[str, str]) -> str | None:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two texts are the same code, remarks aside."""
-    if one.rstrip() == other.rstrip():
-        return True
+    """Whether two texts are the same code; remarks do not count."""
+    return one.rstrip() == other.rstrip() or _content(one) == _content(other)
+
+
+@functools.lru_cache(maxsize=20_000)
+def _content(source: str) -> str:
     try:
-        return content_of(ast.parse(one)) == content_of(ast.parse(other))
+        return content_of(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError):
-        return False
+        return source.rstrip()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

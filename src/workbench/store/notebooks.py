@@ -123,7 +123,7 @@ def alone(store: Store, key: str, goes_on: Callable[[], bool] = lambda: True) ->
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # The one before removed the file at its end: a lock on that one keeps nobody away.
+                # The one before removed the file at its end: a lock on that one keeps no other away.
                 with contextlib.suppress(FileNotFoundError):
                     if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
                         break
