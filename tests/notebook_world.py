@@ -40,10 +40,17 @@ class Notebook:
     def launch(self, train: str = TRAIN, name: str = "digits", line: str = "--steps 1-9", **settings: Any) -> Spec:
         """Freeze ``train`` and write its spec. ``line`` is what the magic line says; ``settings`` is what it means."""
         typed = f"%%train {name} --goal max val_acc {line}"
+        notebook = settings.pop("notebook", None)
         read = read_cell(f"# {typed}\n{train}", self.names)
-        chosen = settled(read, goal=Goal("val_acc"), steps=settings.pop("steps", (1, 9)), scheduler=None, **settings)
+        chosen = settled(
+            read,
+            goal=Goal("val_acc"),
+            steps=settings.pop("steps", (1, 9)),
+            scheduler=settings.pop("scheduler", None),
+            **settings,
+        )
         cells = [*self.cells, {"source": f"{typed}\n{train}", "cell_id": "the-train-cell"}]
-        origin = Origin(typed, typed, None, cells, "the-train-cell")
+        origin = Origin(typed, typed, notebook, cells, "the-train-cell")
         spec = draft(read, self.names, name, chosen, self.store, origin).launch()
         catalog = Catalog(self.store)
         catalog.upsert_experiment(

@@ -14,7 +14,7 @@ import workbench as wb
 from workbench.cli import main
 from workbench.compare import compare, history
 from workbench.errors import NotFound
-from workbench.records import Spec
+from workbench.records import Searcher, Spec
 from workbench.store import Store, new_id
 
 CELLS = (
@@ -113,6 +113,60 @@ def test_what_trial_data_named_is_data(store, first):
     found = compare(store, "digits@1/t0005", f"{spec.id}/t0005")
     assert kinds(found) == ["data"]
     assert items(found, "data")["/d/x.bin"]["note"] == "4 bytes more"
+
+
+def test_a_deleted_or_edited_cell_behind_data_and_values_is_named(store, first):
+    """By the texts that were executed: what the cells do in place counts, and what the names are made of."""
+    cells = ["rows = 10", "X = np.arange(3.0 * rows).reshape(-1, 3)", "X /= 255", "batch = 2 * rows", CELLS[2]]
+    cells.insert(0, "import numpy as np")
+    put_results(store, Notebook(store, Path()).run(*cells).launch(), RESULTS)
+
+    def told(*cells: str) -> tuple[dict, dict]:
+        spec = Notebook(store, Path()).run(*cells).launch()
+        put_results(store, spec, RESULTS)
+        found = compare(store, "digits@2", spec.label)
+        return found, {**items(found, "data"), **(items(found, "configuration") if "batch" in found["title"] else {})}
+
+    found, notes = told(*(cell for cell in cells if cell != "X /= 255"))
+    assert found["title"] == "X changed (the cell X /= 255 was deleted, or not executed)"
+    assert notes["X"]["note"] == (
+        "as large as before, other content, from the notebook, the cell X /= 255 was deleted, or not executed"
+    )
+    _, notes = told(*(cell.replace("rows = 10", "rows = 12") for cell in cells))
+    assert notes["X"]["note"].endswith("from the notebook, the cell rows = 12 was edited")
+    assert notes["batch"]["note"] == "a value of the notebook, the cell rows = 12 was edited"
+    _, notes = told(*cells[:3], "X = X * 2", *cells[3:])
+    assert notes["X"]["note"].endswith("the cell X = X * 2 is new")
+    # Executed before the first one and not after it again, in one kernel.
+    found, notes = told(*cells, cells[2])
+    assert found["title"] == "X changed (the cell X /= 255 was not executed again)"
+
+
+def test_the_notebooks_file_tells_a_deleted_cell_from_one_that_was_not_executed(store, first):
+    def launched(shown: list[tuple[str, str]], *cells: str) -> Spec:
+        listed = [
+            {"cell_type": "code", "id": key, "metadata": {}, "outputs": [], "execution_count": None, "source": text}
+            for key, text in shown
+        ]
+        Path("here.ipynb").write_text(json.dumps({"cells": listed, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+        spec = Notebook(store, Path()).run(*cells).launch(notebook="here.ipynb")
+        put_results(store, spec, RESULTS)
+        return spec
+
+    cells = [("one", CELLS[0]), ("two", "X /= 255"), ("three", CELLS[1]), ("four", CELLS[2])]
+    texts = [text for _, text in cells]
+    launched(cells, *texts)
+    left = [text for text in texts if text != "X /= 255"]
+    launched(cells, *left)
+    launched([cell for cell in cells if cell[0] != "two"], *left)
+    assert compare(store, "digits@2", "digits@3")["title"] == "X changed (the cell X /= 255 was not executed)"
+    assert compare(store, "digits@2", "digits@4")["title"] == "X changed (the cell X /= 255 was deleted)"
+
+
+def test_a_cell_of_code_that_went_or_came_is_no_change(store, first):
+    train = TRAIN.replace("score(X, lr)", "X.sum()")
+    found = other(store, *CELLS[:2], train=train)
+    assert found["title"] == "batch removed · 1 cell changed · 1 cell removed"
 
 
 def test_a_value_of_another_cell_is_configuration(store, first):
@@ -223,6 +277,33 @@ def test_another_seed_is_seeds(store, first):
     found = other(store, *CELLS, seed=7)
     assert kinds(found) == ["seeds"]
     assert found["title"] == "seed 0 → 7"
+
+
+def test_a_changed_search_seed_comes_before_the_configuration_that_it_drew(store, first):
+    drew = {0: ({"lr": 0.7}, [0.1, 0.2, 0.3])}
+    spec = Notebook(store, Path()).run(*CELLS).launch(line="--steps 1-9 --seed 7", seed=7)
+    put_results(store, spec, drew)
+    found = compare(store, "digits@1/t0000", "digits@2/t0000")
+    assert kinds(found) == ["seeds", "configuration", "arguments"]
+    assert found["title"] == "seed 0 → 7 · lr 0.1 → 0.7"
+    assert items(found, "configuration")["lr"]["note"] == "drawn by the search, whose seed is another"
+    # What a person wrote is no seed's doing, and the data come first as ever.
+    cells = changed(CELLS, cell0=CELLS[0].replace("30.0", "36.0").replace("10,", "12,"), cell1="batch = 64")
+    spec = Notebook(store, Path()).run(*cells).launch(seed=7)
+    put_results(store, spec, RESULTS)
+    found = compare(store, "digits@1/t0000", "digits@3/t0000")
+    assert kinds(found) == ["data", "configuration", "seeds"]
+    assert items(found, "configuration")["batch"]["note"] == "a value of the notebook, the cell batch = 64 was edited"
+    put_results(store, spec, drew)
+    assert kinds(compare(store, "digits@1/t0000", "digits@3/t0000")) == ["data", "seeds", "configuration"]
+    # A grid is gone through in its order, whatever the seed.
+    for seed, train in ((0, TRAIN), (7, TRAIN)):
+        grid = Notebook(store, Path()).run(*CELLS).launch(
+            train.replace("loguniform(1e-4, 1.0)", "choice(0.1, 0.7)"), name="grid", seed=seed,
+            searcher=Searcher("grid"), scheduler="all",
+        )  # fmt: skip
+        put_results(store, grid, {0: ({"lr": 0.1}, [0.3]), 1: ({"lr": 0.7}, [0.4])})
+    assert kinds(compare(store, "grid@1/t0000", "grid@2/t0001")) == ["configuration", "seeds"]
 
 
 def test_a_dropout_layer_is_architecture(store, first):

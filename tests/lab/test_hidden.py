@@ -15,19 +15,22 @@ from running import until
 
 import workbench as wb
 from workbench.experiment.executed import Log, Run
-from workbench.lab.hidden import DELETED, EDITED, ORDER, Shown, hidden, words
+from workbench.lab.hidden import CHANGED, DELETED, EDITED, MADE_OF, ORDER, TWICE, Shown, hidden, words
+from workbench.snapshot.facts import facts_of
 from workbench.store import Store, documents
 
 TRAIN = "%%train"
 
 
-def found(runs: list[tuple[str, str]], cells: dict[str, str], *names: str, saved: float = 1e9, **failed: bool) -> dict:
+def found(
+    runs: list[tuple[str, str]], cells: dict[str, str] | None, *names: str, saved: float = 1e9, **failed: bool
+) -> dict:
     """What is hidden when ``runs`` (cell and text) were executed one a second and ``cells`` are there now."""
     log = Log()
     for number, (cell, source) in enumerate(runs, 1):
         log.add(Run(number, float(number), cell, source, not failed.get(f"r{number}")))
     used = {name: log.binders[name][-1] for name in names if log.binders.get(name)}
-    return hidden(log, used, Shown({**cells}, saved), "t")
+    return hidden(log, used, None if cells is None else Shown({**cells}, saved), "t")
 
 
 CALM = [("a", "import numpy as np"), ("b", "n = 3"), ("c", "X = np.ones(n)")]
@@ -63,6 +66,124 @@ def test_in_the_calm_case_nothing_is_said(runs):
 )
 def test_what_the_notebook_would_not_make_again_is_named(runs, cells, names):
     assert found(runs, cells, "np", "n", "X") == names
+
+
+COUNT = [("a", "n = 3"), ("b", "n = n + 1"), ("c", "X = [n]")]
+
+
+@pytest.mark.parametrize(
+    ("runs", "names"),
+    [
+        ([*COUNT[:2], COUNT[1]], {"n": TWICE}),
+        ([*COUNT[:2], COUNT[1], COUNT[2]], {"n": TWICE}),  # X was made of it: n is the one to look at
+        ([*COUNT, COUNT[1]], {"n": TWICE}),  # X was made before
+        ([COUNT[0], ("b", "n = n + 2"), ("b", "n = n + 1")], {"n": TWICE}),  # edited between
+        ([("a", "n = [1]"), ("b", "n.append(2)"), ("b", "n.append(2)")], {"n": TWICE}),
+        ([("a", "n = 8"), ("b", "n /= 2"), ("x", "print(n)"), ("b", "n /= 2")], {"n": TWICE}),
+        ([("a", "n = [1, 2]"), ("b", "n[0] += 1"), ("b", "n[0] += 1")], {"n": TWICE}),
+        ([("a", "n = [1, 2]"), ("b", "n[0] = n[0] * 2"), ("b", "n[0] = n[0] * 2")], {"n": TWICE}),
+        ([("a", "n = [1, 2]"), ("b", "n = n[1:]"), ("b", "n = n[1:]")], {"n": TWICE}),
+        ([("a", "n = f()"), ("b", "n = normalized(n)"), ("b", "n = normalized(n)")], {"n": TWICE}),
+        ([("a", "n, k = 1, 2"), ("b", "n, k = k, n + k"), ("b", "n, k = k, n + k")], {"n": TWICE}),
+        ([("a", "rng = np.random.default_rng(0)"), ("b", "X = rng.normal(size=3)"), ("b", "X = rng.normal(size=3)")],
+         {"X": TWICE}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_a_cell_that_goes_on_from_its_own_result_counts_once(runs, names, is_saved):
+    """Saved or not: that it was executed twice is known all the same."""
+    cells = dict(runs) if is_saved else None
+    assert found(runs, cells, "n", "X") == names
+
+
+def test_what_a_name_is_made_of_counts_for_it_where_the_train_cell_does_not_use_that():
+    runs = [*COUNT[:2], COUNT[1], COUNT[2]]
+    assert found(runs, dict(runs), "X") == {"X": TWICE}
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        COUNT,
+        [*COUNT, *COUNT],  # all once more
+        [*COUNT[:2], *COUNT],
+        [COUNT[1], *COUNT],  # what it went on from was made anew since
+        [("a", "n = 3"), ("b", "n = n + 1"), ("b", "n = n + 1"), ("a", "n = 3"), ("b", "n = n + 1")],
+        [("a", "n = [3]"), ("b", "m = n + [1]"), ("b", "m = n + [1]"), ("c", "X = [m]")],
+        [("a", "n = X = f()"), *[("b", "n = n.astype(float)")] * 2],
+        [("a", "n = X = f()"), *[("b", "n = n[:100]")] * 2],
+        [("a", "n = X = f()"), *[("b", "n = n[n.y > 0]")] * 2],
+        [("a", "n = X = f()"), *[("b", "n = np.asarray(n).reshape(-1, 3)")] * 2],
+        [("a", "n = X = f()"), *[("b", "n['a'] = n['b'] / 2")] * 2],
+        [("a", "n = X = f()"), *[("b", "n.sort(); n.eval(); n[0] = 5")] * 2],
+        [("a", "n = X = f()"), *[("b", "print(n.mean()); n.head()")] * 2],
+        [("a", "n = X = f()"), *[("b", "k = 0\nk += 1\nfor i in n: k += i")] * 2],
+        [("a", "n = X = f()"), *[("b", "n = n or 5")] * 2],
+    ],
+)
+def test_what_comes_out_the_same_each_time_is_no_hidden_state(runs):
+    assert found(runs, dict(runs), "n", "X") == {}
+
+
+@pytest.mark.parametrize(
+    ("runs", "names"),
+    [
+        ([("a", "X = f()"), ("gone", "X /= 255")], {"X": DELETED}),  # the last that gives it
+        ([("a", "X = f()"), ("gone", "X[0] = 5")], {"X": CHANGED}),
+        ([("a", "X = f()"), ("gone", "X.append(5)")], {"X": CHANGED}),
+        ([("a", "X = f()"), ("gone", "X.drop(columns='a', inplace=True)")], {"X": CHANGED}),
+        ([("a", "X = f()"), ("gone", "del X[3]")], {"X": CHANGED}),
+        ([("a", "X = f()"), ("b", "def half(x, y=1): x /= 2"), ("gone", "half(X)")], {"X": CHANGED}),
+        ([("a", "X = net()"), ("gone", "X.load_state_dict(old)")], {"X": CHANGED}),
+        ([("gone", "k = 3"), ("a", "X = [k]")], {"X": MADE_OF}),
+        ([("gone", "import numpy as np"), ("a", "X = np.ones(3)")], {"X": MADE_OF}),
+        ([("b", "k = [3]"), ("gone", "k.append(4)"), ("a", "X = [k]")], {"X": MADE_OF}),
+        ([("gone", "def f(): return 3"), ("a", "X = f()")], {"X": MADE_OF}),
+    ],
+)
+def test_a_deleted_cell_that_changed_something_is_named(runs, names):
+    cells = {cell: source for cell, source in runs if cell != "gone"}
+    assert found(runs, {**cells, "t": TRAIN}, "X") == names
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        "X.head()",
+        "print(X)",
+        "X.plot()",
+        "X(3)",
+        "look(X)",
+        "k = X.mean()",
+        "other = 3",
+        "f(X)",
+        "X = g()",
+        "import os",
+        "X[0]",
+    ],
+)
+def test_a_deleted_cell_that_only_looked_on_is_not(gone):
+    runs = [
+        ("a", "X = f()"),
+        ("b", "def look(x): return x.mean()"),
+        ("gone", gone),
+        *([("a", "X = f()")] if gone == "X = g()" else []),
+    ]
+    assert found(runs, {"a": "X = f()", "b": runs[1][1], "t": TRAIN}, "X") == {}
+    # Cut and pasted it stands there still, and so does what another cell imports as well.
+    runs = [("gone", "import numpy as np"), ("moved", "k = 3"), ("a", "X = k * np.ones(3)")]
+    assert found(runs, {"new": "k = 3", "a": runs[2][1], "b": "import numpy as np", "t": TRAIN}, "X", "k") == {}
+
+
+def test_a_long_history_costs_little():
+    runs = [(f"c{number}", f"v{number} = v{max(number - 1, 0)} + 1\nfig.show()") for number in range(1000)]
+    runs += [("n", "n = n + 1")] * 2
+    cells = {cell: source for cell, source in runs if not cell.endswith("00")}  # some were deleted
+    for run in runs:
+        facts_of(run[1])  # found out when the cell had ended
+    begun = time.perf_counter()
+    assert found(runs, cells, "n", "v9") == {"n": TWICE}
+    assert time.perf_counter() - begun < 2  # 0.1 s where nothing else runs
 
 
 def test_remarks_and_further_imports_are_no_edits_that_matter():
@@ -142,7 +263,12 @@ def test_a_kernel_names_hidden_state_by_the_file_and_by_what_the_page_shows(tmp_
         shown = notebook(tmp_path / "other.ipynb", {"two": cells["two"], "train": source})
         documents.keep(store, path, "train", hashlib.sha256(source.encode()).hexdigest(), True, shown)
         assert "Note: hidden state: n (its cell was deleted)." in execute(kernel, "train", source)
-        until(lambda: wb.open("deleted", store=store).is_ended, what="the end")
+        for _ in range(2):
+            execute(kernel, "more", "n = n + 1")
+        notebook(path, {"one": cells["one"], "two": cells["two"], "more": "n = n + 1", "train": cells["train"]})
+        told = execute(kernel, "train", CELL.format(name="twice"))
+        assert "n (a cell that goes on from its own result was executed more than once)" in told
+        until(lambda: wb.open("twice", store=store).is_ended, what="the end")
     finally:
         kernel.end()
     snapshot = wb.open("calm", store=store).spec.snapshot

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from replay.notebooks import command, done, printed, write
-from running import alive, engine, until
+from running import alive, engine, spec_of, until
 
 import workbench as wb
-from workbench.store import Store, notebooks
+from workbench.errors import NotebookFailed
+from workbench.store import Store, new_id, notebooks
+from workbench.store.lease import read_engine
 
 #: What a cell writes that says that it was executed, once more each time.
 TRACE = "with open('trace.txt', 'a') as file: print(lr, file=file)"
@@ -178,3 +182,117 @@ def test_options_of_trials_and_of_notebooks_are_told_apart(store, replayed, tmp_
     assert "--tolerance goes with a trial" in replayed("a.ipynb", "--tolerance", "0.1", code=2).stderr
     assert "--grid goes with a notebook" in replayed("digits@1/t0000", "--grid", "lr=1", code=2).stderr
     assert "there is no notebook b.ipynb" in replayed("b.ipynb", code=3).stderr
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Killed
+
+
+#: Says when it begins and ends; the second one under way waits for a file.
+MARKS = """import os, time
+def mark(word):
+    with open('trace.txt', 'a') as file: print(lr, word, os.getpid(), file=file)
+mark('begin')
+while lr > 1 and not os.path.exists('gate'): time.sleep(0.02)
+mark('end')"""
+
+
+@pytest.fixture
+def lonely(tmp_path):
+    """A store whose engine this test may kill; a command starts the next one."""
+    found = Store(tmp_path / "store")
+    yield found
+    done(command("--store", str(found.root), "engine", "stop", folder=tmp_path))
+
+
+def marks(folder: Path) -> list[list[str]]:
+    path = folder / "trace.txt"
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def begun(folder: Path, lr: str) -> list[int]:
+    """The kernels in which the notebook with this parameter was begun."""
+    return [int(pid) for one, word, pid in marks(folder) if (one, word) == (lr, "begin")]
+
+
+def test_a_batch_whose_command_and_engine_are_killed_executes_each_notebook_once(lonely, tmp_path):
+    write(tmp_path / "a.ipynb", MARKS, parameters="lr = 0.5")
+    words = ("--store", str(lonely.root), "replay", "a.ipynb", "--grid", "lr=1,2,3")
+    first = command(*words, folder=tmp_path)
+    until(lambda: any(run.state == "completed" for run in notebooks.runs(lonely)) and begun(tmp_path, "2"))
+    info = read_engine(lonely)
+    assert info is not None
+    kernels = {pid for *_, pid in marks(tmp_path)}
+    first.kill()
+    os.kill(info.pid, signal.SIGKILL)
+    done(first)
+    second = command(*words, folder=tmp_path)
+    until(lambda: any(pid not in kernels for *_, pid in marks(tmp_path)), what="the next one begins")
+    (tmp_path / "gate").touch()
+    said = done(second)
+    assert said.stdout.splitlines()[-1] == "3 of 3 notebooks completed.", said
+    assert "lr=1: before: completed" in said.stdout
+    assert len(begun(tmp_path, "1")) == 1
+    completed = [run.parameters["lr"] for run in notebooks.runs(lonely) if run.state == "completed"]
+    assert sorted(completed) == [1, 2, 3]  # each once
+    assert [word for one, word, _ in marks(tmp_path)].count("end") == 3
+    assert len(lonely.experiment_ids()) == 1  # the batch went on; it was not begun anew
+    assert "3 executed before" in done(command(*words, folder=tmp_path)).stdout
+
+
+def test_train_cells_of_a_killed_batch_are_executed_once_and_train_nothing_twice(lonely, tmp_path):
+    write(tmp_path / "a.ipynb", "%load_ext workbench", TRAIN, MARKS.replace("lr", "seed"), parameters="seed = 0",
+          language=None)  # fmt: skip
+    words = ("--store", str(lonely.root), "replay", "a.ipynb", "--grid", "seed=1,2")
+    first = command(*words, folder=tmp_path)
+    until(lambda: any(run.state == "completed" for run in notebooks.runs(lonely)) and begun(tmp_path, "2"))
+    info = read_engine(lonely)
+    assert info is not None
+    first.kill()
+    os.kill(info.pid, signal.SIGKILL)
+    done(first)
+    second = command(*words, folder=tmp_path)
+    until(lambda: len(begun(tmp_path, "2")) == 2, what="it is executed once more")
+    assert not alive(begun(tmp_path, "2")[:1])  # not beside the first one
+    (tmp_path / "gate").touch()
+    assert done(second).stdout.splitlines()[-1] == "2 of 2 notebooks completed."
+    assert (len(begun(tmp_path, "1")), len(begun(tmp_path, "2"))) == (1, 2)
+    assert len(lonely.experiment_ids()) == 2  # the train cell reattached
+
+
+def test_an_execution_whose_end_the_engine_did_not_hear_is_not_repeated(store, tmp_path):
+    """What the runner does when the engine was killed between the notebook's end and the trial's."""
+    from workbench.replay.executing import execute, packed
+    from workbench.replay.notebook import SourceNotebook
+
+    source = SourceNotebook(write(tmp_path / "a.ipynb", TRACE, "if lr > 1: 1 / 0", parameters="lr = 0.5"))
+    tasks = [dataclasses.asdict(task) for task in source.tasks([{"lr": 1}, {"lr": 2}])]
+    sha = packed(store, source.path, source.text, tasks)
+    spec = spec_of("for step in trial.steps(): pass", tmp_path)
+    store.write_spec(spec)
+    seconds = execute(str(store.root), sha, "lr=1", spec.id, 0)
+    assert execute(str(store.root), sha, "lr=1", spec.id, 0) == seconds
+    for _ in range(2):
+        with pytest.raises(NotebookFailed, match="ZeroDivisionError"):
+            execute(str(store.root), sha, "lr=2", spec.id, 1)
+    assert (tmp_path / "trace.txt").read_text().split() == ["1", "2"]
+    again = packed(store, source.path, source.text, tasks, again=True)
+    later = dataclasses.replace(spec, id=new_id(), created=datetime.now(UTC).isoformat(timespec="milliseconds"))
+    store.write_spec(later)
+    execute(str(store.root), again, "lr=1", later.id, 0)
+    assert (tmp_path / "trace.txt").read_text().split() == ["1", "2", "1"]
+
+
+def test_two_commands_at_once_execute_a_notebook_once(store, tmp_path):
+    write(tmp_path / "a.ipynb", MARKS, parameters="lr = 0.5")
+    words = ("--store", str(store.root), "replay", "a.ipynb", "-p", "lr", "2")
+    first = command(*words, folder=tmp_path)
+    until(lambda: begun(tmp_path, "2"))
+    second = command(*words, folder=tmp_path)
+    third = command(*words, "--again", folder=tmp_path)
+    (tmp_path / "gate").touch()
+    assert done(first).returncode == 0
+    assert done(second).returncode == 0
+    assert done(third).returncode == 0
+    assert len(begun(tmp_path, "2")) == 2  # once, and once again
+    assert not {run.key for run in of(store, tmp_path)} & {*os.listdir(store.notebooks / "locks")}

@@ -15,6 +15,7 @@ from running import ended, lines, until
 import workbench as wb
 from workbench.cli import main
 from workbench.compare import compare
+from workbench.compare.repeats import repeats_of
 from workbench.compare.verdict import replays_of, verdict
 from workbench.errors import BadOption, NotFound
 from workbench.experiment.again import nightly
@@ -147,6 +148,51 @@ def test_repeats_have_other_seeds_and_tell_the_noise(store, first):
     assert compare(store, "digits@1/t0001", "digits@1/t0002")["results"]["within_noise"] is None
 
 
+def test_a_seed_is_trained_once_and_counts_once(store, first, capsys):
+    """However often, by whichever command, and through whichever of its trainings a trial is repeated."""
+    trial, ref = 2, "digits@1/t0002"
+    two = wb.repeat(ref, 2, store=store)
+    values = {one["seed"]: one["value"] for one in two.to_dict()["values"]}
+    known = store.experiment_ids()
+    same = wb.repeat(ref, 2, store=store)
+    assert store.experiment_ids() == known  # nothing is written, nothing is trained
+    assert same.experiment.id == two.experiment.id
+    assert same.interval == two.interval
+    assert same.notes[-1] == "2 of 2 seeds were trained before and are not trained again"
+    more = wb.repeat(ref, 4, store=store)
+    assert more.experiment.spec.seeds == ((3, trial), (4, trial))
+    found = more.to_dict()
+    assert (found["n"], [one["seed"] for one in found["values"]]) == (4, [1, 2, 3, 4])
+    assert {one["seed"]: one["value"] for one in found["values"]} | values == {
+        one["seed"]: one["value"] for one in found["values"]
+    }
+    assert "mean of 4 seeds" in more.words
+    # What the engine kept says the same; a repeat's repeats, and fewer, are those of the trial.
+    [line] = lines(store, more.experiment.spec, "Concluded")
+    assert line["repeat"]["mean"] == more.mean
+    known = store.experiment_ids()
+    assert main(["--store", str(store.root), "repeat", f"{more.experiment.label}/t0000", "--seeds", "3"]) == 0
+    said = capsys.readouterr().out
+    assert "Note: 3 of 3 seeds were trained before and are not trained again." in said
+    assert "mean of 3 seeds" in said
+    assert store.experiment_ids() == known
+    assert {(seed, number) for seed, number in repeats_of(store, first.id, trial)} == {(n, trial) for n in (1, 2, 3, 4)}
+
+
+def test_a_seed_is_trained_again_where_its_data_are_others(store, first, folder):
+    shift = folder / "shift.txt"
+    before = shift.read_text()
+    trained = wb.repeat("digits@1/t0001", 2, store=store)
+    shift.write_text("0.75\n")
+    try:
+        again = wb.repeat("digits@1/t0001", 2, store=store)
+    finally:
+        shift.write_text(before)
+    assert again.experiment.id != trained.experiment.id
+    assert again.mean != trained.mean
+    assert len(repeats_of(store, first.id, 1)) == 2  # the newest result of each seed
+
+
 def test_a_nightly_check_replays_the_best_of_each_experiment(store, first, capsys):
     assert main(["--store", str(store.root), "replay", "--all", "--since", "2026-01-01", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -160,6 +206,25 @@ def test_a_nightly_check_replays_the_best_of_each_experiment(store, first, capsy
     finally:
         shift.write_text(before)
     assert "digits@1: parts at step 1" in capsys.readouterr().out
+
+
+def test_repeats_under_way_are_awaited_and_not_trained_twice(store, first):
+    gate = Path("gate")
+    train = TRAIN.replace("for epoch", "while number_of() and not gate.exists(): time.sleep(0.02)\nfor epoch")
+    cells = (*CELLS, "import time, pathlib\ngate = pathlib.Path('gate')\ndef number_of(): return trial.seed")
+    gate.touch()
+    spec = Notebook(store, Path()).run(*cells).launch(train.replace("number_of()", "True"), name="gated", steps=(9, 9),
+                                                      trials=1)  # fmt: skip
+    requests.put(store, {"kind": "start", "experiment": spec.id})
+    assert ended(store, spec) == "completed"
+    gate.unlink()
+    one = wb.repeat("gated@1/t0000", 2, store=store, wait=False)
+    until(lambda: one.experiment.records, what="the repeats begin")
+    other = wb.repeat("gated@1/t0000", 3, store=store, wait=False)
+    assert other.experiment.spec.seeds == ((3, 0),)
+    gate.touch()
+    assert other.wait().to_dict()["n"] == 3
+    assert one.wait().to_dict()["n"] == 2
 
 
 def test_what_was_never_reported_or_is_gone_is_refused(store, first):

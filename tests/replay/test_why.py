@@ -127,6 +127,46 @@ def test_a_library_is_put_back_by_its_own_folder(store, folder, monkeypatch):
     assert "augment 1.0 → 1.1; --env rebuild builds the recorded ones" in found.rows[-1].could_not
 
 
+def test_nothing_is_built_before_libraries_are_known_to_differ(store, folder, monkeypatch):
+    """Where only the machine differs, where everything is explained before, and where the recorded ones are here."""
+    place = folder / "site-packages"
+    (place / "augment-1.0.dist-info").mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(place))
+    one = trained(store, *CELLS, name="built")
+    other = trained(store, *replaced(cell1="decay = 0.5"), name="built")
+    environment = store.snapshot(other.snapshot) / "environment.json"
+    recorded = json.loads(environment.read_text())
+
+    def why_now(**changes):
+        environment.write_text(json.dumps({**recorded, **changes}))
+        return wb.why(f"{one.id}/t0000", f"{other.id}/t0000", env="rebuild", store=store)
+
+    machine = {**recorded["machine"], "processor": "another"}
+    packages = {**recorded["distributions"], "augment": "2.0"}
+    for changes in ({"machine": machine}, {"distributions": packages}, {"machine": machine, "distributions": packages}):
+        found = why_now(**changes)
+        assert found.explained
+        assert found.notes[-1].startswith("libraries need not be put back")
+        assert not store.environments.exists()
+    # They have to be put back, and are here as they were recorded.
+    seeded = trained(store, *CELLS, name="built", seed=5)
+    environment = store.snapshot(seeded.snapshot) / "environment.json"
+    environment.write_text(json.dumps({**recorded, "machine": machine, "distributions": packages}))
+    found = wb.why(f"{one.id}/t0000", f"{seeded.id}/t0000", env="rebuild", store=store)
+    assert whats(found)[-2:] == ["libraries", "seeds"]
+    assert found.explained
+    assert not store.environments.exists()
+    # They are not here: now they are built, or it is said why they cannot be.
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    baseline = store.snapshot(one.snapshot) / "environment.json"
+    baseline.write_text(json.dumps({**recorded, "distributions": {**recorded["distributions"], "augment": "3.0"}}))
+    found = wb.why(f"{one.id}/t0001", f"{seeded.id}/t0001", env="rebuild", store=store)
+    [step] = [row for row in found.rows if row.what == "libraries"]
+    assert "the recorded environment cannot be built" in step.could_not[0]
+    assert store.environments.exists()
+
+
 def test_a_file_whose_bytes_are_gone_is_said(store, folder):
     train = TRAIN.replace("total = 0.0", "total = float(open('start.txt').read())")
     Path("start.txt").write_text("1.0\n")

@@ -554,12 +554,14 @@ def test_a_mapped_file_is_captured_by_content_or_when_huge_by_its_place(store, t
     assert type(runner["mapped"]) is np.ndarray
     assert runner["part"][0] == 5
     monkeypatch.setattr("workbench.snapshot.pickling.HUGE", 1000)
-    monkeypatch.setattr("workbench.snapshot.fingerprint.HUGE", 1000)
     captured = notebook.capture(store, "mapped")
     assert captured.size < 10_000
     runner = loaded(store, captured)
     runner["mapped"][0] = 9
     assert (mapped[0], runner["mapped"][0], runner["mapped"][7]) == (0, 9, 7)
+    # Parts of one are told apart by what they show: each of them says the offset of the whole.
+    halves = Notebook(one=mapped[:20_000], other=mapped[20_000:40_000]).capture(store, "one", "other").names
+    assert halves["one"] != halves["other"]
 
 
 def test_memory_is_mapped_and_not_read(store):

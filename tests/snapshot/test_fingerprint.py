@@ -5,7 +5,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from snapshot.notebooks import Notebook
+from snapshot.notebooks import Notebook, loaded
 
 CELLS = '''
 import numpy as np, functools, dataclasses, enum, random, collections, re, pathlib
@@ -148,6 +148,77 @@ def test_the_same_tensors_give_the_same_fingerprint(store):
     with torch.no_grad():
         changed.names["net"].bias[3] += 1
     assert changed.capture(store, "net", "t", "v", "opt").fingerprint != one.fingerprint
+
+
+#: Parts of a bigger array ``X``, all of them behind row 450.
+VIEWS = {
+    "numpy": [
+        *("X[450:]", "X[450:][::-1]", "X[450:, ::2]", "X[450:].T", "np.broadcast_to(X[450], (7, 4))"),
+        *("X[450, 0:1].reshape(())", "X[450:450]", "X[450:].view(np.matrix)", "np.ma.array(X[450:])"),
+        *("X.astype(object)[450:]", "X.view('f4,f4,f4,f4')[450:]", "X.view('f4,f4,f4,f4')['f1'][450:]"),
+        *("pd.DataFrame(X)[450:]", "pd.DataFrame(X)[2][450:]", "pd.Series(X[:, 0].astype(str))[450:]"),
+    ],
+    "torch": [
+        *("X[450:]", "X[450:, 1:3]", "X[450::2]", "X[450:].T", "X[450:].mT[1:]", "X[450, 0]", "X[450:450]"),
+        *("X[450].expand(9, 4)", "X[450:].unfold(0, 3, 1)", "X[450:].to_sparse()", "torch.complex(X, X)[450:].conj()"),
+        *("torch.nn.Parameter(X[450:])", "torch.utils.data.TensorDataset(X[450:])", "X[450:].as_subclass(Picture)"),
+        *("X[450:].numpy()", "[X[450:], {'y': X[460:]}]"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("library", "view"), [(library, view) for library, views in VIEWS.items() for view in views])
+def test_a_view_is_digested_by_what_it_shows(store, library, view):
+    """A change in row 99 of the whole is none in a part that begins at row 450; one in row 450 is."""
+    if library == "torch":
+        pytest.importorskip("torch")
+    source = f"""
+import numpy as np, pandas as pd
+{"import torch" if library == "torch" else ""}
+X = np.arange(2000, dtype="f4").reshape(500, 4)
+X[row] += 1
+{"X = torch.from_numpy(X)" if library == "torch" else ""}
+{"class Picture(torch.Tensor): ..." if library == "torch" else ""}
+val_y = {view}
+"""
+    one, other, here = (Notebook(row=row).run(source).capture(store, "X", "val_y").names for row in (98, 99, 450))
+    assert one["X"] != other["X"]
+    assert one["val_y"] == other["val_y"]
+    assert (one["val_y"] == here["val_y"]) == ("450:450" in view)
+
+
+def test_a_view_of_some_fields_counts_without_the_others(store):
+    source = "import numpy as np\nX = np.zeros(9, 'f4,f4,f4')\nX['f1'][3] = n\n"
+    source += "sides, turned, held = X[['f0', 'f2']], X[['f2', 'f0']], X[['f1']]"
+    one, other = (Notebook(n=n).run(source).capture(store, "X", "sides", "turned", "held").names for n in (1, 2))
+    assert {name for name in one if one[name] != other[name]} == {"X", "held"}
+
+
+def test_a_view_and_its_copy_are_the_same_content_and_its_memory_is_not_copied(store):
+    torch = pytest.importorskip("torch")
+    from workbench.snapshot.fingerprint import Fingerprint, compact
+
+    X = torch.arange(2000.0).reshape(500, 4)
+    for view in (X[450:], X[:, 1:3], X.T[1:], X[::2], torch.zeros(1).expand(10**12)[:9]):
+        copy = view.clone() if view.stride() != (0,) else torch.zeros(1).expand(9)
+        assert Fingerprint({}).of(view) == Fingerprint({}).of(copy)
+    assert Fingerprint({}).of(X.T) != Fingerprint({}).of(X.T.contiguous())  # another order may round otherwise
+    part, is_copy = compact(X[450:])
+    assert (part.data_ptr(), is_copy) == (X[450:].data_ptr(), False)
+    # Copies are gone soon, and other memory comes to stand where they were.
+    digests = Fingerprint({})
+    found = [digests.of(torch.full((500, 4), float(n))[:, 1:3]) for n in range(50)]
+    assert len({*found}) == 50
+
+
+def test_views_stay_views_of_one_array_in_the_trial(store):
+    torch = pytest.importorskip("torch")
+    names = {"X": torch.zeros(500, 4), "A": np.zeros((500, 4))}
+    notebook = Notebook(**names, x=names["X"][450:], columns=names["X"][:, 1:3], a=names["A"][450:])
+    runner = loaded(store, notebook.capture(store, *notebook.names))
+    runner["X"][450:] += 1
+    runner["A"][450:] += 1
+    assert (runner["x"].sum(), runner["columns"].sum(), runner["a"].sum()) == (200, 100, 200)
 
 
 def test_sets_of_objects_that_know_each_other_end(store):

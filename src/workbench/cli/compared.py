@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from workbench.cli.found import store_of
 from workbench.cli.verbs import OK
 from workbench.cli.words import clean, coloured, number, say, say_json, table
+from workbench.records import trial_label
 from workbench.store import Store
 
 
@@ -28,6 +30,16 @@ def _blank(text: str) -> str:
     return " " * (len(text) - len(text.lstrip()))
 
 
+def _best(version: Mapping[str, Any]) -> str:
+    from workbench.compare.words import best_words
+
+    best = version["best"]
+    if best is None:
+        return "–"
+    words = ", ".join(part for part in (trial_label(best["trial"]), best_words(best)) if part)
+    return f"{clean(version['goal']['metric'])} {number(best['value'])} ({words})"
+
+
 def history(options: Any) -> int:
     """The versions of an experiment."""
     from workbench.compare import history as versions
@@ -38,13 +50,13 @@ def history(options: Any) -> int:
         return OK
     rows = []
     for version in found:
-        best, gained = version["best"], version["gained"]
+        gained = version["gained"]
         rows.append(
             [
                 clean(version["label"]),
                 clean(version["state"]),
                 str(version["trials"] or 0),
-                f"{clean(version['goal']['metric'])} {number(best['value'])}" if best else "–",
+                _best(version),
                 "–" if gained is None else f"{gained:+.4g}",
                 clean(version["changed"] or "the first version"),
             ]

@@ -47,7 +47,7 @@ def code(a: Side, b: Side) -> Section | None:
     items: list[Item] = []
     idle = 0
     explained: set[str] = set()
-    pairs = _aligned(one, other)
+    pairs = aligned(one, other)
     moved = _moved(pairs, one)
     for place, (before, after) in enumerate(pairs):
         state = _state(before, after, place in moved)
@@ -92,9 +92,11 @@ def code(a: Side, b: Side) -> Section | None:
 
 
 def _short(items: Sequence[Item]) -> list[str]:
-    cells = sum(1 for item in items if not item.name.startswith("module "))
+    cells = [item for item in items if not item.name.startswith("module ")]
     modules = [item.name.removeprefix("module ") for item in items if item.name.startswith("module ")]
-    return [*([f"{counted(cells, 'cell')} changed"] if cells else []), *(f"{name} changed" for name in modules)]
+    kinds = ["removed" if item.b is None else "added" if item.a is None else "changed" for item in cells]
+    told = [f"{counted(kinds.count(kind), 'cell')} {kind}" for kind in ("changed", "removed", "added") if kind in kinds]
+    return [*told, *(f"{name} changed" for name in modules)]
 
 
 def _is_cell(a: Side, b: Side) -> bool:
@@ -141,20 +143,25 @@ def cells(side: Side) -> list[Cell]:
 
 def _ids(side: Side) -> dict[str, str]:
     """The ids of the notebook's cells by their text, from the file as it was on the disk."""
+    return {text: cell for cell, text in (file_cells(side) or {}).items()}
+
+
+def file_cells(side: Side) -> dict[str, str] | None:
+    """The texts of the notebook's cells by their ids, from the file as it was on the disk; None where none is known."""
     notebook = side.snapshot.get("notebook") or {}
     try:
         document = json.loads(side.store.get_blob(str(notebook["sha256"])))
         listed = [cell for cell in document["cells"] if cell.get("cell_type") == "code"]
-        return {_joined(cell["source"]).strip(): str(cell["id"]) for cell in listed if cell.get("id")}
+        return {str(cell["id"]): _joined(cell["source"]).strip() for cell in listed if cell.get("id")}
     except (KeyError, TypeError, ValueError, OSError, WorkbenchError):
-        return {}
+        return None
 
 
 def _joined(source: str | list[str]) -> str:
     return source if isinstance(source, str) else "".join(source)
 
 
-def _aligned(one: Sequence[Cell], other: Sequence[Cell]) -> list[tuple[Cell | None, Cell | None]]:
+def aligned(one: Sequence[Cell], other: Sequence[Cell]) -> list[tuple[Cell | None, Cell | None]]:
     """Cells side by side, in the order of ``other``. The training code belongs together whatever became of it."""
     left, right = one[:-1], other[:-1]
     twins = _twins(left, right)

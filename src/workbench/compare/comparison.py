@@ -9,7 +9,7 @@ from workbench.compare.results import results
 from workbench.compare.section import LIKELY, Section
 from workbench.compare.sides import Side
 from workbench.compare.surroundings import architecture, hardware, libraries
-from workbench.compare.written import arguments, configuration, seeds, settings
+from workbench.compare.written import arguments, configuration, drawn, seeds, settings
 from workbench.records import Json
 from workbench.store import Store
 from workbench.store.catalog import Reference
@@ -59,9 +59,16 @@ def compared(a: Side, b: Side) -> dict[str, Json]:
 
 
 def differences(a: Side, b: Side) -> list[Section]:
-    """The sections that have something to say, the most likely causes first."""
+    """The sections that have something to say, the most likely causes first.
+
+    A search seed that was changed comes before the configuration that it drew: that follows from it.
+    """
     found = [section for part in _PARTS if (section := part(a, b)) is not None]
-    return sorted(found, key=lambda section: (not section.causes, LIKELY.index(section.kind)))
+    order = [*LIKELY]
+    if drawn(a, b):
+        order.remove("seeds")
+        order.insert(order.index("configuration"), "seeds")
+    return sorted(found, key=lambda section: (not section.causes, order.index(section.kind)))
 
 
 def _title(causes: list[Section], parted: list[dict[str, Json]], a: Side, b: Side) -> str:

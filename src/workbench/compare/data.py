@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from workbench.compare.makers import Makers
 from workbench.compare.section import Item, Section, change, counted, size
 from workbench.compare.sides import Captured, Side
 
@@ -31,14 +32,17 @@ def data(a: Side, b: Side) -> Section | None:
         where = "as far as was seen" if only == SEEN else ""
         section.items.append(Item(path, _words(before), _words(after), _note(before, after, where)))
         section.short.append(_short(path, before, after))
+    makers: Makers | None = None  # reading the cells takes a while: only where something differs
     names = {name for side in (a, b) for name, captured in side.captured.items() if is_data(side, name, captured)}
     for name in [name for name in {**a.captured, **b.captured} if name in names]:
         left, right = a.captured.get(name), b.captured.get(name)
         if left is not None and right is not None and left.digest == right.digest:
             continue
         before, after = _content(left), _content(right)
-        section.items.append(Item(name, _words(before), _words(after), _note(before, after, "from the notebook")))
-        section.short.append(_short(name, before, after))
+        makers = makers or Makers(a, b)
+        where = ", ".join(part for part in ("from the notebook", makers.note(name)) if part)
+        section.items.append(Item(name, _words(before), _words(after), _note(before, after, where)))
+        section.short.append(_short(name, before, after) + makers.short(name))
     return section if section.items or section.known else None
 
 

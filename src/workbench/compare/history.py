@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from workbench.compare.bests import best_of
 from workbench.compare.comparison import compared
 from workbench.compare.sides import Side
 from workbench.errors import NotFound, StoreError
@@ -16,7 +17,8 @@ from workbench.store.catalog import Reference, read_catalog, resolve
 def history(store: Store, name: str) -> list[dict[str, Json]]:
     """One entry for each version, oldest first: its best value, what it changed since the one before, and the gain.
 
-    ``gained`` is positive where the version is better, whichever way the goal goes. Raises NotFound.
+    ``best`` names the trial, and of how many it is the best. ``gained`` is that value against the best one before,
+    positive where the version is better, whichever way the goal goes. Raises NotFound.
     """
     wanted = resolve(store, name)
     entries: list[dict[str, Any]] = [dict(entry) for entry in read_catalog(store)]
@@ -43,8 +45,7 @@ def history(store: Store, name: str) -> list[dict[str, Json]]:
 
 
 def _entry(entry: dict[str, Any], side: Side, before: Side | None) -> dict[str, Json]:
-    best = entry.get("best")
-    goal = side.spec.goal
+    best, goal = best_of(side), side.spec.goal
     told: dict[str, Json] = {
         "id": entry["id"],
         "label": entry["label"],
@@ -53,7 +54,7 @@ def _entry(entry: dict[str, Any], side: Side, before: Side | None) -> dict[str, 
         "state": entry.get("state"),
         "trials": len(side.trials) or entry.get("trials"),
         "goal": {"metric": goal.metric, "mode": goal.mode},
-        "best": best,
+        "best": None if best is None else best.to_json(),
         "changed": None,
         "sections": [],
         "gained": None,
@@ -62,8 +63,8 @@ def _entry(entry: dict[str, Any], side: Side, before: Side | None) -> dict[str, 
         comparison = compared(before, side)
         told["changed"] = comparison["title"]
         told["sections"] = [{key: one[key] for key in ("kind", "title", "summary")} for one in comparison["sections"]]
-        values = [metric for metric in comparison["results"]["metrics"] if metric["name"] == goal.metric]
-        pair = [metric[key] for metric in values[:1] for key in ("a", "b") if metric[key] is not None]
-        if before.spec.goal == goal and len(pair) == 2 and all(map(math.isfinite, pair)):
-            told["gained"] = (pair[1] - pair[0]) * (1 if goal.mode == "max" else -1)
+        former = best_of(before)
+        if before.spec.goal == goal and best is not None and former is not None:
+            gained = (best.value - former.value) * (1 if goal.mode == "max" else -1)
+            told["gained"] = gained if math.isfinite(gained) else None
     return told

@@ -1,7 +1,9 @@
 """How far values of one configuration scatter when only the seeds differ, and what that says of a difference.
 
-The interval is Student's: mean ± t(n−1) · s/√n. Two single trials differ by more than noise where their difference is
-larger than t(n−1) · s · √2, since each of them scatters by s.
+Law: a seed counts once, however often it was trained; the trial that was repeated is none of its repeats, since it may
+have been chosen because it did well. The interval is Student's: mean ± t(n−1) · s/√n. Two repeated trials are compared
+by their means (Welch's t-test). A single value and n repeats differ by more than noise where it is further from their
+mean than t(n−1) · s · √(1 + 1/n), within which 95 % of single values lie that scatter alike.
 """
 
 from __future__ import annotations
@@ -10,23 +12,15 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from workbench.compare.bests import Chosen, named
+from workbench.compare.repeats import first_of, repeats_of
 from workbench.compare.section import number
 from workbench.compare.sides import Side
+from workbench.compare.student import quantile, welch
 from workbench.records import Json
-from workbench.store.layout import Store
-from workbench.store.series import Series
 
-#: The 97.5 % quantile of Student's t by degrees of freedom (any table of it); beyond, the normal distribution's.
-_T = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
-    *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-_NORMAL = 1.960
-
-
-def t_quantile(degrees: int) -> float:
-    """Half of a 95 % interval in standard errors, for so many degrees of freedom (1 or more)."""
-    return _T[degrees - 1] if degrees <= len(_T) else _NORMAL
+#: A difference that chance makes less often than this is no noise.
+_RARE = 0.05
 
 
 def interval(values: Sequence[float]) -> dict[str, Json]:
@@ -37,43 +31,62 @@ def interval(values: Sequence[float]) -> dict[str, Json]:
         found["mean"] = mean = statistics.fmean(finite)
         if len(finite) > 1:
             found["deviation"] = deviation = statistics.stdev(finite)
-            half = t_quantile(len(finite) - 1) * deviation / math.sqrt(len(finite))
+            half = quantile(len(finite) - 1) * deviation / math.sqrt(len(finite))
             found |= {"low": mean - half, "high": mean + half}
     return found
 
 
-def repeats_of(store: Store, experiment: str, trial: int) -> list[float]:
-    """The goal's values of all repeats of a trial that were trained, its own left out."""
-    found: list[float] = []
-    for one in store.experiment_ids():
-        origin = store.read_spec_json(one).get("repeats")
-        if not isinstance(origin, dict) or (origin.get("experiment"), origin.get("trial")) != (experiment, trial):
-            continue
-        path = store.experiment(one).series
-        if path.exists():
-            with Series.read(path) as series:
-                rows = series.trials()
-            found += [float(row["value"]) for row in rows if row["state"] == "completed" and row["value"] is not None]
-    return [value for value in found if math.isfinite(value)]
+def within_noise(a: Side, b: Side, one: Chosen | None, other: Chosen | None) -> dict[str, Json] | None:
+    """Whether two trials differ by no more than their repeats do; None where neither was repeated with two seeds.
+
+    ``how``: *means* where both were repeated, *single* where one was. ``why`` says it in words.
+    """
+    if one is None or other is None or a.spec.goal != b.spec.goal:
+        return None
+    firsts = [first_of(side.store, side.spec.id, found.trial) for side, found in ((a, one), (b, other))]
+    if a.store.root == b.store.root and firsts[0] == firsts[1]:
+        return None  # one configuration: that one of them is trained with another seed is all there is to say
+    groups = [
+        [result.value for result in repeats_of(side.store, *first, step=side.reference.step).values()]
+        for side, first in zip((a, b), firsts, strict=True)
+    ]
+    samples = [[value for value in values if math.isfinite(value)] for values in groups]
+    told = [
+        _told(named(side, found), sample, len(values) - len(sample))
+        for side, found, sample, values in zip((a, b), (one, other), samples, groups, strict=True)
+    ]
+    if all(len(sample) > 1 for sample in samples):
+        return _means(samples, told)
+    if len(samples[0]) > 1:
+        return _single(samples[0], told[0], named(b, other), other.value)
+    if len(samples[1]) > 1:
+        return _single(samples[1], told[1], named(a, one), one.value)
+    return None
 
 
-def within_noise(a: Side, b: Side, one: float | None, other: float | None) -> dict[str, Json] | None:
-    """Whether two trials differ by no more than their repeats do; None where neither was repeated."""
-    if one is None or other is None or a.trial is None or b.trial is None:
-        return None
-    groups = [repeats_of(side.store, side.spec.id, side.trial or 0) for side in (a, b)]
-    known = [(values, side) for values, side in zip(groups, (a, b), strict=True) if len(values) > 1]
-    if not known:
-        return None
-    # The wider of the two: a difference must stand out of both.
-    values, side = max(known, key=lambda pair: statistics.stdev(pair[0]))
-    deviation = statistics.stdev(values)
-    limit = t_quantile(len(values) - 1) * deviation * math.sqrt(2)
-    apart = abs(one - other)
+def _told(name: str, sample: Sequence[float], lost: int) -> str:
+    if len(sample) < 2:
+        return ""
+    diverged = f" ({lost} more diverged)" if lost else ""
+    return (
+        f"{len(sample)} repeats of {name} scatter by {number(statistics.stdev(sample))} around "
+        f"{number(statistics.fmean(sample))}{diverged}"
+    )
+
+
+def _means(samples: Sequence[Sequence[float]], told: Sequence[str]) -> dict[str, Json]:
+    apart = abs(statistics.fmean(samples[0]) - statistics.fmean(samples[1]))
+    chance = welch(*samples)
+    words = f"the means differ by {number(apart)} (Welch's t-test: p = {chance:.2g})"
+    return {"verdict": chance >= _RARE, "how": "means", "p": chance, "why": f"{'; '.join(told)}; {words}"}
+
+
+def _single(sample: Sequence[float], told: str, name: str, value: float) -> dict[str, Json]:
+    apart = abs(value - statistics.fmean(sample))
+    limit = quantile(len(sample) - 1) * statistics.stdev(sample) * math.sqrt(1 + 1 / len(sample))
     inside = apart <= limit
-    return {
-        "verdict": inside,
-        "why": f"they differ by {number(apart)}; {len(values)} repeats of {side.reference} scatter by "
-        f"{number(deviation)}, so that {'less' if inside else 'more'} than {number(limit)} is "
-        f"{'noise' if inside else 'no noise'} (95 %)",
-    }
+    words = (
+        f"{name} was not repeated: its one value lies {number(apart)} from that mean, and 95 % of single values that "
+        f"scatter alike lie within {number(limit)}"
+    )
+    return {"verdict": inside, "how": "single", "p": None, "why": f"{told}; {words}"}

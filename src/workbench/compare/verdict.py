@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.compare.comparison import differences
+from workbench.compare.curves import bits, curve
 from workbench.compare.noise import interval
-from workbench.compare.results import bits, curve
+from workbench.compare.repeats import repeats_of
 from workbench.compare.section import counted, listed, number
 from workbench.compare.sides import Side
 from workbench.errors import NotFound, StoreError, WorkbenchError
@@ -144,22 +145,24 @@ def _weights(a: Side, b: Side, step: int) -> bool | None:
 
 
 def repeated(store: Store, spec: Spec) -> dict[str, Json]:
-    """Mean and 95 % interval of the goal over the repeats of a trial, with each seed's value."""
-    path = store.experiment(spec.id).series
-    rows: list[dict[str, Any]] = []
-    if path.exists():
-        with Series.read(path) as series:
-            rows = [row for row in series.trials() if row["state"] == "completed" and row["value"] is not None]
-    values = [{"seed": spec.seeds_of(row["number"])[0], "value": float(row["value"])} for row in rows]
+    """Mean and 95 % interval of the goal over the seeds that ``spec`` wants, with each seed's value.
+
+    Those that an earlier experiment has trained are among them.
+    """
+    origin: Mapping[str, Any] = spec.repeats or {}
+    seeds = [(int(seed), int(trial)) for seed, trial in origin.get("seeds") or spec.seeds]
+    results = repeats_of(store, str(origin["experiment"]), int(origin["trial"]), seeds=seeds)
+    values = [{"seed": seed, "value": results[seed, trial].value} for seed, trial in seeds if (seed, trial) in results]
     found = {**interval([float(one["value"]) for one in values]), "values": values, "metric": spec.goal.metric}
-    found["of"] = {key: (spec.repeats or {}).get(key) for key in ("experiment", "trial", "label")}
+    found["of"] = {key: origin.get(key) for key in ("experiment", "trial", "label")}
     if found["low"] is None:
-        found["words"] = f"{found['n']} of {spec.trials} repeats ended; two are wanted for an interval"
+        found["words"] = f"{found['n']} of {len(seeds)} repeats ended; two are wanted for an interval"
     else:
         half = (found["high"] - found["low"]) / 2
+        lost = len(values) - found["n"]
         found["words"] = (
             f"{spec.goal.metric} {number(found['mean'])} ± {number(half)} (95 % interval of the mean of {found['n']} "
-            f"seeds; one seed scatters by {number(found['deviation'])})"
+            f"seeds; one seed scatters by {number(found['deviation'])}{f'; {lost} more diverged' if lost else ''})"
         )
     return found
 

@@ -66,12 +66,19 @@ def _cell(cell: Mapping[str, Json]) -> Iterator[Line]:
 
 
 def _results(results: Mapping[str, Json]) -> Iterator[str]:
+    goal, bests = results["goal"]["metric"], results["bests"]
     for metric in results["metrics"]:
         step = metric["parts_at"]
         where = "the same at every common step" if step is None else f"part at step {step}"
-        yield f"{metric['name']}  {number(metric['a'])} → {number(metric['b'])}  ({where})"
+        ends = [
+            f"{number(metric[key])}{f' ({best_words(best)})' if metric['name'] == goal and best_words(best) else ''}"
+            for key, best in zip("ab", bests, strict=True)
+        ]
+        yield f"{metric['name']}  {' → '.join(ends)}  ({where})"
     if not results["metrics"]:
         yield "nothing was reported on either side"
+    if results["selection"]:
+        yield results["selection"]
     pairs = results["pairs"]
     if pairs:
         same = sum(1 for pair in pairs if pair["parts_at"] is None)
@@ -82,3 +89,8 @@ def _results(results: Mapping[str, Json]) -> Iterator[str]:
     noise = results["within_noise"]
     if noise:
         yield f"{'within' if noise['verdict'] else 'beyond'} noise: {noise['why']}"
+
+
+def best_words(best: Mapping[str, Json] | None) -> str:
+    """``best of 81``, for a trial that is the best of several."""
+    return f"best of {best['of']:,}" if best is not None and (best["of"] or 0) > 1 else ""

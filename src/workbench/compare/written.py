@@ -6,6 +6,7 @@ import dataclasses
 import shlex
 from typing import Any
 
+from workbench.compare.makers import Makers
 from workbench.compare.section import Item, Section, change
 from workbench.compare.sides import Side
 from workbench.records import Goal, Scheduler, Searcher, Spec
@@ -23,11 +24,14 @@ def configuration(a: Side, b: Side) -> Section | None:
         one, other = _values(a), _values(b)
     else:
         one, other = _space(a), _space(b)
+    follows = drawn(a, b)
     for name in {**one, **other}:
         if (name in one, one.get(name)) != (name in other, other.get(name)):
-            note = "" if name in one and name in other else "no hyperparameter on the other side"
+            note = "drawn by the search, whose seed is another" if name in follows else ""
+            note = note if name in one and name in other else "no hyperparameter on the other side"
             section.items.append(Item(name, one.get(name), other.get(name), note))
             section.short.append(_told(name, one, other))
+    makers: Makers | None = None
     for name in {**a.captured, **b.captured}:
         left, right = a.captured.get(name), b.captured.get(name)
         if "value" not in {side.kind for side in (left, right) if side is not None}:
@@ -37,9 +41,26 @@ def configuration(a: Side, b: Side) -> Section | None:
         shown = [
             None if side is None else side.value if side.value is not None else side.words for side in (left, right)
         ]
-        section.items.append(Item(name, shown[0], shown[1], "a value of the notebook, outside of the train cell"))
-        section.short.append(_told(name, {name: shown[0]} if left else {}, {name: shown[1]} if right else {}))
+        makers = makers or Makers(a, b)
+        words = ", ".join(part for part in ("a value of the notebook", makers.note(name)) if part)
+        section.items.append(Item(name, shown[0], shown[1], words))
+        told = _told(name, {name: shown[0]} if left else {}, {name: shown[1]} if right else {})
+        section.short.append(told + makers.short(name))
     return section if section.items else None
+
+
+def drawn(a: Side, b: Side) -> frozenset[str]:
+    """The hyperparameters of two trials that differ because the seeds do with which the searches drew them."""
+    if a.trial is None or b.trial is None or a.spec.seed == b.spec.seed:
+        return frozenset()
+    one, other = _values(a), _values(b)
+    names = [
+        {entry["name"] for entry in side.spec.space.get("parameters", ()) if entry.get("kind") != "constant"}
+        for side in (a, b)
+        if side.spec.searcher.kind != "grid"  # it goes through all of them in their order
+    ]
+    common = names[0] & names[1] if len(names) == 2 else set()
+    return frozenset(name for name in common if one.get(name) != other.get(name))
 
 
 def _values(side: Side) -> dict[str, Any]:

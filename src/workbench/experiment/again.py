@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import time
 from collections.abc import Callable
@@ -44,13 +45,21 @@ class Again:
             self.experiment.wait(timeout)
         except TrialFailed:
             pass  # the verdict says so
-        self._found = concluded(self.experiment, self.kind)
+        self._found = self._concluded()
         return self
+
+    @property
+    def is_ended(self) -> bool:
+        """True once there is nothing more to train."""
+        return self.experiment.is_ended
+
+    def _concluded(self) -> dict[str, Json]:
+        return concluded(self.experiment, self.kind)
 
     def to_dict(self) -> dict[str, Json]:
         """What it has shown, as plain data; empty before it has ended."""
-        if self._found is None and self.experiment.is_ended:
-            self._found = concluded(self.experiment, self.kind)
+        if self._found is None and self.is_ended:
+            self._found = self._concluded()
         return {**(self._found or {}), "label": self.experiment.label, "notes": list(self.notes)}
 
     @property
@@ -83,9 +92,37 @@ class Replay(Again):
 
 
 class Repeats(Again):
-    """A trial's configuration trained with other seeds."""
+    """A trial's configuration trained with other seeds; those that were trained before are not trained again."""
 
     kind = "repeat"
+
+    def __init__(self, store: Store, made: Prepared) -> None:
+        super().__init__(store, made)
+        self._spec = made.spec
+        self._others = [Experiment.of(store, one) for one in made.reuses if one != made.spec.id]
+
+    def start(self) -> None:
+        """Have the engine take it, and those that train a part of its seeds already."""
+        for one in (*self._others, self.experiment):
+            one.start()
+
+    def wait(self, timeout: float | None = None) -> Again:
+        """Wait for its end. An interrupt leaves it running. Raises TimeoutError."""
+        for one in self._others:
+            with contextlib.suppress(TrialFailed):
+                one.wait(timeout)
+        return super().wait(timeout)
+
+    @property
+    def is_ended(self) -> bool:
+        """True once there is nothing more to train."""
+        return all(one.is_ended for one in (*self._others, self.experiment))
+
+    def _concluded(self) -> dict[str, Json]:
+        """Worked out here: the engine knew at its end what had been trained by then."""
+        from workbench.compare.verdict import conclusion
+
+        return conclusion(self.experiment.store, self._spec)[self.kind]
 
     @property
     def mean(self) -> float | None:
@@ -148,6 +185,7 @@ def repeat(
 ) -> Repeats:
     """Train a trial's configuration with so many other seeds: mean and 95 % interval of its goal.
 
+    A seed that was trained before counts, and is not trained again, where all that it depends on is as it was.
     Comparisons of the trial then say whether a difference is within noise.
     """
     from workbench.replay import repeat as prepare

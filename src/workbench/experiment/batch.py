@@ -72,6 +72,7 @@ class Batch:
         self, store: Store, path: str | os.PathLike[str], rows: Sequence[Mapping[str, Json]], *, again: bool = False
     ) -> None:
         self.store, self.source = store, SourceNotebook(path)
+        self._again, self._asked = again, datetime.now(UTC).isoformat(timespec="milliseconds")
         names = list(dict.fromkeys(name for row in rows for name in row))
         #: What there is to know before it starts, in words.
         self.notes = self.source.check(names)
@@ -118,13 +119,18 @@ class Batch:
         lock, is_over = threading.Lock(), threading.Event()
 
         def one(task: Task) -> Executed | None:
-            run = new_id()
-            with lock:
-                if is_over.is_set():
-                    return None
-                process = started(self.store, sha, task.label, run)
-                processes.append(process)
-            status = process.wait()
+            since = self._asked if self._again else ""
+            with notebooks.alone(self.store, task.key, lambda: not is_over.is_set()) as held:
+                before = notebooks.settled(self.store, task.key, since=since)
+                if before is not None:  # another command executed it meanwhile
+                    return Executed(task.label, before, self._words(before), before=True)
+                run = new_id()
+                with lock:
+                    if is_over.is_set():
+                        return None
+                    process = started(self.store, sha, task.label, run, held)
+                    processes.append(process)
+                status = process.wait()
             return self._ended(task, run, status)
 
         with ThreadPoolExecutor(parallel, "workbench-notebook") as pool:
@@ -154,7 +160,7 @@ class Batch:
 
     def _packed(self, tasks: Sequence[Task]) -> str:
         plain = [dataclasses.asdict(task) for task in tasks]
-        return packed(self.store, self.source.path, self.source.text, plain)
+        return packed(self.store, self.source.path, self.source.text, plain, again=self._again)
 
     # -- on slots -----------------------------------------------------------------------------------------------------
 
@@ -171,23 +177,27 @@ class Batch:
 
     def _elsewhere(self) -> dict[str, set[str]]:
         """Experiments that execute some of these already, for an earlier command, with the keys they execute."""
-        over = {run.key: run.experiment for run in self._ended_before.values()}
         found = {}
         for entry in experiments(self.store):
             if entry["state"] in ENDED or entry.get("notebook") != str(self.source.path):
                 continue
-            keys = self._executes(self.store.read_spec(entry["id"], viewing=True))
-            keys &= {task.key for task in self.open if over.get(task.key) != entry["id"]}
+            handle = Experiment.of(self.store, entry["id"])
+            keys = self._executes(handle) & {task.key for task in self.open}
             # The catalog is written now and then only.
-            if keys and not Experiment.of(self.store, entry["id"]).is_ended:
+            if keys and not handle.is_ended:
                 found[entry["id"]] = keys
         return found
 
-    def _executes(self, spec: Spec) -> set[str]:
-        sha = tasks_of(spec)
+    def _executes(self, handle: Experiment) -> set[str]:
+        """The keys that an experiment has still to execute: those of trials that have not ended."""
+        sha = tasks_of(handle.spec)
         if sha is None or not self.store.has_blob(sha):
             return set()
-        return {str(task["key"]) for task in json.loads(self.store.get_blob(sha))["tasks"]}
+        keys = {str(task["label"]): str(task["key"]) for task in json.loads(self.store.get_blob(sha))["tasks"]}
+        over = {
+            trial.configuration.get("parameters", next(iter(keys))) for trial in handle.records if trial.status in ENDED
+        }
+        return {key for label, key in keys.items() if label not in over}
 
     def _launched(self, tasks: Sequence[Task], typed: str, parallel: int | None) -> Spec:
         experiment, sha = new_id(), self._packed(tasks)
@@ -245,8 +255,14 @@ class Batch:
                 break
             tend()
             time.sleep(LOOK_S)
+        newest = notebooks.newest(self.store)
         for key, task in wanted.items():
-            if key not in told:
+            other = newest.get(key)
+            if key in told:
+                continue
+            if other is not None and other.state == "completed" and other.id not in self._ended_before:
+                yield Executed(task.label, other, self._words(other), before=True)  # another command was quicker
+            else:
                 yield Executed(task.label, None, self._why(handles))
 
     def _why(self, handles: Sequence[Experiment]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.compare.results import curve, last, parts_at
+from workbench.compare.curves import curve, last, parts_at
 from workbench.compare.section import number
 from workbench.compare.sides import Side
 from workbench.errors import TrialFailed
@@ -17,7 +17,8 @@ from workbench.experiment.experiment import Experiment
 from workbench.experiment.trial import Trial
 from workbench.records import Json
 from workbench.replay.again import Prepared
-from workbench.replay.why import Hybrids, Step, trained_before
+from workbench.replay.before import trained_before
+from workbench.replay.why import Hybrids, Step
 from workbench.store import Store
 from workbench.store.catalog import Reference
 
@@ -174,16 +175,17 @@ def why(
     _, other = referred(b, store if not isinstance(b, str) else place)
     made = Hybrids(place, one, other, env)
     table = _Table(place, made, say or (lambda line: None))
+    table.notes += made.notes
     table.add("baseline", "", made.a.reference)
     table.add("nothing", "as it was", made.b.reference)
     again = made.again()
     if again is not None:
         table.train("trained again", "in today's environment and with today's files", again)
-    for step, prepared in made.steps():
+    for step in made.steps():
         if table.rows[-1].parts_at is None and table.rows[-1].value is not None:
             table.notes.append(f"{step.name} need not be put back ({step.words})")
             continue
-        table.train(step.name, step.words, prepared, step)
+        table.train(step.name, step.words, made.put_back(step), step)
     metric = made.a.spec.goal.metric
     return Why(str(made.a.reference), str(made.b.reference), metric, table.rows, [*dict.fromkeys(table.notes)])
 

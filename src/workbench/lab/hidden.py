@@ -6,11 +6,13 @@ Law: one line, or none. What is not known for certain (an unsaved notebook, cell
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,18 +20,22 @@ from typing import Any
 from workbench.errors import WorkbenchError
 from workbench.experiment.executed import Log, Run, log_of
 from workbench.snapshot.cell import content_of
+from workbench.snapshot.effects import GENERATORS, effects_of
 from workbench.snapshot.facts import facts_of
+from workbench.snapshot.history import History
 from workbench.store import Store
 from workbench.store.atomic import read_json
 
 #: Files of notebooks up to this size are looked at: reading a larger one would be felt.
 _MOST_BYTES = 4 << 20
-#: Executions that are looked at for one name, the newest.
-_MOST_RUNS = 100
+#: Executions that are looked at for one name, and for all of them; the newest.
+_MOST_RUNS, _MOST_PAST = 100, 2000
 #: Seconds for which a page's word counts as now, and how many of the newest words are looked at.
 _NOW_S, _NEWEST = 30.0, 4
 
 DELETED, EDITED, ORDER = "its cell was deleted", "edited since", "executed out of order"
+CHANGED, MADE_OF = "a deleted cell changed it", "a deleted cell gave what it is made of"
+TWICE = "a cell that goes on from its own result was executed more than once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +58,28 @@ def line(shell: Any, store: Store, notebook: str | None, names: Iterable[str]) -
         return None
     source = str((parent.get("content") or {}).get("code", ""))
     shown = _document(store, cell_id, source) or _file(notebook, min(run.at for run in used.values()))
-    return words(hidden(log, used, shown, cell_id)) if shown is not None else None
+    return words(hidden(log, used, shown, cell_id))
 
 
-def hidden(log: Log, used: dict[str, Run], shown: Shown, cell_id: str) -> dict[str, str]:
-    """Names with what is wrong with them. used: each with its last execution that may give it."""
+def hidden(log: Log, used: dict[str, Run], shown: Shown | None, cell_id: str) -> dict[str, str]:
+    """Names with what is wrong with them. used: each with its last execution that may give it.
+
+    shown: what the notebook is now, where that is known. That a cell was executed twice is known without it.
+    """
+    found = Past(log).hidden(used, shown)
+    return found if shown is None else {**found, **_one_by_one(log, used, shown, cell_id)}
+
+
+def _one_by_one(log: Log, used: dict[str, Run], shown: Shown, cell_id: str) -> dict[str, str]:
+    """What the last execution that gives each name tells."""
     found = {}
     order = {key: number for number, key in enumerate(shown.cells)}
     for name, run in used.items():
         if run.cell_id is None or not run.is_whole or shown.at <= run.at:
             continue
         if run.cell_id not in shown.cells:
-            found[name] = DELETED
+            if not _stands_elsewhere(run, shown):
+                found[name] = DELETED
         elif not _alike(shown.cells[run.cell_id], run.source):
             imported = run.facts.modules.get(name)
             if imported is None or facts_of(shown.cells[run.cell_id]).modules.get(name) != imported:
@@ -97,6 +113,93 @@ def _out_of_order(log: Log, name: str, run: Run, shown: Shown, order: dict[str, 
     return False
 
 
+class Past:
+    """All that a kernel has executed, and what of it made a name what it is."""
+
+    def __init__(self, log: Log) -> None:
+        self.runs = [log.runs[number] for number in sorted(log.runs)][-_MOST_PAST:]
+        self._effects = [effects_of(run.source) for run in self.runs]
+        self._functions = {name: body for run in self.runs for name, body in run.facts.functions.items()}
+        self._generators = {
+            name for run in self.runs for name, _, last in run.facts.body.made if last in GENERATORS
+        }  # fmt: skip
+
+    def hidden(self, names: Collection[str], shown: Shown | None) -> dict[str, str]:
+        """Names in which a cell had a part that would have none, or another one, from the top."""
+        counts = Counter(run.cell_id for run, effects in zip(self.runs, self._effects, strict=True)
+                         if run.cell_id is not None and (effects.again or effects.draws))  # fmt: skip
+        gone = shown is not None and any(self._is_gone(run, shown) for run in self.runs)
+        if not gone and max(counts.values(), default=0) < 2:
+            return {}
+        found = {}
+        history = History([run.source for run in self.runs],
+                          [at for at, run in enumerate(self.runs) if not run.is_whole])  # fmt: skip
+        for name in names:
+            needed = history.needed([name], len(self.runs))
+            # What is wrong with another of the names is said of that one.
+            matters = {name} | {one for at in needed for one in self.runs[at].facts.uses if one not in names}
+            if self._twice(needed, matters):
+                found[name] = TWICE
+            if shown is not None:
+                does = [self._does(at, shown) & matters for at in needed if self._is_gone(self.runs[at], shown)]
+                if any(does):
+                    found[name] = CHANGED if any(name in one for one in does) else MADE_OF
+        return found
+
+    def _again(self, at: int) -> frozenset[str]:
+        """What the run at ``at`` made of what it had been."""
+        run, effects = self.runs[at], self._effects[at]
+        return (effects.again | (effects.draws & self._generators)) & run.facts.uses
+
+    def _twice(self, needed: Sequence[int], matters: set[str]) -> bool:
+        last: dict[str, int] = {}
+        for at in needed:
+            cell = self.runs[at].cell_id
+            before = last.get(cell) if cell is not None else None
+            if before is not None:
+                for name in self._again(at) & self._again(before) & matters:
+                    between = [self.runs[one].facts for one in range(before + 1, at)]
+                    if not any(name in facts.binds and name not in facts.uses for facts in between):
+                        return True
+            if cell is not None:
+                last[cell] = at
+        return False
+
+    def _is_gone(self, run: Run, shown: Shown) -> bool:
+        """Whether the run's cell is known not to be in the notebook any more."""
+        if run.cell_id is None or not run.is_whole or shown.at <= run.at or run.cell_id in shown.cells:
+            return False
+        return not _stands_elsewhere(run, shown)
+
+    def _does(self, at: int, shown: Shown) -> frozenset[str]:
+        """The names that the run gave or changed, but for imports that another cell does as well."""
+        run = self.runs[at]
+        imported = {
+            name
+            for name, module in run.facts.modules.items()
+            if any(facts_of(text).modules.get(name) == module for text in shown.cells.values())
+        }
+        return (
+            run.facts.binds | self._effects[at].changed | self._again(at) | self._changed_by_functions(run)
+        ) - imported
+
+    def _changed_by_functions(self, run: Run) -> set[str]:
+        """What the run gave to functions of the notebook that store into it."""
+        found = set()
+        for call in run.facts.body.calls:
+            function = self._functions.get(call.root) if not call.attributes else None
+            if function is not None:
+                places: dict[int | str, str] = dict(enumerate(function.parameters))
+                places |= {one: one for one in function.parameters}
+                found |= {name for place, name in call.arguments if places.get(place) in function.stores}
+        return found
+
+
+def _stands_elsewhere(run: Run, shown: Shown) -> bool:
+    """Whether another cell has the text: one that is cut and pasted has another id."""
+    return any(_alike(text, run.source) for text in shown.cells.values())
+
+
 def _place(run: Run, shown: Shown, order: dict[str, int]) -> int | None:
     """Where the cell of ``run`` stands, if it is known to stand there as it was executed."""
     if run.cell_id is None or not run.is_whole or shown.at <= run.at or run.cell_id not in shown.cells:
@@ -109,7 +212,7 @@ def words(found: dict[str, str]) -> str | None:
     if not found:
         return None
     parts = []
-    for why in (DELETED, EDITED, ORDER):
+    for why in (DELETED, CHANGED, MADE_OF, EDITED, TWICE, ORDER):
         names = sorted(name for name, reason in found.items() if reason == why)
         if names:
             rest = len(names) - 6
@@ -118,13 +221,16 @@ def words(found: dict[str, str]) -> str | None:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two texts are the same code, remarks aside."""
-    if one.rstrip() == other.rstrip():
-        return True
+    """Whether two texts are the same code; remarks do not count."""
+    return one.rstrip() == other.rstrip() or _content(one) == _content(other)
+
+
+@functools.lru_cache(maxsize=20_000)
+def _content(source: str) -> str:
     try:
-        return content_of(ast.parse(one)) == content_of(ast.parse(other))
+        return content_of(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError):
-        return False
+        return source.rstrip()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -15,9 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from workbench.compare.repeats import first_of
+from workbench.compare.section import counted
 from workbench.compare.sides import seen_of
 from workbench.errors import BadOption, NotFound, WorkbenchError
 from workbench.records import Json, Scheduler, Searcher, Spec, trial_label
+from workbench.replay.before import seeds_before
 from workbench.replay.place import Place, place
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.data import DataFile, describe
@@ -38,10 +41,14 @@ _MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An experiment that is written and not started. notes: what is not as it was, in words, before anything trains."""
+    """An experiment that is written and not started. notes: what is not as it was, in words, before anything trains.
+
+    reuses: experiments that have trained a part of what is wanted, or are about to.
+    """
 
     spec: Spec
     notes: tuple[str, ...]
+    reuses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +132,33 @@ def replay(
 
 
 def repeat(store: Store, ref: str | Reference, count: int, *, env: str = "same") -> Prepared:
-    """Write the experiment that trains the trial ``ref`` with ``count`` other seeds. Raises as :func:`replay` does."""
+    """Write the experiment that trains the trial ``ref`` with ``count`` other seeds. Raises as :func:`replay` does.
+
+    Seeds that were trained before are not trained again; where all were, nothing is written. The repeats of a replay or
+    of a repeat are those of the trial that it trains again.
+    """
     if not 1 <= count <= _MOST:
         raise BadOption(f"--seeds {count}: wanted how many other seeds, 1 to {_MOST}. Write for example --seeds 5.")
     origin = recorded(store, ref)
+    first = first_of(store, origin.spec.id, origin.trial)
+    if first != (origin.spec.id, origin.trial):
+        origin = recorded(store, Reference(first[0], store.read_spec(first[0]).label, first[1]))
     seed, trial = origin.spec.seeds_of(origin.trial)
-    repeats = {"experiment": origin.spec.id, "trial": origin.trial, "label": str(origin.reference)}
-    seeds = [(seed + step, trial) for step in range(1, count + 1)]
-    return written(origin, "repeat", seeds, place(store, origin.spec, origin.snapshot, env), repeats=repeats)
+    repeats: dict[str, Json] = {"experiment": origin.spec.id, "trial": origin.trial, "label": str(origin.reference)}
+    wanted = tuple((seed + step, trial) for step in range(1, count + 1))
+    made = composed(origin, "repeat", wanted, place(store, origin.spec, origin.snapshot, env), repeats=repeats)
+    known = seeds_before(store, made.spec)
+    if not known:
+        store.write_spec(made.spec)
+        return made
+    missing = tuple(seeds for seeds in wanted if seeds not in known)
+    spec = made.spec if missing else store.read_spec(known[wanted[-1]])
+    spec = dataclasses.replace(spec, repeats={**repeats, "seeds": [[*seeds] for seeds in wanted]})
+    if missing:
+        spec = dataclasses.replace(spec, seeds=missing, trials=len(missing))
+        store.write_spec(spec)
+    note = f"{len(known)} of {counted(count, 'seed')} were trained before and are not trained again"
+    return Prepared(spec, (*made.notes, note), tuple(dict.fromkeys(known.values())))
 
 
 def written(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], where: Place, **fields: Any) -> Prepared:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import NotebookFailed, NotFound
+from workbench.records import Json
 from workbench.store import Store, new_id, notebooks
 from workbench.store.notebooks import NotebookRun
 
@@ -26,20 +27,27 @@ _PACKED = b'{"path":'
 
 
 def execute(store: str, tasks: str, label: str, experiment: str | None = None, trial: int | None = None) -> float:
-    """Execute one notebook of a batch and wait for it; the seconds that it took.
+    """Execute one notebook of a batch, once, and wait for it; the seconds that it took.
 
     tasks: the blob that :func:`packed` made. label: which of them. experiment, trial: on whose slot. What it prints
     goes where this process prints. Raises NotebookFailed where a cell raised or the kernel died.
     """
     found = Store(store)
-    run = new_id()
-    process = started(found, tasks, label, run, experiment=experiment, trial=trial)
-    try:
-        status = process.wait()
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
+    batch = json.loads(found.get_blob(tasks))
+    key = next(str(task["key"]) for task in batch["tasks"] if task["label"] == label)
+    since = found.read_spec(experiment).created if experiment is not None and batch.get("again") else ""
+    with notebooks.alone(found, key) as lock:
+        before = notebooks.settled(found, key, since=since, experiment=experiment, trial=trial)
+        if before is not None:  # the engine was killed before it heard of its end, or another command was quicker
+            return outcome(found, before.id, label, 0)
+        run = new_id()
+        process = started(found, tasks, label, run, lock, experiment=experiment, trial=trial)
+        try:
+            status = process.wait()
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
     return outcome(found, run, label, status)
 
 
@@ -60,9 +68,17 @@ def outcome(store: Store, run: str, label: str, status: int, said: str = "") -> 
     )
 
 
-def packed(store: Store, path: Path, text: str, tasks: list[dict[str, Any]]) -> str:
-    """Keep a notebook and the executions that are wanted of it (key, label, parameters); the blob's sha256."""
-    data = {"path": str(path), "source": store.put_blob(text.encode(errors="surrogatepass")), "tasks": tasks}
+def packed(store: Store, path: Path, text: str, tasks: list[dict[str, Any]], *, again: bool = False) -> str:
+    """Keep a notebook and the executions that are wanted of it (key, label, parameters); the blob's sha256.
+
+    again: what was executed before counts for nothing.
+    """
+    data: dict[str, Json] = {
+        "path": str(path),
+        "source": store.put_blob(text.encode(errors="surrogatepass")),
+        "tasks": tasks,
+    }
+    data |= {"again": True} if again else {}
     return store.put_blob(json.dumps(data).encode())
 
 
@@ -80,15 +96,19 @@ def unpacked(blob: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and isinstance(found.get("tasks"), list) else None
 
 
-def started(store: Store, tasks: str, label: str, run: str, **fields: Any) -> subprocess.Popen[bytes]:
-    """The process that executes ``label`` of ``tasks`` as ``run``. ``fields``: more of the run's record."""
+def started(store: Store, tasks: str, label: str, run: str, lock: int | None, **fields: Any) -> subprocess.Popen[bytes]:
+    """The process that executes ``label`` of ``tasks`` as ``run``.
+
+    lock: the descriptor of :func:`notebooks.alone`, which it holds until it ends. fields: more of the run's record.
+    """
     order = json.dumps({"store": str(store.root), "tasks": tasks, "label": label, "run": run, "fields": fields})
     environ = dict(os.environ)
     # The folder of Workbench itself, where it is not installed but on this process's path.
     own = str(Path(__file__).parents[2])
     environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([own, *filter(None, [environ.get("PYTHONPATH")])]))
     command = [sys.executable, "-m", "workbench.replay.executing", str(os.getpid())]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environ)
+    held = () if lock is None else (lock,)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environ, pass_fds=held)
     assert process.stdin is not None
     with process.stdin as stdin:
         stdin.write(order.encode())

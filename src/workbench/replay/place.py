@@ -37,14 +37,26 @@ class Place:
     """An environment to train in.
 
     training: what runners get. environment: as a snapshot records it. how: ``same``, ``rebuilt`` or ``other``.
-    differs: what is not as it was recorded, in words. variables: what of the variables is not, in words.
+    packages: what of Python and its packages is not as recorded, each in words; machine: the same of the machine.
+    variables: what of the variables is not, in words.
     """
 
     training: Training
     environment: dict[str, Json]
     how: str
-    differs: tuple[str, ...]
+    packages: Mapping[str, str]
+    machine: tuple[str, ...]
     variables: tuple[str, ...] = ()
+
+    @property
+    def differs(self) -> tuple[str, ...]:
+        """All that is not as it was recorded, in words."""
+        return (*self.packages.values(), *self.machine)
+
+    @property
+    def is_buildable(self) -> bool:
+        """Whether building the recorded environment would put something back: it never does so with Workbench."""
+        return bool(self.packages.keys() - {"workbench"})
 
     @property
     def words(self) -> str:
@@ -99,31 +111,33 @@ def place(
         "distributions": now,
         "libraries": _libraries(recorded.get("libraries") or {}, now),
     }
-    differs = _differs(recorded, environment)
-    how = "rebuilt" if env == "rebuild" else "other" if differs else "same"
-    return Place(training, environment, how, tuple(differs), tuple(others))
+    packages, hardware = _packages(recorded, environment), _hardware(recorded, environment)
+    how = "rebuilt" if env == "rebuild" else "other" if packages or hardware else "same"
+    return Place(training, environment, how, packages, hardware, tuple(others))
 
 
-def _differs(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs, Python first and packages by name."""
-    told = []
+def _packages(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Which versions differ, Python first and packages by name."""
+    told = {}
     before, after = (part.get("python", {}).get("version") for part in (recorded, now))
     if before and before != after:
-        told.append(f"python {before} → {after}")
+        told["python"] = f"python {before} → {after}"
     one, other = (part.get("distributions") or {} for part in (recorded, now))
     names = sorted({**one, **other}, key=lambda name: (name not in _COMPARED, name)) if one else []
-    told += [
-        f"{name} {_bare(one.get(name))} → {_bare(other.get(name))}"
+    return told | {
+        name: f"{name} {_bare(one.get(name))} → {_bare(other.get(name))}"
         for name in names
         if one.get(name) != other.get(name)
-    ]
+    }
+
+
+def _hardware(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
     one, other = (part.get("machine") or {} for part in (recorded, now))
-    told += [
+    return tuple(
         f"{key} {one[key]} → {other.get(key)}"
         for key in ("architecture", "processor", "gpus")
         if one.get(key) and one[key] != other.get(key)
-    ]
-    return told
+    )
 
 
 def _bare(version: str | None) -> str:

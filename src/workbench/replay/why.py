@@ -12,18 +12,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.compare.bests import chosen, selection
 from workbench.compare.comparison import differences
 from workbench.compare.section import Section
-from workbench.compare.sides import Side, seen_of
-from workbench.errors import BadOption, WorkbenchError
-from workbench.records import Json, Program, Spec
+from workbench.compare.sides import Side
+from workbench.errors import BadOption, VersionsDiffer, WorkbenchError
+from workbench.records import Json, Program
 from workbench.replay.again import Prepared, Recorded, composed, recorded
-from workbench.replay.place import place
+from workbench.replay.before import changed
+from workbench.replay.place import Place, place
 from workbench.replay.variables import again
 from workbench.snapshot.data import describe
 from workbench.store import Store
 from workbench.store.catalog import Reference
-from workbench.store.series import Series
 
 #: What is put back, in this order, and the sections of a comparison that belong to each. Options of the magic line are
 #: put back as what they mean, and an architecture follows from the code and the configuration.
@@ -43,10 +44,11 @@ _AROUND = ("env", "secrets", "settings", "threads", "is_whole")
 
 @dataclass(slots=True)
 class Step:
-    """One difference that is put back: what it is, in words, and what of it could not be."""
+    """One difference that is put back: what it is, in words and as a comparison has it, and what of it could not be."""
 
     name: str
     words: str
+    sections: list[Section] = field(default_factory=list)
     could_not: list[str] = field(default_factory=list)
 
 
@@ -70,39 +72,43 @@ class Hybrids:
         try:
             self._one, self._other = sides[0].captured, sides[1].captured
             self.sections: list[Section] = [one for one in differences(*sides) if one.causes and one.items]
+            luck = selection(sides[0], sides[1], chosen(sides[0]), chosen(sides[1]))
         finally:
             for side in sides:
                 side.close()
         self._there = place(store, self.b.spec, self.b.snapshot)
         #: The variables and settings of both as they can be had here; of the first one, what cannot.
         self._second, self._first = self._there.training, again(self.a.spec.training, os.environ)
-        self._back: dict[str, Any] = {}
-        #: Notes on what is not as it was recorded even before anything is put back.
-        self.notes: tuple[str, ...] = ()
+        self._back: list[str] = []
+        #: What there is to know before anything is put back.
+        self.notes: tuple[str, ...] = (luck,) if luck else ()
 
-    def steps(self) -> Iterator[tuple[Step, Prepared]]:
-        """Each difference with the hybrid in which it, and all before it, are put back. Only snapshots are written."""
+    def steps(self) -> Iterator[Step]:
+        """The differences, in the order in which they are put back. Nothing is made for them yet."""
         for name, kinds in ORDER.items():
             sections = [section for section in self.sections if section.kind in kinds]
-            if not sections:
-                continue
-            step = Step(name, " · ".join(section.summary for section in sections))
-            getattr(self, f"_{name}")(step, sections)
-            self._back[name] = True
-            made = self._composed(list(self._back))
-            yield step, made
+            if sections:
+                yield Step(name, " · ".join(section.summary for section in sections), sections)
+
+    def put_back(self, step: Step) -> Prepared:
+        """The hybrid in which ``step``, and all that was put back before, are as they were. Only its snapshot is
+        written; an environment is built where that is what is put back.
+        """
+        getattr(self, f"_{step.name}")(step)
+        self._back.append(step.name)
+        return self._composed(self._back)
 
     def again(self) -> Prepared | None:
         """``b`` itself, to be trained again where its environment or its data are not as they were; else None."""
-        if self._there.how == "same" and not _changed(_files(self.b)):
+        if self._there.how == "same" and not changed(_files(self.b)):
             return None
         return self._composed([])
 
     # -- what is put back ---------------------------------------------------------------------------------------------
 
-    def _data(self, step: Step, sections: list[Section]) -> None:
+    def _data(self, step: Step) -> None:
         wanted, disk = _files(self.a), _files(self.b)
-        for item in sections[0].items:
+        for item in step.sections[0].items:
             if item.name in self._one or item.name in self._other:
                 if item.name not in self._one:
                     step.could_not.append(f"{item.name} was not there; it stays until the code is put back")
@@ -124,17 +130,17 @@ class Hybrids:
         if now != then:
             step.could_not.append(f"{name}: its bytes of then were not kept (digest {then[:12]})")
 
-    def _configuration(self, step: Step, sections: list[Section]) -> None:
+    def _configuration(self, step: Step) -> None:
         missing = self.a.configuration.keys() - self.b.configuration.keys()
         if missing:
             step.could_not.append(f"{', '.join(sorted(missing))}: the other code has none; they come with the code")
 
-    def _code(self, step: Step, sections: list[Section]) -> None:
+    def _code(self, step: Step) -> None:
         """Program, captured names and copied modules are all of them the first one's from now on."""
 
-    def _libraries(self, step: Step, sections: list[Section]) -> None:
+    def _libraries(self, step: Step) -> None:
         try:
-            self._there = place(self.store, self.a.spec, self.a.snapshot, self.env)
+            self._there = self._place_of_a()
         except WorkbenchError as error:
             step.could_not.append(str(error))
             return
@@ -142,11 +148,23 @@ class Hybrids:
             advice = "" if self.env == "rebuild" else "; --env rebuild builds the recorded ones"
             step.could_not.append(f"{', '.join(self._there.differs[:6])}{advice}")
 
-    def _environment(self, step: Step, sections: list[Section]) -> None:
+    def _environment(self, step: Step) -> None:
         """Variables, settings and threads of the first one; its secrets as this process has them."""
         step.could_not += self._first[1]
 
-    def _seeds(self, step: Step, sections: list[Section]) -> None:
+    def _place_of_a(self) -> Place:
+        """Where the first one can be trained. Building takes minutes: nothing is built where its libraries are here."""
+        try:
+            here = place(self.store, self.a.spec, self.a.snapshot)
+        except VersionsDiffer:
+            if self.env == "same":
+                raise
+        else:
+            if self.env == "same" or not here.is_buildable:
+                return here
+        return place(self.store, self.a.spec, self.a.snapshot, self.env)
+
+    def _seeds(self, step: Step) -> None:
         """The seeds of the first one."""
 
     # -- the hybrid ---------------------------------------------------------------------------------------------------
@@ -185,7 +203,7 @@ class Hybrids:
             "a": str(self.a.reference),
             "b": str(self.b.reference),
             "of": [[one.spec.id, one.trial] for one in (self.a, self.b)],
-            "back": back,
+            "back": [*back],
         }
         return composed(origin, "why", [seeds], where, puts_back=told)
 
@@ -213,48 +231,3 @@ class Hybrids:
 def _files(one: Recorded) -> dict[str, Any]:
     named = {str(file["path"]): file for file in (one.snapshot.get("data") or {}).get("files") or ()}
     return {**one.seen, **named}
-
-
-def _changed(files: Mapping[str, Mapping[str, Any]]) -> bool:
-    """True where one of ``files`` is not on the disk as it is described."""
-    for path, file in files.items():
-        try:
-            if describe(path).digest != file.get("digest"):
-                return True
-        except OSError:
-            return True
-    return False
-
-
-def trained_before(store: Store, wanted: Spec) -> str | None:
-    """The newest experiment that has trained exactly what ``wanted`` would now, for the same two; None without one.
-
-    Nobody knows beforehand what ``wanted`` will read: what the other one was seen to read must be there as it was.
-    """
-    content = _content(wanted)
-    for experiment in reversed(store.experiment_ids()):
-        if not store.read_spec_json(experiment).get("puts_back"):
-            continue
-        try:
-            found = store.read_spec(experiment)
-        except WorkbenchError:
-            continue
-        if _content(found) == content and _holds(store, experiment):
-            return experiment
-    return None
-
-
-def _holds(store: Store, experiment: str) -> bool:
-    """True where the hybrid was trained to its end, and would read today what it read then."""
-    path = store.experiment(experiment).series
-    if not path.exists():
-        return False
-    with Series.read(path) as series:
-        trials, seen = series.trials(), seen_of(series.legs(0)) or {}
-    return [one["state"] for one in trials] == ["completed"] and not _changed(seen)
-
-
-def _content(spec: Spec) -> dict[str, Json]:
-    data = spec.to_json()
-    # The folder of an experiment whose notebook's folder is gone has its id.
-    return {key: value for key, value in data.items() if key not in ("id", "version", "created")}

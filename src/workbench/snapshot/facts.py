@@ -135,6 +135,11 @@ class _Magics:
     trains: bool = False
 
 
+def as_python(source: str) -> str:
+    """The cell as Python, with the code that magics run in place of them. Raises SyntaxError."""
+    return _python(source)[0]
+
+
 def _python(source: str) -> tuple[str, _Magics]:
     """The cell as Python, with the code that magics run in place of them; and what else they do."""
     magics = _Magics()
@@ -222,7 +227,7 @@ def _writes(nodes: list[ast.AST], body: Body) -> bool:
     if any(_WRITES.fullmatch((call.attributes or (call.root,))[-1]) for call in body.calls):
         return True
     for node in nodes:
-        if isinstance(node, ast.Call) and _rooted(node.func)[1][-1:] in ((), ("open",)):
+        if isinstance(node, ast.Call) and rooted(node.func)[1][-1:] in ((), ("open",)):
             words = [
                 one.value for one in (*node.args, *(k.value for k in node.keywords)) if isinstance(one, ast.Constant)
             ]
@@ -236,9 +241,9 @@ def _body(statements: list[ast.stmt], parameters: tuple[str, ...] = ()) -> Body:
     calls: list[Call] = []
     holds: set[tuple[str, str]] = set()
     made: set[tuple[str, str, str]] = set()
-    for node in _walk(statements):
+    for node in walk(statements):
         if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
-            stores |= {root for root, _ in [_rooted(node)] if root}
+            stores |= {root for root, _ in [rooted(node)] if root}
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             stores.add(node.target.id)
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
@@ -246,7 +251,7 @@ def _body(statements: list[ast.stmt], parameters: tuple[str, ...] = ()) -> Body:
             given = [name for one in targets for name in _given(one)]
             holds |= {(name, held) for held in _held(node.value) for name in given}
             if isinstance(node.value, ast.Call):
-                root, attributes = _rooted(node.value.func)
+                root, attributes = rooted(node.value.func)
                 made |= {(name, root, (attributes or (root,))[-1]) for name in given}
         elif isinstance(node, ast.For | ast.AsyncFor):
             holds |= {(name, held) for held in _held(node.iter) for name in _given(node.target)}
@@ -279,7 +284,7 @@ def _in_place(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
                 yield Call(root, call.attributes, given, call.is_statement)
 
 
-def _walk(statements: list[ast.stmt]) -> Iterator[ast.AST]:
+def walk(statements: list[ast.stmt]) -> Iterator[ast.AST]:
     """All nodes but those inside functions, which run later; statements before what is in them."""
     waiting: list[ast.AST] = list(reversed(statements))
     while waiting:
@@ -291,7 +296,7 @@ def _walk(statements: list[ast.stmt]) -> Iterator[ast.AST]:
             waiting += reversed(list(ast.iter_child_nodes(node)))
 
 
-def _rooted(node: ast.AST) -> tuple[str, tuple[str, ...]]:
+def rooted(node: ast.AST) -> tuple[str, tuple[str, ...]]:
     """The name at which ``a.b[0].c(…).d`` starts, and the attributes on the way."""
     attributes: list[str] = []
     while True:
@@ -307,7 +312,7 @@ def _rooted(node: ast.AST) -> tuple[str, tuple[str, ...]]:
 
 
 def _call(node: ast.Call) -> Call | None:
-    root, attributes = _rooted(node.func)
+    root, attributes = rooted(node.func)
     if not root:
         return None
     given: list[tuple[int | str, str]] = []
@@ -317,7 +322,7 @@ def _call(node: ast.Call) -> Call | None:
     ]
     for place, value in values:
         for part in value.elts if isinstance(value, ast.List | ast.Tuple) else [value]:
-            name, _ = _rooted(part)
+            name, _ = rooted(part)
             if name and not isinstance(part, ast.Call):
                 given.append((place, name))
     return Call(root, attributes, tuple(given), getattr(node, "is_statement", False))
@@ -345,7 +350,7 @@ def _held(node: ast.AST | None) -> set[str]:
     if isinstance(node, ast.IfExp):
         return _held(node.body) | _held(node.orelse)
     if isinstance(node, ast.Call):
-        root, attributes = _rooted(node.func)
+        root, attributes = rooted(node.func)
         last = (attributes or (root,))[-1]
         if last[:1].isupper() or last in _VIEWS:  # an object is made of its arguments
             given = [*node.args, *(keyword.value for keyword in node.keywords)]

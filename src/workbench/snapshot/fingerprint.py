@@ -1,5 +1,6 @@
 """A digest of values that two kernels agree on. Law: by content; functions by their code and what they reach, classes
-by their members, modules by name and version; never by addresses, pickle bytes or line numbers.
+by their members, modules by name and version, views by what they show; never by addresses, pickle bytes or numbers of
+lines.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import functools
 import hashlib
 import io
 import marshal
+import math
 import os
 import pickle
 import sys
@@ -20,7 +22,7 @@ from cloudpickle import cloudpickle as internals
 
 from workbench.snapshot.environment import version_of_distribution
 from workbench.snapshot.names import global_names
-from workbench.snapshot.pickling import HUGE, plain_reduction
+from workbench.snapshot.pickling import is_huge_map, plain_reduction
 
 _ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None), type(Ellipsis)})
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
@@ -73,6 +75,8 @@ class _Walk:
         self.memo: dict[int, int] = {}
         #: Objects met on the way: as long as they live, no other object has their id.
         self.alive: list[Any] = []
+        #: Copies that are being looked into: their addresses will be other memory's.
+        self.copies = 0
 
     def digest(self, value: Any) -> str:
         self.feed(value)
@@ -156,7 +160,7 @@ class _Walk:
             self.memory(memoryview(value))
         elif isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO):
             self.say("stream")
-        elif not self.array(kind, value) and not self.storage(kind, value):
+        elif not self.array(kind, value) and not self.storage(kind, value) and not self.tensor(kind, value):
             self.reduced(kind, value)
 
     def cell(self, cell: types.CellType) -> None:
@@ -268,8 +272,11 @@ class _Walk:
         numpy = sys.modules["numpy"]
         if kind not in (numpy.ndarray, numpy.memmap) or value.dtype.hasobject:
             return False
+        if value.dtype.names:
+            # A view of some fields keeps the others between them, which it does not show.
+            value = value.astype(_packed(value.dtype), copy=False)
         self.say("array", value.dtype.descr if value.dtype.names else value.dtype.str, value.shape)
-        if kind is numpy.memmap and value.nbytes > HUGE and value.filename is not None:
+        if is_huge_map(value):
             found = os.stat(value.filename)
             self.say("file", str(value.filename), found.st_size, found.st_mtime_ns, value.offset)
             return True
@@ -279,6 +286,27 @@ class _Walk:
         address = flat.__array_interface__["data"][0] if flat is value or flat.base is value else None
         if flat.nbytes:
             self.memory(memoryview(flat.reshape(-1).view(numpy.uint8)), address)
+        return True
+
+    def tensor(self, kind: type, value: Any) -> bool:
+        """A strided tensor of torch. Sparse ones are made of such; quantized ones count with all their memory."""
+        torch: Any = sys.modules.get("torch")
+        known: Any = getattr(torch, "Tensor", ())
+        if not isinstance(value, known) or value.layout is not torch.strided:
+            return False
+        if value.device.type == "meta" or value.is_quantized or value.is_nested:
+            return False
+        if kind is not torch.Tensor or vars(value):
+            if any(getattr(kind, one) != getattr(torch.Tensor, one) for one in ("__reduce_ex__", "__torch_dispatch__")):
+                return False  # it says itself what it is made of, as parameters do
+            self.say("tensor")
+            for part in (kind, torch._utils._get_obj_state(value), value.as_subclass(torch.Tensor)):
+                self.feed(part)
+            return True
+        value, copied = compact(value)
+        self.copies += copied
+        self.reduced(kind, value)
+        self.copies -= copied
         return True
 
     def storage(self, kind: type, value: Any) -> bool:
@@ -295,8 +323,35 @@ class _Walk:
         if value.nbytes():
             host = value if value.device.type == "cpu" else value.cpu()
             view = memoryview((ctypes.c_ubyte * host.nbytes()).from_address(host.data_ptr())).cast("B")
-            self.memory(view, host.data_ptr() if host is value else None)
+            self.memory(view, host.data_ptr() if host is value and not self.copies else None)
         return True
+
+
+def compact(tensor: Any) -> tuple[Any, bool]:
+    """A strided tensor that shows a part of its memory, as one that has that part only; any other as it is.
+
+    And whether its memory is a copy. Pickle writes down all the memory of a tensor, and where its elements are there.
+    """
+    plain, item = tensor.detach(), tensor.element_size()
+    steps = [(size, step) for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1 and step]
+    span = 1 + sum((size - 1) * step for size, step in steps) if tensor.numel() else 0
+    storage = tensor.untyped_storage()
+    if math.prod(size for size, _ in steps) < span or tensor.is_conj() or tensor.is_neg():
+        # Elements of others stand between its own. What is expanded stays so: copied, it could be of any size.
+        first = tuple(slice(None) if step else slice(1) for step in tensor.stride())
+        return plain[first].clone().expand(tensor.shape).requires_grad_(tensor.requires_grad), True
+    if span * item == storage.nbytes():
+        return tensor, False
+    begin = tensor.storage_offset() * item
+    part = plain.new_empty(0).set_(storage[begin : begin + span * item], 0, tensor.shape, tensor.stride())
+    return part.requires_grad_(tensor.requires_grad), False
+
+
+def _packed(dtype: Any) -> Any:
+    """The same fields without room between them."""
+    from numpy.lib.recfunctions import repack_fields
+
+    return repack_fields(dtype, recurse=True)
 
 
 def _is_plain(value: Any) -> bool:

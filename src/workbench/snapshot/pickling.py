@@ -178,7 +178,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle ships n
     def _mapped_array(self, array: Any) -> Any:
         import numpy as np
 
-        if array.nbytes > HUGE and isinstance(array.base, mmap.mmap) and array.filename is not None:
+        if is_huge_map(array):
             mode = "r" if array.mode == "r" else "c"
             order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
             arguments = (str(array.filename), array.dtype, mode, array.offset, array.shape, order)
@@ -204,6 +204,13 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle ships n
 
     def _typed_storage(self, storage: Any) -> Any:
         return rebuilding.make_typed, (storage._untyped_storage, storage.dtype)
+
+
+def is_huge_map(array: Any) -> bool:
+    """Whether an array is a huge file that is mapped as a whole. (A part of one keeps the offset of the whole.)"""
+    return bool(
+        array.nbytes > HUGE and isinstance(array.base, mmap.mmap) and getattr(array, "filename", None) is not None
+    )
 
 
 def _keep(buffers: list[memoryview], buffer: pickle.PickleBuffer) -> bool:

@@ -2,6 +2,7 @@
 
 ``notebooks/<id>/`` holds ``run.json`` (what was executed, and how it ended), ``notebook.ipynb`` (as it was executed,
 with outputs), and ``lock``, which is held while it is being executed: one that was killed never counts as running.
+``notebooks/locks/`` has a file for each key that is being executed, or waited for: it keeps a second one from starting.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import contextlib
 import dataclasses
 import fcntl
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +22,9 @@ from workbench.records import SCHEMA, Json
 from workbench.store.atomic import make_folder, read_json, write_json
 from workbench.store.layout import Store, checked_id
 from workbench.store.lease import is_locked
+
+#: Seconds between two looks whether another execution of the same has ended.
+_LOOK_S = 0.05
 
 State = Literal["running", "completed", "failed", "interrupted"]
 
@@ -100,6 +105,51 @@ def executing(store: Store, run: NotebookRun) -> Iterator[Path]:
         yield folder / "notebook.ipynb"
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def alone(store: Store, key: str, goes_on: Callable[[], bool] = lambda: True) -> Iterator[int | None]:
+    """Wait until nothing executes ``key``, and keep others from it; None where ``goes_on`` said no before.
+
+    What is given is a descriptor. A process that inherits it keeps others away as long as it lives, even where this
+    one is killed.
+    """
+    folder = store.notebooks / "locks"
+    make_folder(store.notebooks)
+    make_folder(folder)
+    path, descriptor = folder / key, None
+    try:
+        while goes_on():
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The one before removed the file at its end: a lock on that one keeps no other away.
+                with contextlib.suppress(FileNotFoundError):
+                    if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
+                        break
+            os.close(descriptor)
+            descriptor = None
+            time.sleep(_LOOK_S)
+        yield descriptor
+        if descriptor is not None:
+            path.unlink(missing_ok=True)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def settled(
+    store: Store, key: str, *, since: str = "", experiment: str | None = None, trial: int | None = None
+) -> NotebookRun | None:
+    """The execution that makes another one of ``key`` needless: the newest, where it was begun after ``since`` (UTC)
+    and completed; or the one of this very ``trial``, however it ended.
+    """
+    own = [run for run in runs(store) if run.key == key]
+    for run in reversed(own):
+        is_mine = experiment is not None and (run.experiment, run.trial) == (experiment, trial)
+        if is_mine and run.state in ("completed", "failed"):
+            return run
+    return own[-1] if own and own[-1].state == "completed" and own[-1].started > since else None
 
 
 def write(store: Store, run: NotebookRun) -> None:

@@ -33,7 +33,10 @@ def own_modules(main: dict[str, Any]) -> dict[str, types.ModuleType]:
 
 
 def _is_own(name: str, module: types.ModuleType) -> bool:
-    if name.partition(".")[0] in _OURS or getattr(module, "__name__", name) != name:
+    top = name.partition(".")[0]
+    if top in _OURS or top.lstrip("_").startswith("cython") or getattr(module, "__name__", name) != name:
+        return False
+    if top != name and top in sys.modules and is_installed(sys.modules[top]):  # made by an installed package
         return False
     file = getattr(module, "__file__", None)
     if file is None:  # made by hand, or a folder without __init__.py, which holds only modules

@@ -374,6 +374,8 @@ export interface IComparison {
       readonly value_b: Value | null;
       readonly parts_at: number | null;
     }[];
+    /** How the trials that are compared were chosen, in words, where one is the best of several. */
+    readonly selection: string | null;
     readonly within_noise: { readonly verdict: boolean; readonly why: string } | null;
   };
 }

@@ -25,7 +25,7 @@ interface ILine {
 export function CompareResults(props: { context: IPageContext; found: IComparison }): React.JSX.Element {
   const { context, found } = props;
   const { trans } = context;
-  const { metrics, pairs, goal, within_noise: noise } = found.results;
+  const { metrics, pairs, goal, selection, within_noise: noise } = found.results;
   const [metric, setMetric] = React.useState<string>(goal?.metric ?? metrics[0]?.name ?? '');
   const [all, setAll] = React.useState(false);
   const drawn = pairs.slice(0, MOST_DRAWN);
@@ -40,6 +40,7 @@ export function CompareResults(props: { context: IPageContext; found: ICompariso
   return (
     <section className="wb-Part" aria-label={trans.__('Results')}>
       <h4>{trans.__('Results')}</h4>
+      {selection && <p className="wb-Compare-noise">{selection}</p>}
       {noise && (
         <p className="wb-Compare-noise">
           {noise.verdict

@@ -1,0 +1,69 @@
+"""The trial by which a side is compared, and how it was chosen. Law: an experiment has one best trial, the one that its
+header names; the best of many trials is the best partly by luck, and that is said.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from workbench.compare.curves import goal_value
+from workbench.compare.sides import Side
+from workbench.records import Json, trial_label
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A trial and its goal's value. ``of``: of so many trials it is the best; None where it is not the best one."""
+
+    trial: int
+    value: float
+    of: int | None
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data."""
+        return {"trial": self.trial, "value": self.value if math.isfinite(self.value) else None, "of": self.of}
+
+
+def best_of(side: Side) -> Chosen | None:
+    """The best trial of a side's experiment, as its header names it; None before the first report."""
+    values = {number: value for number in side.trials if (value := goal_value(side, number)) is not None}
+    told = side.series.meta().get("best") if side.series is not None else None
+    if told and told.get("value") is not None and math.isfinite(told["value"]):
+        return Chosen(int(told["trial"]), float(told["value"]), max(len(values), 1))
+    # Written by a version that named none: the best last value, the older trial where two are equal.
+    sign = -1.0 if side.spec.goal.mode == "max" else 1.0
+    finite = [(sign * value, number) for number, value in values.items() if math.isfinite(value)]
+    if not finite:
+        return None
+    value, number = min(finite)
+    return Chosen(number, sign * value, len(values))
+
+
+def chosen(side: Side) -> Chosen | None:
+    """The trial that a side names, or else its best one."""
+    best = best_of(side)
+    if side.trial is None:
+        return best
+    value = goal_value(side, side.trial)
+    if value is None:
+        return None
+    return Chosen(side.trial, value, best.of if best is not None and best.trial == side.trial else None)
+
+
+def selection(a: Side, b: Side, one: Chosen | None, other: Chosen | None) -> str | None:
+    """How the two were chosen, in words, where one of them is the best of several trials of another search."""
+    again = any(side.spec.replays or side.spec.puts_back for side in (a, b))
+    if one is None or other is None or again or a.spec.id == b.spec.id:
+        return None
+    told = [
+        f"{named(side, found)} is the best of {found.of:,} trials"
+        for side, found in ((a, one), (b, other))
+        if found.of is not None and found.of > 1
+    ]
+    return f"{' and '.join(told)}: the best of several trials is ahead partly by luck" if told else None
+
+
+def named(side: Side, found: Chosen) -> str:
+    """``digits@2/t0007``."""
+    return f"{side.label}/{trial_label(found.trial)}"

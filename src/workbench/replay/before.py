@@ -1,0 +1,90 @@
+"""What was trained before and need not be trained again. Law: only where all that is recorded is the same, and the
+files that it was seen to read are there as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from workbench.compare.repeats import Seeds, first_of
+from workbench.compare.sides import seen_of
+from workbench.errors import WorkbenchError
+from workbench.records import ENDED, Json, Spec
+from workbench.snapshot.data import describe
+from workbench.store import Store
+from workbench.store.series import Series
+
+#: Fields that differ between two experiments that train the same.
+_OWN = frozenset({"id", "version", "created"})
+
+
+def trained_before(store: Store, wanted: Spec) -> str | None:
+    """The newest experiment that has trained exactly what ``wanted`` would now, for the same two; None without one.
+
+    Nothing says beforehand what ``wanted`` will read: what the other one was seen to read must be there as it was.
+    """
+    for found in _alike(store, wanted, "puts_back", _OWN):
+        if _kept(store, found) == {0}:
+            return found.id
+    return None
+
+
+def seeds_before(store: Store, wanted: Spec) -> dict[Seeds, str]:
+    """The seeds that ``wanted`` need not train, each with the experiment that has trained it or is about to."""
+    known: dict[Seeds, str] = {}
+    first = first_of(store, str(wanted.repeats["experiment"]), int(wanted.repeats["trial"]))
+    for found in _alike(store, wanted, "repeats", _OWN | {"repeats", "seeds", "trials"}):
+        if first_of(store, found.id, 0) == first:
+            for number in _kept(store, found, under_way=True):
+                known.setdefault(found.seeds[number], found.id)
+    return {seeds: known[seeds] for seeds in wanted.seeds if seeds in known}
+
+
+def _alike(store: Store, wanted: Spec, kind: str, own: Collection[str]) -> Iterator[Spec]:
+    """The experiments that train the same but for the fields ``own``, the newest first."""
+    content = _content(wanted, own)
+    for experiment in reversed(store.experiment_ids()):
+        try:
+            if store.read_spec_json(experiment).get(kind) and experiment != wanted.id:
+                found = store.read_spec(experiment)
+                if _content(found, own) == content:
+                    yield found
+        except WorkbenchError:
+            continue  # damaged, or of a later version
+
+
+def _content(spec: Spec, own: Collection[str]) -> dict[str, Json]:
+    return {key: value for key, value in spec.to_json().items() if key not in own}
+
+
+def _kept(store: Store, spec: Spec, *, under_way: bool = False) -> set[int]:
+    """The trials that came to their end, and would read today what they read then.
+
+    under_way: also those that an experiment which has not ended has still to train.
+    """
+    path = store.experiment(spec.id).series
+    numbers = {*range(len(spec.seeds))}
+    if not path.exists():
+        return numbers if under_way else set()
+    with Series.read(path) as series:
+        states = {row["number"]: row["state"] for row in series.trials()}
+        seen = {number: seen_of(series.legs(number)) or {} for number in states}
+        has_ended = series.meta().get("state") in ENDED
+
+    def counts(number: int) -> bool:
+        state = states.get(number)
+        return state == "completed" or (under_way and not has_ended and state not in ENDED)
+
+    return {number for number in numbers if counts(number) and not changed(seen.get(number, {}))}
+
+
+def changed(files: Mapping[str, Mapping[str, Any]]) -> bool:
+    """True where one of ``files`` is not on the disk as it is described."""
+    for path, file in files.items():
+        try:
+            if describe(path).digest != file.get("digest"):
+                return True
+        except OSError:
+            return True
+    return False
