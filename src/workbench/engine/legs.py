@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import statistics
 import time
 from abc import ABC, abstractmethod
@@ -20,7 +19,20 @@ from workbench.engine.patience import Patience
 from workbench.engine.shown import Shown
 from workbench.engine.teller import Teller
 from workbench.engine.verify import Verification
-from workbench.records import Ended, Fact, Failed, Left, Lost, Metrics, Reached, Run, Spec, StopAsked, trial_label
+from workbench.records import (
+    Ended,
+    Fact,
+    Failed,
+    Left,
+    Lost,
+    Metrics,
+    Reached,
+    Run,
+    Spec,
+    StopAsked,
+    plain_value,
+    trial_label,
+)
 from workbench.search import Search
 from workbench.store import Store
 from workbench.store.passing import drop_passing
@@ -247,7 +259,7 @@ class Legs(ABC):
         if not message.get("passing") or self._faults.troubled(leg.trial):
             where: dict[str, Any] = {"inside": inside} if inside else {}
             if leg.goal is not None and leg.goal[0] == step:
-                where["value"] = leg.goal[1]
+                where["value"] = plain_value(leg.goal[1])
             self._lines.append({"kind": "Saved", "trial": leg.trial, "attempt": leg.attempt, "step": step, **where})
         self._saved(leg.trial, step, inside)
         leg.saved(message)
@@ -325,8 +337,6 @@ class Legs(ABC):
             self.shown.steps_done += max(0, step - leg.start)
             levels = self.search.levels(leg.trial)
             self.verification.resumed(leg.trial, leg.start, step, next((at for at in levels if at > leg.start), step))
-            if value is None:
-                value = math.nan
             self.shown.know(leg.trial, step, value)
             self.tell(Ended(leg.trial, step, value) if outcome == "completed" else Reached(leg.trial, step, value))
             self._probe_answered()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -11,6 +10,7 @@ from typing import Any
 from workbench.engine.leg import Leg
 from workbench.records import ENDED, Metrics, Spec
 from workbench.search import Search
+from workbench.standing import Standings, has_diverged
 from workbench.store.series import Series
 
 
@@ -35,23 +35,27 @@ class Shown:
         self.share = 0
         self._last: dict[int, Metrics] = {}
         self._best_of: dict[int, float] = {}
-        self._best_point: tuple[int, float] | None = None
+        #: The best values reported so far, at whatever step.
+        self._reported = Standings(spec.goal.mode)
         self._states: dict[int, str] = {}
         self._tally: Counter[str] = Counter()
 
-    def know(self, trial: int, step: int, value: float, metrics: Metrics | None = None) -> None:
-        """Take the goal's value at a step, and all metrics where they came along."""
+    def know(self, trial: int, step: int, value: float | None, metrics: Metrics | None = None) -> None:
+        """Take the goal's value at a step (None: it was never reported), and all metrics where they came along."""
         goal = self._spec.goal
         if metrics is not None:
             self._last[trial] = metrics
         if step >= self.known.get(trial, 0):
             self.known[trial] = step
-            self._last[trial] = {**self._last.get(trial, {}), goal.metric: value}
-        if value is not None and math.isfinite(value):
-            if trial not in self._best_of or goal.better(value, self._best_of[trial]):
-                self._best_of[trial] = value
-            if self._best_point is None or goal.better(value, self._best_point[1]):
-                self._best_point = (trial, value)
+            if value is not None:
+                self._last[trial] = {**self._last.get(trial, {}), goal.metric: value}
+        if has_diverged(value):
+            self._reported.tell(trial, 0, value)
+        elif value is not None:
+            best = self._best_of.get(trial)
+            if best is None or goal.better(value, best):
+                self._best_of[trial] = best = value
+            self._reported.tell(trial, 0, best)
 
     def recall(self, series: Series) -> None:
         """Take what the series has, where an engine begins again: the journal knows of levels alone."""
@@ -108,6 +112,7 @@ class Shown:
             "state": state,
             "reason": reason,
             "counts": self.counts,
+            "diverged": self.diverged,
             "best": {"trial": best[0], "value": best[1]} if best else None,
             "slots": {"used": used, "given": max(used, self.share)},
             "seconds_left": None if state in ENDED else self._seconds_left(),
@@ -125,7 +130,15 @@ class Shown:
 
         Before the first level it is the best that was reported.
         """
-        return self._search.best or self._best_point
+        if self._search.best is not None:
+            return self._search.best
+        standing = self._reported.best
+        return None if standing is None else (standing.trial, self._reported.value(standing))
+
+    @property
+    def diverged(self) -> int:
+        """How many trials have nan or an infinity as the goal's newest value."""
+        return len(self._reported.diverged)
 
     @property
     def planned(self) -> dict[str, int]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from workbench.errors import NotFound
 from workbench.records import ENDED, Spec, trial_label
+from workbench.standing import has_diverged
 from workbench.store import Store
 from workbench.store.series import Series
 
@@ -189,6 +190,11 @@ class Board:
         return sum(row["state"] in ENDED for row in self.trials.values())
 
     @property
+    def diverged_trials(self) -> int:
+        """How many trials have nan or an infinity as the goal's newest value."""
+        return sum(has_diverged(row.get("value")) for row in self.trials.values())
+
+    @property
     def notes(self) -> list[str]:
         """What a person should know besides: alerts, what it was forked from, whether resuming was found exact."""
         verdict = self.meta.get("verify")
@@ -249,6 +255,12 @@ def number(value: Any, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def diverged(board: Board) -> str:
+    """``3 trials diverged``; nothing where none did."""
+    count = board.diverged_trials
+    return f"{count} trial{'s' * (count != 1)} diverged" if count else ""
+
+
 def configured(configuration: dict[str, Any] | None, names: Iterable[str] | None = None) -> str:
     """A configuration in one line: ``lr=0.01  hidden=64``; inactive hyperparameters are left out."""
     shown = configuration or {}
@@ -263,12 +275,14 @@ def sentence(board: Board) -> str:
         words += f" in {duration(seconds)}"
     if board.best is not None:
         trial, value = board.best
-        configuration = configured(board.trials.get(trial, {}).get("configuration"))
+        row = board.trials.get(trial, {})
+        configuration = configured(row.get("configuration"))
         words += f", best {board.spec.goal.metric} {number(value)} by {trial_label(trial)}"
+        words += " before it diverged" if has_diverged(row.get("value")) else ""
         words += f" ({configuration})" if configuration else ""
     elif board.is_ended and board.meta.get("reason"):
         words += f" ({board.meta['reason']})"
-    return words
+    return f"{words}, {diverged(board)}" if board.diverged_trials else words
 
 
 def progress(board: Board) -> str:
@@ -278,6 +292,8 @@ def progress(board: Board) -> str:
         parts.append(f"{board.ended_trials} of {board.planned_trials or len(board.trials)} trials ended")
     if board.best is not None:
         parts.append(f"best {board.spec.goal.metric} {number(board.best[1])} ({trial_label(board.best[0])})")
+    if board.diverged_trials:
+        parts.append(diverged(board))
     slots = board.meta.get("slots") or {}
     if slots.get("used"):
         parts.append(f"{slots['used']} slot{'s' * (slots['used'] != 1)}")

@@ -5,7 +5,6 @@ Law: step k means k turns done. What is reported in turn k belongs to step k; ch
 
 from __future__ import annotations
 
-import math
 import time
 import types
 from collections.abc import Mapping
@@ -265,8 +264,6 @@ class LegCourse:
         for name, value in values.items():
             if type(value) is not float:
                 value = metrics.number(value, name, self.order.trial, step)
-            if name == self.goal.metric and not math.isfinite(value):
-                metrics.check_goal(value, self.goal, self.order.trial, step)
             row[name] = value
             self._link.point((name, step, 0, value, now))
         if self._first_point:

@@ -9,7 +9,7 @@ import { shown } from '../chart/scale';
 import { IColumn } from '../columns';
 import { Cell } from '../filter';
 import { Selection } from '../selection';
-import { StateMark, clock } from '../words';
+import { StateMark, clock, hasDiverged } from '../words';
 
 export const ROW_HEIGHT = 27;
 
@@ -99,6 +99,9 @@ function content({ trial, trans, goal, colour }: IProps, column: IColumn): React
     return <StateMark state={trial.state} trans={trans} />;
   }
   if (column.id === goal) {
+    if (hasDiverged(trial.value)) {
+      return <span title={String(trial.value)}>{trans.__('diverged')}</span>;
+    }
     return (
       <>
         {typeof cell === 'number' && (
