@@ -152,6 +152,7 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
                 ("took" if experiment.is_ended else "so far", span(took) if took is not None else None),
                 ("time left", _left(experiment)),
                 ("alerts", "; ".join(clean(one["words"]) for one in experiment.meta.get("alerts") or ()) or None),
+                ("note", "; ".join(map(clean, experiment.meta.get("says") or ())) or None),
                 ("from", clean(spec.parent["label"]) if spec.parent else None),
                 ("verified", _verified(experiment.meta)),
                 ("notebook", clean(spec.notebook) if spec.notebook else None),

@@ -222,6 +222,12 @@ class Legs(ABC):
                 self._level(leg, message["step"], message["metrics"])
             case "saved":
                 self._heard_saved(leg, message)
+            case "says":
+                said = leg.detail.setdefault("says", [])
+                if message["text"] not in said:
+                    said.append(message["text"])
+                self.series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))
+                self.shown.say(message["text"])
             case "seen":
                 leg.detail["seen"] = message["seen"]
                 self.series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))

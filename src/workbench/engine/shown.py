@@ -13,6 +13,9 @@ from workbench.search import Search
 from workbench.standing import Standings, has_diverged
 from workbench.store.series import Series
 
+#: Lines about an experiment that are shown at most.
+MOST_LINES = 8
+
 
 class Shown:
     """The rows of an experiment's trials, and its header: state, best so far, slots, time left."""
@@ -37,6 +40,7 @@ class Shown:
         self._best_of: dict[int, float] = {}
         #: The best values reported so far, at whatever step.
         self._reported = Standings(spec.goal.mode)
+        self._says: list[str] = []
         self._states: dict[int, str] = {}
         self._tally: Counter[str] = Counter()
 
@@ -57,11 +61,18 @@ class Shown:
                 self._best_of[trial] = best = value
             self._reported.tell(trial, 0, best)
 
+    def say(self, words: str) -> None:
+        """Show one line about the whole experiment, once."""
+        if words not in self._says and len(self._says) < MOST_LINES:
+            self._says.append(words)
+            self._series.put_meta("says", list(self._says))
+
     def recall(self, series: Series) -> None:
         """Take what the series has, where an engine begins again: the journal knows of levels alone."""
         for trial, _, step, index, value, _ in series.points(names=[self._spec.goal.metric]):
             if index == 0:
                 self.know(trial, step, value)
+        self._says = list(series.meta().get("says") or ())
         self.share = int((series.meta().get("slots") or {}).get("given", 0))
         self.steps_before = sum(max(0, step - self._spec.base) for step in self.known.values())
 

@@ -200,7 +200,8 @@ class Board:
         verdict = self.meta.get("verify")
         origin = [f"from {self.spec.parent['label']}"] if self.spec.parent else []
         alerts = [str(alert["words"]) for alert in (self.meta.get("alerts") or ())[-3:]]
-        return [*alerts, *origin, *([str(verdict["words"])] if verdict else [])]
+        says = [str(words) for words in self.meta.get("says") or ()]
+        return [*alerts, *says, *origin, *([str(verdict["words"])] if verdict else [])]
 
     @property
     def parameters(self) -> list[str]:

@@ -51,6 +51,15 @@ class Vault(Protocol):
     def drop_passing(self) -> None:
         """Remove what lies between levels."""
 
+    def stage(self, step: int, write: Write) -> Path:
+        """Have ``write`` fill a folder that :meth:`show` can make the checkpoint of ``step``."""
+
+    def show(self, step: int, aside: Path, write: Write) -> int:
+        """Make what :meth:`stage` gave, and ``write`` completes, the checkpoint of ``step``; its size in bytes."""
+
+    def discard(self, aside: Path) -> None:
+        """Give up what :meth:`stage` gave."""
+
 
 @dataclass(frozen=True, slots=True)
 class When:
@@ -149,8 +158,15 @@ class Saver:
 
     def keep(self, step: int, write: Callable[[Path], None]) -> None:
         """Keep a framework's own checkpoint, which ``write`` writes."""
+        self._keep(step, partial(self._vault.keep, step, write))
+
+    def show(self, step: int, aside: Path, write: Callable[[Path], None]) -> None:
+        """Keep a framework's own checkpoint, which was staged in ``aside`` and which ``write`` completes."""
+        self._keep(step, partial(self._vault.show, step, aside, write))
+
+    def _keep(self, step: int, keep: Callable[[], int]) -> None:
         begun = time.perf_counter()
-        size = self._vault.keep(step, write)
+        size = keep()
         seconds = time.perf_counter() - begun
         self._tell({"step": step, "bytes": size, "seconds": seconds, "stall": seconds}, None)
 
