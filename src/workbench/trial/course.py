@@ -162,7 +162,8 @@ class LegCourse:
         stop = self._link.stop()
         self.over = step >= self.order.max_steps
         leaves = step >= self.order.until
-        if self.over or (stop is not None and stop.keep) or (stop is None and (leaves or step in self.order.levels)):
+        passes = stop is None and step in self.order.levels and self.saver.affords()
+        if self.over or (stop is not None and stop.keep) or (stop is None and leaves) or passes:
             self._save(ended=self.over, needed=self.over or leaves or stop is not None, frame=frame)
         elif stop is None and self.saver.is_due(step):
             self._save(passing=True, frame=frame)
