@@ -233,7 +233,8 @@ class Saver:
             return
         text = (
             f"each checkpoint takes {stall:.1f} s, since {name} reaches about {round(count, -4):,} objects of Python, "
-            "so fewer are taken; keep what is there as a NumPy array or a tensor (or as a deque of arrays), which is copied at once"
+            "so fewer are taken; keep what is there as a NumPy array or a tensor (or as a deque of arrays), which is "
+            "copied at once"
         )
         print(f"[workbench] {text}")  # noqa: T201 - its log
         self._link.send({"op": "says", "text": text})
