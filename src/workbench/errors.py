@@ -79,7 +79,7 @@ class BadOption(BadInput):
 
 
 class BadMetric(BadInput):
-    """A reported value is no finite number, or the goal was never reported."""
+    """A reported value is no number, or the goal was never reported."""
 
 
 class BadName(BadInput):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -91,20 +92,23 @@ class CapacityChanged:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A trial's goal metric at a level, as reported (sign not applied). ``value`` may be nan: it ranks last."""
+    """A trial's goal metric at a level, as reported (sign not applied). nan, infinities and None rank last."""
 
     trial: int
     step: int
-    value: float
+    value: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The training code came to its own end after ``step`` turns (max_steps, or a ``break``). Its slot is free."""
+    """The training code came to its own end after ``step`` turns (max_steps, or a ``break``). Its slot is free.
+
+    value: the goal's newest; None where it was never reported.
+    """
 
     trial: int
     step: int
-    value: float
+    value: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +231,22 @@ _INSTRUCTIONS: dict[str, type] = {kind.__name__: kind for kind in (Run, Stop, Se
 
 def to_line(record: Fact | Instruction) -> dict[str, Json]:
     """The record as a journal line's content: its fields, and its kind under ``kind``."""
-    return {"kind": type(record).__name__, **{f.name: getattr(record, f.name) for f in dataclasses.fields(record)}}
+    line = {"kind": type(record).__name__, **{f.name: getattr(record, f.name) for f in dataclasses.fields(record)}}
+    if "value" in line:
+        line["value"] = plain_value(line["value"])
+    return line
+
+
+def plain_value(value: float | None) -> float | str | None:
+    """The value of a metric as JSON has it: nan and infinities, which JSON lacks, are the words nan, inf and -inf."""
+    if value is None or math.isfinite(value):
+        return value
+    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+
+
+def value_of(plain: float | str | None) -> float | None:
+    """The value that :func:`plain_value` wrote."""
+    return None if plain is None else float(plain)
 
 
 def fact_from_line(line: Mapping[str, Json]) -> Fact | None:
@@ -246,7 +265,10 @@ def _from_line(kinds: Mapping[str, type], line: Mapping[str, Json]) -> Any:
     kind = kinds.get(line.get("kind", ""))
     if kind is None:
         return None
-    return kind(**{f.name: line[f.name] for f in dataclasses.fields(kind) if f.name in line})
+    given = {f.name: line[f.name] for f in dataclasses.fields(kind) if f.name in line}
+    if "value" in given:
+        given["value"] = value_of(given["value"])
+    return kind(**given)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -265,7 +287,9 @@ class Goal:
     mode: Literal["max", "min"] = "max"
 
     def better(self, value: float, than: float) -> bool:
-        """True where ``value`` is strictly better than ``than``."""
+        """True where ``value`` is strictly better than ``than``. What is nan or infinite is worse than any number."""
+        if not (math.isfinite(value) and math.isfinite(than)):
+            return math.isfinite(value)
         return value > than if self.mode == "max" else value < than
 
     def __str__(self) -> str:

@@ -213,6 +213,48 @@ def test_values_that_are_no_numbers_rank_last(name):
     hopeless = World(search(name), 4, 1, value=lambda trial, step: math.nan).run()
     assert hopeless.search.best is None
     assert not any(isinstance(i, Run) and i.start > 0 for i in hopeless.instructions)
+    assert hopeless.instructions[-1].state == "completed"
+    assert hopeless.instructions[-1].reason.endswith("; no finite val_acc")
+
+
+def diverging(rate: float, salt: int):
+    """Values of which some are nan or infinite from a step on: which one, trial and step decide alone."""
+
+    def value(trial, step):
+        bad = [one for one in range(1, step + 1) if noise(trial * 17 + salt, one) < rate]
+        return (math.nan, math.inf, -math.inf)[(trial + bad[0]) % 3] if bad else noise(trial, step)
+
+    return value
+
+
+@every
+@quick
+@given(seed=seeds, slots=slots, rate=st.sampled_from([0.05, 0.3, 0.9]), mode=st.sampled_from(["max", "min"]))
+def test_a_trial_that_diverges_is_never_promoted_and_never_the_best_while_another_is_finite(
+    name, seed, slots, rate, mode
+):
+    value = diverging(rate, seed)
+    goal = Goal("val_acc", mode)
+    world = World(search(name, goal=goal), slots, seed, value=value, losses=0.2, unsettled=0.05).run()
+    found = world.search
+    assert world.instructions[-1].state == "completed"
+    told = {view.number: (view.step, view.value) for view in found.trials.values() if view.value is not None}
+    if name.startswith(("asha-promote", "hyperband")):
+        for instruction in world.instructions:
+            if isinstance(instruction, Run) and instruction.start:
+                assert math.isfinite(value(instruction.trial, instruction.start))
+    sound = {trial for trial, (_, last) in told.items() if math.isfinite(last)}
+    if sound:
+        assert found.best[0] in sound
+        highest = max(told[trial][0] for trial in sound)
+        assert told[found.best[0]] == (highest, found.best[1])
+        top = [last for step, last in (told[trial] for trial in sound) if step == highest]
+        assert found.best[1] == (max if mode == "max" else min)(top)
+    elif found.best is not None:
+        assert world.instructions[-1].reason.endswith(", which diverged later")
+    again = search(name, goal=goal)
+    facts = [fact_from_line(json.loads(json.dumps(to_line(fact), allow_nan=False))) for fact in world.facts]
+    assert again.handle(*facts) == world.instructions
 
 
 @every

@@ -91,14 +91,32 @@ def test_everybody_ends_somewhere_and_only_once(recorded):
 
 def test_ranks_are_by_value_and_the_best_is_on_top(recorded):
     sign = -1 if recorded["ladder"]["goal"]["mode"] == "max" else 1
+
+    def key(entry):
+        value = float(entry["value"])
+        return (sign * value if math.isfinite(value) else math.inf), entry["trial"]
+
     for bracket in recorded["ladder"]["brackets"]:
         for rung in bracket["rungs"]:
             told = [entry for entry in rung["entries"] if entry["rank"] is not None]
             assert [entry["rank"] for entry in told] == list(range(1, len(told) + 1))
-            assert told == sorted(told, key=lambda entry: (sign * entry["value"], entry["trial"]))
+            assert told == sorted(told, key=key)
     best = recorded["ladder"]["best"]
     top = [e for _, _, r, e in entries(recorded["ladder"]) if r["step"] == best["step"] and e["rank"]]
-    assert best["value"] == min((sign * e["value"], e["value"]) for e in top)[1]
+    assert best["trial"] == min(top, key=key)["trial"]
+    assert not recorded["ladder"]["trials"][str(best["trial"])]["diverged"]
+
+
+def test_a_trial_that_diverged_is_the_best_no_more():
+    recorded = RECORDED["asha-diverging"]
+    ladder, was = Ladder(recorded["plan"]), set()
+    for event in recorded["events"]:
+        ladder.fold([event])
+        if ladder.best is not None:
+            was.add(ladder.best["trial"])
+    trials = ladder.to_json()["trials"]
+    assert {number for number in was if trials[str(number)]["diverged"]}, "the best ones of a while diverged"
+    assert not trials[str(ladder.best["trial"])]["diverged"]
 
 
 def test_nobody_is_called_training_without_a_leg(recorded):

@@ -81,6 +81,7 @@ def test_a_completed_trial_may_go_on_when_the_search_is_made_longer():
         settled(0, "completed"),
         run(1, 0, 9),
         reached(1, 9, 0.9),
+        settled(1, "completed"),
     ]
     rule, there = Keep(latest=0, best=0), {0: [3, 9]}
     extended = {"kind": "Extended", "reason": "", "trials": 0, "last": 27, "seconds": None}
@@ -91,11 +92,26 @@ def test_a_completed_trial_may_go_on_when_the_search_is_made_longer():
 
 def test_a_trial_that_the_search_stopped_keeps_nothing_unless_asked():
     lines = [run(0, 0, 3), *saved(0, 1, 3), reached(0, 1, 0.9), reached(0, 3, 0.5), settled(0, "stopped")]
-    better = [run(1, 0, 3), *saved(1, 3), reached(1, 3, 0.8)]
+    better = [run(1, 0, 3), *saved(1, 3), reached(1, 3, 0.8), settled(1, "stopped")]
     history = past(*lines, *better)
     assert stays(history, Keep(), {0: [1, 3]}) == {0: {}}
     asked = stays(history, Keep(stopped=1), {0: [1, 3]})
     assert asked == {0: {3: "latest 1 of its trial", 1: "best 1 of its trial"}}
+
+
+def test_the_best_that_trains_no_more_stays_while_better_ones_could_still_diverge():
+    lines = [run(0, 0, 3), *saved(0, 3), reached(0, 3, 0.5), settled(0, "stopped")]
+    better = [run(1, 0, 3), *saved(1, 3), reached(1, 3, 0.8), run(1, 3, 9)]
+    history = past(*lines, *better)
+    there = {0: [3], 1: [3]}
+    heir = {0: {3: "best 1 of the experiment where those that go on diverge"}, 1: {3: "its trial may go on from it"}}
+    assert stays(history, Keep(latest=0, best=0), there) == heir
+    history.take(reached(1, 9, "nan"))
+    history.take(settled(1, "completed"))
+    assert history.best(2) == [0, 1]
+    assert stays(history, Keep(latest=0, best=0), there) == {0: {3: "best 1 of the experiment"}, 1: {}}
+    history = past(*lines, *better, reached(1, 9, 0.7))
+    assert stays(history, Keep(latest=0, best=0), there)[0] == {}
 
 
 def test_a_trial_that_a_person_stopped_keeps_what_completed_ones_keep():

@@ -1,13 +1,11 @@
 """What training code may call, outside of Workbench too."""
 
-import math
 import sys
 
 import numpy as np
 import pytest
 
 from workbench.errors import BadInput, BadMetric
-from workbench.records import Goal
 from workbench.trial import metrics
 from workbench.trial.loaders import Order
 from workbench.trial.local import local_trial
@@ -31,13 +29,6 @@ def test_tensors_of_one_element_are_metrics():
 def test_what_is_no_number_is_refused_with_what_to_write(given):
     with pytest.raises(BadMetric, match=r"trial t0003 reported loss=.* at step 2.*(Report|Write)"):
         metrics.number(given, "loss", 3, 2)
-
-
-def test_a_goal_must_be_finite():
-    metrics.check_goal(0.0, Goal("loss", "min"), 0, 1)
-    for value in (math.nan, math.inf, -math.inf):
-        with pytest.raises(BadMetric, match="must be a finite number"):
-            metrics.check_goal(value, Goal("loss", "min"), 0, 1)
 
 
 def test_a_trial_outside_of_workbench_takes_all_steps_and_prints(capsys, tmp_path):

@@ -311,8 +311,6 @@ def test_an_error_shows_the_lines_of_the_cell_and_none_of_ours(server, experimen
         ("1j", "complex"),
         ("torch.zeros(3)", "a Tensor of 3 elements"),
         ("[1, 2]", "a list of 2 elements"),
-        ("float('nan')", "finite"),
-        ("torch.tensor(float('inf'))", "finite"),
         ("object()", "an object"),
     ],
 )
@@ -324,10 +322,14 @@ def test_a_metric_that_is_no_number_fails_where_it_was_reported(server, experime
     assert any(one in error["message"] for one in shown.split("|"))
 
 
-def test_other_metrics_may_be_nan(server, experiment):
-    cell = experiment("for epoch in trial.steps():\n    trial.report(score=1, loss=float('nan'))\n")
-    told = server.runner().leg(cell.order(1))
+@pytest.mark.parametrize("given", ["float('nan')", "torch.tensor(float('inf'))", "-float('inf')"])
+def test_any_metric_may_be_nan_or_infinite(server, experiment, given):
+    text = f"import torch\nfor epoch in trial.steps():\n    trial.report(score={given}, loss=float('nan'))\n"
+    told = server.runner().leg(experiment(text).order(1))
     assert math.isnan(points(told)["loss", 1, 0])
+    assert not math.isfinite(points(told)["score", 1, 0])
+    assert told[-1]["outcome"] == "reached"
+    assert not math.isfinite(next(one for one in told if one["op"] == "level")["metrics"]["score"])
 
 
 def test_a_goal_that_nobody_reports_fails_at_the_level_naming_both(server, experiment):

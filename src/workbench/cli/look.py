@@ -27,6 +27,7 @@ from workbench.errors import BadOption, NotFound
 from workbench.records import Scheduler, Searcher, Spec
 from workbench.snapshot.settings import compared
 from workbench.snapshot.settings import shown as shown_setting
+from workbench.standing import has_diverged
 from workbench.store import outcome
 from workbench.store.mirrors import Mirror
 from workbench.store.remote import shown, shown_spec
@@ -155,6 +156,7 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
                 ("took" if experiment.is_ended else "so far", span(took) if took is not None else None),
                 ("time left", _left(experiment)),
                 ("alerts", "; ".join(clean(one["words"]) for one in experiment.meta.get("alerts") or ()) or None),
+                ("note", "; ".join(map(clean, experiment.meta.get("says") or ())) or None),
                 ("from", clean(spec.parent["label"]) if spec.parent else None),
                 ("failures", clean(line["outcome"]["failed"]) or None),
                 ("resumed", _resumed(experiment.meta)),
@@ -232,7 +234,13 @@ def _counted(trials: list[Row], planned: int | None) -> str | None:
     for row in trials:
         counts[row["state"]] = counts.get(row["state"], 0) + 1
     words = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    lost = sum(has_diverged(row.get("value")) for row in trials)
+    words += f"; {lost} diverged" if lost else ""
     return f"{len(trials)}{f' of {planned}' if planned else ''}{f': {words}' if words else ''}"
+
+
+def _outcome(value: float | None) -> str:
+    return "diverged" if has_diverged(value) else number(value)
 
 
 def _trial_cells(row: Row) -> list[str]:
@@ -241,7 +249,7 @@ def _trial_cells(row: Row) -> list[str]:
         row["state"],
         number(row.get("step")),
         number(best_of(row)),
-        number(row.get("value")),
+        _outcome(row.get("value")),
         cut(configured(row.get("configuration")), 60),
         clean("; ".join([*_lost_names(row), row.get("reason") or ""])),
     ]
@@ -298,7 +306,12 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
     say(
         *facts(
             [
-                (goal, f"{number(best)} at best, {number(last)} last" if best is not None else None),
+                (
+                    goal,
+                    f"{number(best)} at best, {_outcome(last)} last"
+                    if best is not None or has_diverged(last)
+                    else None,
+                ),
                 ("step", f"{number(row.get('step') or 0)} of {_last(experiment)}"),
                 ("bracket", number(row.get("bracket")) if row.get("bracket") is not None else None),
                 ("attempts", _attempts(row)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import statistics
 import time
 from abc import ABC, abstractmethod
@@ -20,7 +19,20 @@ from workbench.engine.patience import Patience
 from workbench.engine.shown import Shown
 from workbench.engine.teller import Teller
 from workbench.engine.verify import Verification
-from workbench.records import Ended, Fact, Failed, Left, Lost, Metrics, Reached, Run, Spec, StopAsked, trial_label
+from workbench.records import (
+    Ended,
+    Fact,
+    Failed,
+    Left,
+    Lost,
+    Metrics,
+    Reached,
+    Run,
+    Spec,
+    StopAsked,
+    plain_value,
+    trial_label,
+)
 from workbench.search import Search
 from workbench.store import Store
 from workbench.store.passing import drop_passing
@@ -211,6 +223,12 @@ class Legs(ABC):
                 self._level(leg, message["step"], message["metrics"])
             case "saved":
                 self._heard_saved(leg, message)
+            case "says":
+                said = leg.detail.setdefault("says", [])
+                if message["text"] not in said:
+                    said.append(message["text"])
+                self.series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))
+                self.shown.say(message["text"])
             case "seen":
                 leg.detail["seen"] = message["seen"]
                 self.series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))
@@ -257,7 +275,7 @@ class Legs(ABC):
         if not message.get("passing") or self._faults.troubled(leg.trial):
             where: dict[str, Any] = {"inside": inside} if inside else {}
             if leg.goal is not None and leg.goal[0] == step:
-                where["value"] = leg.goal[1]
+                where["value"] = plain_value(leg.goal[1])
             self._lines.append({"kind": "Saved", "trial": leg.trial, "attempt": leg.attempt, "step": step, **where})
         self._saved(leg.trial, step, inside)
         leg.saved(message)
@@ -335,8 +353,6 @@ class Legs(ABC):
             self.shown.steps_done += max(0, step - leg.start)
             levels = self.search.levels(leg.trial)
             self.verification.resumed(leg.trial, leg.start, step, next((at for at in levels if at > leg.start), step))
-            if value is None:
-                value = math.nan
             self.shown.know(leg.trial, step, value)
             self.tell(Ended(leg.trial, step, value) if outcome == "completed" else Reached(leg.trial, step, value))
             self._probe_answered()

@@ -33,5 +33,6 @@ def leg_order(store: Store, spec: Spec, search: Search, leg: Leg, training: Mess
             "configuration": search.configuration(leg.trial),
             "known_step": known_step,
             "resume": leg.start > 0 or leg.attempt > 1,
+            "told": search.trials[leg.trial].step,
         },
     }

@@ -105,7 +105,7 @@ class Retainer:
 
     def _with_displaced(self, batch: list[int], rule: Keep) -> list[int]:
         """``batch`` and the trials that were among the best and no longer are."""
-        best = self.history.best(rule.experiment)
+        best = [*self.history.best(rule.experiment), *self.history.heirs(rule.experiment)]
         displaced = set(self._best) - set(best)
         self._best = best
         return sorted({*batch, *displaced})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -11,11 +10,14 @@ from typing import Any
 from workbench.engine.leg import Leg
 from workbench.records import ENDED, Metrics, Spec
 from workbench.search import Search
+from workbench.standing import Standings, has_diverged
 from workbench.store import outcome
 from workbench.store.series import Series
 
 #: Schedulers that promote trials from level to level.
 PROMOTING = ("hyperband", "asha")
+#: Lines about an experiment that are shown at most.
+MOST_LINES = 8
 
 
 class Shown:
@@ -39,7 +41,9 @@ class Shown:
         self.share = 0
         self._last: dict[int, Metrics] = {}
         self._best_of: dict[int, float] = {}
-        self._best_point: tuple[int, float] | None = None
+        #: The best values reported so far, at whatever step.
+        self._reported = Standings(spec.goal.mode)
+        self._says: list[str] = []
         self._states: dict[int, str] = {}
         self._tally: Counter[str] = Counter()
         #: Why trials failed, and what trials have lost by resuming.
@@ -48,19 +52,28 @@ class Shown:
         #: How it went, besides its best, as :mod:`workbench.store.outcome` puts it in words.
         self.outcome: dict[str, Any] = {"failures": None, "inexact": None, "promoted": None}
 
-    def know(self, trial: int, step: int, value: float, metrics: Metrics | None = None) -> None:
-        """Take the goal's value at a step, and all metrics where they came along."""
+    def know(self, trial: int, step: int, value: float | None, metrics: Metrics | None = None) -> None:
+        """Take the goal's value at a step (None: it was never reported), and all metrics where they came along."""
         goal = self._spec.goal
         if metrics is not None:
             self._last[trial] = metrics
         if step >= self.known.get(trial, 0):
             self.known[trial] = step
-            self._last[trial] = {**self._last.get(trial, {}), goal.metric: value}
-        if value is not None and math.isfinite(value):
-            if trial not in self._best_of or goal.better(value, self._best_of[trial]):
-                self._best_of[trial] = value
-            if self._best_point is None or goal.better(value, self._best_point[1]):
-                self._best_point = (trial, value)
+            if value is not None:
+                self._last[trial] = {**self._last.get(trial, {}), goal.metric: value}
+        if has_diverged(value):
+            self._reported.tell(trial, 0, value)
+        elif value is not None:
+            best = self._best_of.get(trial)
+            if best is None or goal.better(value, best):
+                self._best_of[trial] = best = value
+            self._reported.tell(trial, 0, best)
+
+    def say(self, words: str) -> None:
+        """Show one line about the whole experiment, once."""
+        if words not in self._says and len(self._says) < MOST_LINES:
+            self._says.append(words)
+            self._series.put_meta("says", list(self._says))
 
     def recall(self, series: Series) -> None:
         """Take what the series has, where an engine begins again: the journal knows of levels alone."""
@@ -72,6 +85,8 @@ class Shown:
                 self._lost[row["number"]] = row["inexact"]
             if row.get("state") == "failed":
                 self._failed[row["number"]] = row.get("reason") or ""
+                self._reported.drop(row["number"])
+        self._says = list(series.meta().get("says") or ())
         self.share = int((series.meta().get("slots") or {}).get("given", 0))
         self.steps_before = sum(max(0, step - self._spec.base) for step in self.known.values())
 
@@ -103,6 +118,7 @@ class Shown:
             fields["inexact"] = self._lost[number]
         if state == "failed":
             self._failed[number] = view.reason
+            self._reported.drop(number)
         else:
             self._failed.pop(number, None)
         if state in ENDED:
@@ -134,6 +150,7 @@ class Shown:
             "state": state,
             "reason": reason,
             "counts": self.counts,
+            "diverged": self.diverged,
             "best": {"trial": best[0], "value": best[1]} if best else None,
             "slots": {"used": used, "given": max(used, self.share)},
             "seconds_left": None if state in ENDED else self._seconds_left(),
@@ -165,12 +182,15 @@ class Shown:
 
         It is what loading gives. Before the first level it is the best that was reported.
         """
-        point = self._best_point
-        if point is not None and point[0] in self._failed:
-            sign = -1.0 if self._spec.goal.mode == "max" else 1.0
-            sound = [(sign * value, trial) for trial, value in self._best_of.items() if trial not in self._failed]
-            point = (min(sound)[1], self._best_of[min(sound)[1]]) if sound else None
-        return self._search.best or point
+        if self._search.best is not None:
+            return self._search.best
+        standing = self._reported.best
+        return None if standing is None else (standing.trial, self._reported.value(standing))
+
+    @property
+    def diverged(self) -> int:
+        """How many trials have nan or an infinity as the goal's newest value."""
+        return len(self._reported.diverged)
 
     @property
     def planned(self) -> dict[str, int]:

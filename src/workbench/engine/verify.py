@@ -158,7 +158,7 @@ class Verification:
     def message(self, leg: Leg, order: Message) -> Message:
         """The trial's ``order``, made one of a check: beside, fresh, and gone at once when told."""
         shutil.rmtree(self._paths.check(leg.trial).folder, ignore_errors=True)
-        inner = {"attempt": 1, "start": leg.start, "until": leg.until, "known_step": leg.until}
+        inner = {"attempt": 1, "start": leg.start, "until": leg.until, "known_step": leg.until, "told": leg.start}
         check = {"keeps": self._is_light(leg)}
         return {
             **order,

@@ -13,6 +13,7 @@ from typing import Any
 
 from workbench.errors import NotFound
 from workbench.records import ENDED, Spec, trial_label
+from workbench.standing import has_diverged
 from workbench.store import Store, outcome
 from workbench.store.series import Series
 
@@ -212,6 +213,11 @@ class Board:
         return sum(row["state"] in ENDED for row in self.trials.values())
 
     @property
+    def diverged_trials(self) -> int:
+        """How many trials have nan or an infinity as the goal's newest value."""
+        return sum(has_diverged(row.get("value")) for row in self.trials.values())
+
+    @property
     def notes(self) -> list[str]:
         """What a person should know besides: failures, what was resumed inexactly, alerts, what it was forked from,
         whether resuming was found exact.
@@ -222,7 +228,8 @@ class Board:
         alerts = [str(alert["words"]) for alert in (self.meta.get("alerts") or ())[-3:]]
         lacks = self.meta.get("lacks")
         missing = [f"trains without {', '.join(lacks)}, which is not at hand"] if lacks else []
-        return [*told, *alerts, *missing, *origin, *([str(verdict["words"])] if verdict else [])]
+        says = [str(words) for words in self.meta.get("says") or ()]
+        return [*told, *alerts, *says, *missing, *origin, *([str(verdict["words"])] if verdict else [])]
 
     @property
     def parameters(self) -> list[str]:
@@ -277,6 +284,12 @@ def number(value: Any, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def diverged(board: Board) -> str:
+    """``3 trials diverged``; nothing where none did."""
+    count = board.diverged_trials
+    return f"{count} trial{'s' * (count != 1)} diverged" if count else ""
+
+
 def configured(configuration: dict[str, Any] | None, names: Iterable[str] | None = None) -> str:
     """A configuration in one line: ``lr=0.01  hidden=64``; inactive hyperparameters are left out."""
     shown = configuration or {}
@@ -294,10 +307,14 @@ def sentence(board: Board) -> str:
         words += f"{',' * bool(told['failures'])} in {duration(seconds)}"
     if board.best is not None:
         trial, value = board.best
-        configuration = configured(board.trials.get(trial, {}).get("configuration"))
-        words += ", " + outcome.best_words(board.spec.goal, trial, told, number(value), configuration)
+        row = board.trials.get(trial, {})
+        configuration = configured(row.get("configuration"))
+        shown = f"{number(value)} before it diverged" if has_diverged(row.get("value")) else number(value)
+        words += ", " + outcome.best_words(board.spec.goal, trial, told, shown, configuration)
     elif board.is_ended and board.meta.get("reason"):
         words += f" ({board.meta['reason']})"
+    if board.diverged_trials:
+        words += f", {diverged(board)}"
     return "; ".join(part for part in (words, outcome.inexact_words(told.get("inexact")), board.checked) if part)
 
 
@@ -308,6 +325,8 @@ def progress(board: Board) -> str:
         parts.append(f"{board.ended_trials} of {board.planned_trials or len(board.trials)} trials ended")
     if board.best is not None:
         parts.append(f"best {board.spec.goal.metric} {number(board.best[1])} ({trial_label(board.best[0])})")
+    if board.diverged_trials:
+        parts.append(diverged(board))
     slots = board.meta.get("slots") or {}
     if slots.get("used"):
         parts.append(f"{slots['used']} slot{'s' * (slots['used'] != 1)}")

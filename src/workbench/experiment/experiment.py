@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.errors import BadOption, NotFound, StoreError, TrialFailed
-from workbench.experiment.board import Board, duration, number, progress, sentence
+from workbench.experiment.board import Board, diverged, duration, number, progress, sentence
 from workbench.experiment.trial import Trial, Verdict, table
 from workbench.records import Goal, Keep, Scheduler, Searcher, Spec, checked_name, trial_label, trial_number
 from workbench.store import Store
@@ -231,7 +231,13 @@ class Experiment:
         """The best trial so far. Raises NotFound before the first report."""
         board = self._look()
         if board.best is None:
-            raise NotFound(f"{self.label} has no best trial yet: nobody has reported {self.spec.goal.metric}.")
+            metric = self.spec.goal.metric
+            if board.diverged_trials:
+                raise NotFound(
+                    f"{self.label} has no best trial: none reported a finite {metric}, {diverged(board)}. "
+                    f"{self.label} as a table is exp.trials; one trial is exp['t0000']."
+                )
+            raise NotFound(f"{self.label} has no best trial yet: no trial has reported {metric}.")
         return Trial(self, board.trials[board.best[0]])
 
     @property
@@ -454,6 +460,8 @@ class Experiment:
         facts = [("state", board.state), ("trials", ended)]
         if board.best is not None:
             facts.append((f"best {board.spec.goal.metric}", f"{number(board.best[1])} ({trial_label(board.best[0])})"))
+        if board.diverged_trials:
+            facts.append(("diverged", str(board.diverged_trials)))
         if board.seconds is not None:
             facts.append(("time", duration(board.seconds)))
         return table(self.label, facts, " · ".join(board.notes))

@@ -113,6 +113,8 @@ def heading(board: Board) -> tuple[str, str]:
     }
     told = [f"{len(board.trials)} trial{'s' * (len(board.trials) != 1)}"]
     told += [f"{count} {state}" for state, count in counts.items() if count]
+    if board.diverged_trials:
+        told.append(f"{board.diverged_trials} diverged")
     if board.seconds is not None:
         told.append(duration(board.seconds))
     if board.state != "completed":

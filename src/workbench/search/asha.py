@@ -265,9 +265,9 @@ class _Bracket:
         rung = self._rungs[at]
         if not rung.tail:
             go = max(1, rung.quota) if self._stopping else rung.quota
-            cut = f"; the cut is {self._words.number(rung.cut[0])}" if rung.quota else ""
+            cut = self._words.cut(rung.cut[0]) if rung.quota else ""
             rung.tail = f"{go} {'goes' if go == 1 else 'go'} on{cut}"
-        return f"{rung.name}{self._words.number(entry[0])} is rank {rank} of {len(rung.ranking)}, {rung.tail}"
+        return f"{rung.name}{self._words.ranked(entry[0], rank, len(rung.ranking))}, {rung.tail}"
 
 
 class Asha:

@@ -133,11 +133,11 @@ class Hyperband:
             ranked = sorted((key, trial) for trial, key in bracket.told.items())
             valid = [trial for key, trial in ranked if key < math.inf]
             going = valid[: bracket.ladder.sizes[bracket.rung + 1]]
-            cut = f"; the cut is {self._words.number(ranked[len(going) - 1][0])}" if going else ""
+            cut = self._words.cut(ranked[len(going) - 1][0]) if going else "; only finite values do"
             goes = f"{len(going)} {'goes' if len(going) == 1 else 'go'} on{cut}"
             why: dict[int, str] = {}
             for rank, (key, trial) in enumerate(ranked, 1):
-                reason = f"{bracket.where}: {self._words.value(key)} is rank {rank} of {len(ranked)}, {goes}"
+                reason = f"{bracket.where}: {self._words.metric} {self._words.ranked(key, rank, len(ranked))}, {goes}"
                 if rank <= len(going):
                     why[trial] = reason
                 verdicts.append(Verdict(trial, rank > len(going), reason))

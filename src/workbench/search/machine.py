@@ -6,7 +6,6 @@ instructions, however the facts are grouped: reading a journal again is how a se
 
 from __future__ import annotations
 
-import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -47,6 +46,7 @@ from workbench.search.rungs import levels, median_levels
 from workbench.search.searchers import proposals
 from workbench.search.trials import Trial, TrialView, Views
 from workbench.space import Space
+from workbench.standing import Standings
 
 __all__ = ["Search", "TrialView"]
 
@@ -82,8 +82,9 @@ class Search:
         #: How a person stopped all of it.
         self._stopped: StopAsked | None = None
         self._ended: Counter[str] = Counter()
-        #: The best value: (-level, key, trial), lower is better.
-        self._best: tuple[int, float, int] | None = None
+        self._standings = Standings(goal.mode)
+        #: A person has stopped single trials.
+        self._was_asked = False
         self.done = False
         self._doors: dict[type, Callable[[Any, list[Instruction]], None]] = {
             Reached: self._reached,
@@ -157,13 +158,14 @@ class Search:
             return
         self._complete(trial, fact.step, fact.value, out)
 
-    def _complete(self, trial: Trial, step: int, value: float, out: list[Instruction]) -> None:
+    def _complete(self, trial: Trial, step: int, value: float | None, out: list[Instruction]) -> None:
         last = trial.levels[-1]
         # A trial whose code came to its own end is as complete as one that took all steps.
         key = self._note(trial, step, value, last)
         self._release(trial)
         done = f"all {last} steps" if step >= last else f"its code came to its own end after {step} of {last} steps"
-        self._settle(trial, "completed", f"{done}: {self._words.value(key)}", out)
+        says = self._words.value(key) if value is not None else f"it reported no {self.goal.metric}"
+        self._settle(trial, "completed", f"{done}: {says}", out)
         rule = self._rule
         self._judge(rule.tell(trial.number, last, key) if step >= last else rule.end(trial.number, key), out)
         self._fill(out)
@@ -174,8 +176,7 @@ class Search:
             return
         self._release(trial)
         self._settle(trial, "failed", fact.reason, out)
-        if self._best is not None and self._best[2] == trial.number:
-            self._best = min((one for t in self._trials.values() if (one := self._standing(t))), default=None)
+        self._standings.drop(trial.number)
         self._judge(self._rule.withdraw(trial.number), out)
         self._fill(out)
 
@@ -220,7 +221,7 @@ class Search:
             trial = self._trials.get(fact.trial) or self._begin(fact.trial)
             if trial.state in ENDED or (trial.leaving == "stopped" and not trial.dismissed):
                 return
-            trial.dismissed = False
+            trial.dismissed, self._was_asked = False, True
             self._dismiss(trial, fact.reason, out)
             self._judge(self._rule.withdraw(fact.trial), out)
         self._fill(out)
@@ -337,12 +338,18 @@ class Search:
         if self._stopped is not None:
             state = self._stopped.then
         elif not ended["completed"]:
-            state = "stopped" if ended["stopped"] else "failed"
+            # Where trials have diverged, the rule itself may have stopped the last: it did all that it was to do.
+            by_rule = bool(self._standings.diverged) and not self._was_asked
+            state = "failed" if not ended["stopped"] else "completed" if by_rule else "stopped"
         counts = ", ".join(f"{ended[kind]} {kind}" for kind in ("completed", "stopped", "failed") if ended[kind])
-        best = ""
-        if self._best is not None:
-            level, key, number = self._best
-            best = f"; best {self._words.value(key)} by {trial_label(number)} at step {-level}"
+        best, standing = "", self._standings.best
+        if standing is not None:
+            best = (
+                f"; best {self._words.value(standing.key)} by {trial_label(standing.trial)} at step {-standing.below}"
+            )
+            best += ", which diverged later" if standing.diverged else ""
+        elif self._standings.diverged:
+            best = f"; no finite {self.goal.metric}"
         asked = "" if self._stopped is None else f"{self._stopped.reason.removesuffix('.')}; "
         trials = f"{len(self._trials)} trial{'s' * (len(self._trials) != 1)}"
         out.append(Finish(state, f"{asked}{trials}, {counts or 'none ended'}{best}"))
@@ -353,23 +360,11 @@ class Search:
         trial = self._trials[number] = Trial(number, self._rule.levels(number))
         return trial
 
-    def _note(self, trial: Trial, step: int, value: float, level: int) -> float:
+    def _note(self, trial: Trial, step: int, value: float | None, level: int) -> float:
         """Keep the value of a level; its key."""
-        key = self._words.key(value)
         trial.step, trial.value = step, value
-        if key < math.inf:
-            standing = (-level, key, trial.number)
-            if self._best is None or standing < self._best:
-                self._best = standing
-        return key
-
-    def _standing(self, trial: Trial) -> tuple[int, float, int] | None:
-        """How the trial stands for the best: None for one that failed, or has no finite value."""
-        if trial.state == "failed" or trial.value is None:
-            return None
-        key = self._words.key(trial.value)
-        level = trial.levels[-1] if trial.state == "completed" else trial.step
-        return (-level, key, trial.number) if key < math.inf else None
+        self._standings.tell(trial.number, level, value)
+        return self._words.key(value)
 
     def _release(self, trial: Trial) -> None:
         del self._running[trial.number]
@@ -436,14 +431,10 @@ class Search:
     @property
     def best(self) -> tuple[int, float] | None:
         """Of the trials that did not fail, the one with the best value at the highest level that any of them reached,
-        and that value as reported.
+        and that value as reported. One that has diverged only where all have that had a finite value at a level.
         """
-        if self._best is None:
-            return None
-        number = self._best[2]
-        value = self._trials[number].value
-        assert value is not None
-        return number, value
+        standing = self._standings.best
+        return None if standing is None else (standing.trial, self._standings.value(standing))
 
     @property
     def planned(self) -> tuple[int, int, int]:

@@ -1,7 +1,8 @@
 """Median stopping. Law: a trial is held against the others' running averages, never against its own.
 
 Vizier's rule (Golovin et al., KDD 2017): stop a trial at step s when its best value so far is worse than the median of
-the averages that the other trials had over their values up to s.
+the averages that the other trials had over their values up to s. A trial that has diverged (its value is nan or
+infinite) is worse than any median of numbers, whatever it had before; such a value is no part of later averages.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ class Median(Fifo):
 
     def tell(self, trial: int, step: int, key: float) -> list[Verdict]:
         count, total, best = self._history.get(trial, (0, 0.0, math.inf))
-        count, total, best = count + 1, total + key, min(best, key)
+        if key < math.inf:
+            count, total, best = count + 1, total + key, min(best, key)
         self._history[trial] = count, total, best
+        held = best if key < math.inf else key
         others = self._averages[step]
         verdicts: list[Verdict] = []
         if step == self._levels[-1]:
@@ -45,14 +48,15 @@ class Median(Fifo):
             median = others.at(middle)[0]
             if len(others) % 2 == 0:
                 median = (median + others.at(middle + 1)[0]) / 2
-            if best > median:
+            if held > median:
                 self.withdraw(trial)
+                says = f"best {self._words.value(held)} is" if held < math.inf else f"{self._words.value(held)},"
                 reason = (
-                    f"step {step}: best {self._words.value(best)} is worse than {self._words.number(median)}, the "
-                    f"median of {len(others)} others' averages up to there"
+                    f"step {step}: {says} worse than {self._words.number(median)}, the median of {len(others)} others' "
+                    "averages up to there"
                 )
                 verdicts = [Verdict(trial, True, reason)]
-        others.add((total / count, trial))
+        others.add((total / count if key < math.inf else key, trial))
         if not verdicts and step < self._levels[-1]:
             super().tell(trial, step, key)
         return verdicts

@@ -38,17 +38,22 @@ class Words:
         self.metric = goal.metric
         self._sign = -1.0 if goal.mode == "max" else 1.0
 
-    def key(self, value: float) -> float:
-        """The value as rules compare it: lower is better, and what is no finite number ranks last.
-
-        The only place where the sign of a metric that is maximised is turned.
-        """
-        return self._sign * value if math.isfinite(value) else math.inf
+    def key(self, value: float | None) -> float:
+        """The value as rules compare it: lower is better, and what is no finite number ranks last."""
+        return self._sign * value if value is not None and math.isfinite(value) else math.inf
 
     def number(self, key: float) -> str:
         """The value behind a key, short."""
         # Adding zero makes -0 read 0.
-        return "nan" if math.isinf(key) else f"{self._sign * key + 0.0:.6g}"
+        return "diverged" if math.isinf(key) else f"{self._sign * key + 0.0:.6g}"
+
+    def ranked(self, key: float, rank: int, of: int) -> str:
+        """Which rank the value behind a key has among so many."""
+        return f"{self.number(key)}{',' if math.isinf(key) else ' is'} rank {rank} of {of}"
+
+    def cut(self, key: float) -> str:
+        """What the value behind the key of the last that goes on says."""
+        return "; only finite values do" if math.isinf(key) else f"; the cut is {self.number(key)}"
 
     def value(self, key: float) -> str:
         """The metric's name and the value behind a key."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -167,7 +166,7 @@ class _Simulator:
         steps = {level for level in levels if run.start < level <= end} | ({end} if end == length else set())
         for step in sorted(steps):
             kind = Ended if step == length else Reached
-            fact = kind(run.trial, step, self._value(run.trial, step) if step else math.nan)
+            fact = kind(run.trial, step, self._value(run.trial, step) if step else None)
             heappush(self._events, (leg.time(step), next(self._numbers), fact, leg))
 
     def _happen(self) -> Fact:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from workbench.lab.figure import plotly
 from workbench.records import trial_label
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.masking import masked
+from workbench.standing import has_diverged
 from workbench.store import Store
 
 #: Trials in the page's table, the best first; the store beside it holds all.
@@ -62,7 +64,7 @@ def page(store: Store, experiment_id: str) -> str:
 
 def _rank(trial: Mapping[str, Any], mode: str) -> tuple[Any, ...]:
     value = trial.get("value")
-    if not isinstance(value, int | float) or value != value:
+    if not isinstance(value, int | float) or not math.isfinite(value):
         return (-trial["level"], True, 0, trial["number"])
     return (-trial["level"], False, -value if mode == "max" else value, trial["number"])
 
@@ -74,7 +76,7 @@ def _trials(trials: list[dict[str, Any]], total: int) -> str:
             trial_label(trial["number"]),
             trial["state"],
             trial["step"],
-            _number(trial.get("value")),
+            "diverged" if has_diverged(trial.get("value")) else _number(trial.get("value")),
             *(_number(trial["configuration"].get(name)) for name in names),
             trial.get("reason") or "",
         ]

@@ -24,6 +24,7 @@ class _Trial:
 
     live: it has a leg. Facts that the leg told last may come after its end.
     leaving: its leg was told to stop. Such a leg can still come to its last step; nothing before counts any more.
+    level, value: the highest level at which its value was finite, and that value. diverged: its newest is not.
     """
 
     bracket: int
@@ -32,6 +33,9 @@ class _Trial:
     at: int | None = None
     live: bool = False
     leaving: bool = False
+    level: int = 0
+    value: float | None = None
+    diverged: bool = False
 
 
 class Ladder:
@@ -234,13 +238,28 @@ class Ladder:
     def _tell(self, event: Mapping[str, Json], trial: _Trial, entry: Entry, level: int) -> None:
         trial.step = event["step"]
         entry.value = _float(event["value"])
-        if not math.isfinite(entry.value):
+        if event["value"] is None:
             return
-        best = self.best
-        standing = (-level, self._sign * entry.value, entry.trial)
-        if best is None or standing < (-best["step"], self._sign * best["value"], best["trial"]):
-            self.best = {"trial": entry.trial, "step": level, "value": entry.value}
-            self._happen(event, "best", trial=entry.trial, value=entry.value)
+        trial.diverged = not math.isfinite(entry.value)
+        if not trial.diverged:
+            trial.level, trial.value = level, entry.value
+        elif trial.value is None:
+            return
+        known = self.best["trial"] if self.best is not None else entry.trial
+        if trial.diverged and known == entry.trial:
+            found = min((number for number, one in self._trials.items() if one.value is not None), key=self._standing)
+        else:
+            found = min(known, entry.trial, key=self._standing)
+        best = {"trial": found, "step": self._trials[found].level, "value": self._trials[found].value}
+        if best != self.best:
+            self.best = best
+            self._happen(event, "best", trial=found, value=best["value"])
+
+    def _standing(self, number: int) -> tuple[bool, int, float, int]:
+        """As :class:`workbench.standing.Standing` has it: of two trials the lesser is the better one."""
+        trial = self._trials[number]
+        assert trial.value is not None
+        return trial.diverged, -trial.level, self._sign * trial.value, number
 
     def _happen(self, event: Mapping[str, Json], kind: str, **more: Json) -> None:
         self.happened.append({"n": event["n"], "at": event["at"], "kind": kind, **more})
@@ -315,7 +334,7 @@ class Ladder:
                         entry["trial"], entry["from"], entry["fate"], entry["reason"], value
                     )
         for number, state in data["trials"].items():
-            ladder._trials[int(number)] = _Trial(**{name: state[name] for name in _STANDING})
+            ladder._trials[int(number)] = _Trial(**{name: state[name] for name in _STANDING if name in state})
         return ladder
 
 
@@ -346,7 +365,7 @@ def since(ladder: Mapping[str, Json], after: int) -> dict[str, Json]:
     return found
 
 
-_STANDING = ("bracket", "step", "until", "at", "live", "leaving")
+_STANDING = ("bracket", "step", "until", "at", "live", "leaving", "level", "value", "diverged")
 
 _COUNTED = {"retry": "retries", "failure": "failures"}
 

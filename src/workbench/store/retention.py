@@ -6,12 +6,12 @@ A :class:`History` is told the lines of one experiment's journal. From it, the r
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from workbench.records import ENDED, Goal, Json, Keep
+from workbench.records import ENDED, Goal, Json, Keep, value_of
+from workbench.standing import Standings
 
 #: Why a checkpoint stays that nothing may remove: pinned, descended from, being compared. By trial and step; a trial
 #: of None is every trial, a step of None every step.
@@ -27,8 +27,6 @@ class Past:
     asked: bool = False
     #: It was stopped with the whole search.
     with_all: bool = False
-    #: Its highest level and the goal there, by which trials are ranked; None before the first.
-    rank: tuple[int, float] | None = None
     #: The goal at steps that may have a checkpoint.
     values: dict[int, float] = field(default_factory=dict)
     #: The newest step whose checkpoint the engine was told of: it resumes from there, or from the one before.
@@ -53,6 +51,7 @@ class History:
         self.goal = goal
         self._last = last
         self.trials: dict[int, Past] = {}
+        self.standings = Standings(goal.mode)
         #: Steps that a check of resuming compares with, by trial; the newest check of a trial counts.
         self.compared: dict[int, frozenset[int]] = {}
         #: What the rule has removed so far.
@@ -72,11 +71,9 @@ class History:
             self.removed.get(line["trial"], set()).discard(line["step"])
         elif kind in ("Reached", "Ended"):
             past = self._of(line["trial"])
-            value = math.nan if line["value"] is None else float(line["value"])
-            past.values[line["step"]] = value
-            level = self._last if kind == "Ended" else line["step"]
-            if math.isfinite(value) and (past.rank is None or level >= past.rank[0]):
-                past.rank = (level, value)
+            value = value_of(line["value"])
+            past.values[line["step"]] = math.nan if value is None else value
+            self.standings.tell(line["trial"], self._last if kind == "Ended" else line["step"], value)
         elif kind == "Run":
             self._of(line["trial"]).state = "running"
             return None
@@ -111,14 +108,14 @@ class History:
             self.trials[trial].state = state
 
     def best(self, count: int) -> list[int]:
-        """The ``count`` best trials: by the highest level, then by the goal there; ties go to the older trial."""
-        sign = -1.0 if self.goal.mode == "max" else 1.0
-        ranked = (
-            (-past.rank[0], sign * past.rank[1], number)
-            for number, past in self.trials.items()
-            if past.rank is not None
-        )
-        return [number for _, _, number in heapq.nsmallest(count, ranked)]
+        """The ``count`` best trials, the best first: see :mod:`workbench.standing`."""
+        return self.standings.first(count)
+
+    def heirs(self, count: int) -> list[int]:
+        """The ``count`` best of those that train no more: they are the best where all that go on diverge."""
+        level = self.standings.level
+        over = {n for n, past in self.trials.items() if not past.is_live or (level(n) or 0) >= self._last}
+        return self.standings.first(count, over)
 
     def _of(self, trial: int) -> Past:
         return self.trials.setdefault(trial, Past())
@@ -128,7 +125,9 @@ def verdict(
     history: History, rule: Keep, steps: Mapping[int, Iterable[int]], protected: Protected
 ) -> dict[int, dict[int, str | None]]:
     """Of each trial's checkpoints (``steps`` that are on the disk), why it stays, or None where it goes."""
-    best = {number: place for place, number in enumerate(history.best(rule.experiment), 1)}
+    best = {number: f"best {place} of the experiment" for place, number in enumerate(history.best(rule.experiment), 1)}
+    for place, number in enumerate(history.heirs(rule.experiment), 1):
+        best.setdefault(number, f"best {place} of the experiment where those that go on diverge")
     return {
         trial: _of_trial(history, rule, trial, sorted(set(there)), best.get(trial), protected)
         for trial, there in steps.items()
@@ -136,7 +135,7 @@ def verdict(
 
 
 def _of_trial(
-    history: History, rule: Keep, trial: int, steps: list[int], place: int | None, protected: Protected
+    history: History, rule: Keep, trial: int, steps: list[int], place: str | None, protected: Protected
 ) -> dict[int, str | None]:
     told: dict[int, str | None] = dict.fromkeys(steps)
 
@@ -166,9 +165,9 @@ def _of_trial(
             stay(step, f"latest {number} of its trial")
         for number, step in enumerate(_best_steps(history.goal, past, steps)[: rule.best], 1):
             stay(step, f"best {number} of its trial")
-    if place is not None and past.rank is not None and steps:
-        level = past.rank[0]
-        stay(max((step for step in steps if step <= level), default=steps[0]), f"best {place} of the experiment")
+    level = history.standings.level(trial)
+    if place is not None and level is not None and steps:
+        stay(max((step for step in steps if step <= level), default=steps[0]), place)
     return told
 
 

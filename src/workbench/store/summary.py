@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import WorkbenchError
-from workbench.records import Goal, Json
+from workbench.records import Goal, Json, value_of
+from workbench.standing import Standings
 from workbench.store import journal
 from workbench.store.layout import Store
 from workbench.store.said import said
@@ -22,7 +22,7 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
     goal = Goal(spec["goal"]["metric"], spec["goal"]["mode"])
     state, reason = "waiting", "it waits for a slot"
     started = ended = None
-    best: tuple[int, float] | None = None
+    standings, last = Standings(goal.mode), (spec.get("scheduler") or {}).get("last", 0)
     trials: set[int] = set()
     steps: dict[int, int] = {}
     checks, checked = 0, None
@@ -36,10 +36,9 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
         elif kind == "Run":
             trials.add(line["trial"])
         elif kind in ("Reached", "Ended"):
-            trial, step, value = line["trial"], line["step"], line["value"]
+            trial, step = line["trial"], line["step"]
             steps[trial] = max(step, steps.get(trial, 0))
-            if value is not None and math.isfinite(value) and (best is None or goal.better(value, best[1])):
-                best = (trial, value)
+            standings.tell(trial, last if kind == "Ended" else step, value_of(line["value"]))
         elif kind == "PauseAsked":
             state, reason = "paused", line.get("reason", "asked to pause")
         elif kind == "ResumeAsked":
@@ -50,6 +49,7 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
             state, reason, ended = line["state"], line["reason"], line["at"]
         elif kind == "Extended":
             state, reason, ended = "running" if started else "waiting", "it was extended", None
+            last = line.get("last") or last
         elif kind == "VerifyDue":
             checks += 1
         elif kind == "Verified":
@@ -58,6 +58,7 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
             told[line["id"]] = len(line["ways"])
         elif kind == "Notified" and line.get("id") in told:
             told[line["id"]] -= 1
+    best = standings.best
     return {
         "id": spec["id"],
         "name": spec["name"],
@@ -71,7 +72,7 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
         "goal": str(goal),
         "trials": len(trials),
         "steps": sum(steps.values()),
-        "best": {"trial": best[0], "value": best[1]} if best else None,
+        "best": {"trial": best.trial, "value": standings.value(best)} if best else None,
         "content": spec.get("content", ""),
         "notebook": spec.get("notebook"),
         "parent": (spec.get("parent") or {}).get("label"),

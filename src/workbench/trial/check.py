@@ -50,6 +50,16 @@ class CheckVault:
     def drop_passing(self) -> None:
         """None is kept."""
 
+    def stage(self, step: int, write: Write) -> Path:
+        return Path() if self._aside is None else self._aside.stage(step, write)
+
+    def show(self, step: int, aside: Path, write: Write) -> int:
+        return 0 if self._aside is None else self._aside.show(step, aside, write)
+
+    def discard(self, aside: Path) -> None:
+        if self._aside is not None:
+            self._aside.discard(aside)
+
 
 class Watch:
     """A link that notes which files the training code opens to write them: no checkpoint holds them.

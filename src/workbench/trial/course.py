@@ -5,22 +5,22 @@ Law: step k means k turns done. What is reported in turn k belongs to step k; ch
 
 from __future__ import annotations
 
-import math
+import sys
 import time
 import types
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from workbench.errors import BadInput, BadMetric, CannotResume
+from workbench.errors import BadInput, CannotResume
 from workbench.records import Goal, trial_label
 from workbench.trial import metrics
 from workbench.trial.batches import BY_STEPS, Batches, Inside
-from workbench.trial.files import copy_into, fingerprint, free_name, keep, stamp
+from workbench.trial.files import fingerprint, free_name, keep, stamp
 from workbench.trial.fork import Fork
 from workbench.trial.namespace import frames_around
 from workbench.trial.order import Order, Place
+from workbench.trial.own import OwnLoop, never_began
 from workbench.trial.runner import Link, StopOrder
 from workbench.trial.saver import Saver, Vault, When
 from workbench.trial.setup import Setup
@@ -28,6 +28,9 @@ from workbench.trial.state import GRAPH, Header, State, read_header
 from workbench.trial.trial import LegLeft
 from workbench.trial.vault import Writer
 from workbench.trial.wire import Message
+
+#: Behind all steps.
+ANY_STEP = sys.maxsize
 
 
 class LegCourse:
@@ -47,7 +50,7 @@ class LegCourse:
         setup: Setup | None = None,
     ) -> None:
         self.order, self.goal = order, goal
-        self._link, self._vault, self.place, self._files = link, vault, place, files
+        self._link, self.vault, self.place, self._files = link, vault, place, files
         self.saver = Saver(vault, link, when, writer)
         self._began = time.monotonic()
         #: Turns done.
@@ -63,9 +66,7 @@ class LegCourse:
         self.preempted = False
         self._in_turn = False
         self._inside = Inside(self)
-        self._manual = False
-        #: Levels told by a loop of its own, which may report a step in several calls.
-        self._told_levels: set[int] = set()
+        self._own = OwnLoop(self)
         self._state: State | None = None
         self._tracked: dict[str, Any] = {}
         self._logged: dict[str, int] = {}
@@ -79,7 +80,7 @@ class LegCourse:
         #: Files that the first set-up of this trial read: see :attr:`Header.read`.
         self._read: dict[str, tuple[int, int]] = {}
         self._before = Header(0)
-        self._fork = fork
+        self.fork = fork
         if fork is not None:
             self._before = Header(fork.step)
         if order.resume:
@@ -92,13 +93,18 @@ class LegCourse:
 
     def _find_checkpoint(self) -> None:
         # Also one that the engine does not know of: it was taken in the moment in which something died.
-        newest = self._vault.newest(self.order.until)
-        for one in self._vault.skipped:
+        # A loop that counts for itself may have saved behind the level at which it was to leave.
+        newest = self.vault.newest(ANY_STEP)
+        if newest is not None and newest[0] > self.order.until and (newest[1] / GRAPH).exists():
+            newest = self.vault.newest(self.order.until)
+        for one in self.vault.skipped:
             print(f"[workbench] the checkpoint of step {one.step} is damaged and passed over: {one.why}")  # noqa: T201
         if newest is not None:
-            self._restored = newest[1]
-            if (self._restored / GRAPH).exists():
+            if (newest[1] / GRAPH).exists():
+                self._restored = newest[1]
                 self._before = read_header(self._restored)
+            else:
+                self._own.found(*newest)
 
     # -- turns -------------------------------------------------------------------------------------------------------
 
@@ -108,6 +114,11 @@ class LegCourse:
         if self.over:
             raise StopIteration
         self.saver.check()
+        if self._own.began:
+            raise BadInput(
+                "trial.steps() counts the steps itself, and this loop counts its own (trial.report(step=…), "
+                "trial.save, trial.restore). Use one of both."
+            )
         if self._state is None:
             self._begin(frame)
         else:
@@ -139,12 +150,12 @@ class LegCourse:
             if self.over:
                 self._state.lost.clear()  # nothing is trained after it
                 self._state.found.inexact.clear()
-        elif self._fork is not None:
-            self._fork.put(self._state)
-            self.step = self._fork.step
+        elif self.fork is not None:
+            self.fork.put(self._state)
+            self.step = self.fork.step
         if inside is None:
             self._state.settle()
-        kept = self._restored not in (None, self._begun_at) and not self._vault.is_passing
+        kept = self._restored not in (None, self._begun_at) and not self.vault.is_passing
         # To look at the state is most of what a checkpoint will cost.
         self.saver.begin(self.step if kept else -1, self._state.survey_s)
         self._keep_beginning()
@@ -182,7 +193,7 @@ class LegCourse:
         self._read = {path: stamp(path) for path in paths if not path.endswith("/")}
         self._setup.done(self.state, time.monotonic() - self._began)
         if self._setup.kept:
-            self._vault.keep_setup(self.state.capture(self.header()).write)
+            self.vault.keep_setup(self.state.capture(self.header()).write)
 
     def _files_seen(self) -> Message | None:
         if self._seen is None:
@@ -209,7 +220,8 @@ class LegCourse:
         stop = self._link.stop()
         self.over = step >= self.order.max_steps
         leaves = step >= self.order.until
-        if self.over or (stop is not None and stop.keep) or (stop is None and (leaves or step in self.order.levels)):
+        passes = stop is None and step in self.order.levels and self.saver.affords()
+        if self.over or (stop is not None and stop.keep) or (stop is None and leaves) or passes:
             self._save(ended=self.over, needed=self.over or leaves or stop is not None, frame=frame)
         elif stop is None and self.saver.is_due(step) and self.is_ready_to_save():
             self._save(passing=True, frame=frame)
@@ -233,14 +245,13 @@ class LegCourse:
     def finish(self) -> str:
         """The code came to its end. Returns the leg's outcome, saving what a ``break`` left unsaved."""
         if self.left is not None:
+            if self._own.began:
+                self._own.end()
             return self.left.outcome
-        if self._manual:
-            return "reached" if self.step < self.order.max_steps and self.step >= self.order.until else "completed"
+        if self._own.began:
+            return self._own.finish()
         if self._state is None:
-            raise BadInput(
-                f"trial {trial_label(self.order.trial)} came to its end without a turn of trial.steps(). Wrap the "
-                "training loop: for epoch in trial.steps(): ..."
-            )
+            raise never_began(self.order.trial)
         self._inside.begin_turn()
         self.saver.settle()
         if not self.over:  # `break`
@@ -263,7 +274,7 @@ class LegCourse:
         return made
 
     def _tell_begun(self, found: Any, made: dict[str, Any] | None = None) -> None:
-        skipped, seen = self._vault.skipped, self._files_seen()
+        skipped, seen = self.vault.skipped, self._files_seen()
         self._link.send(
             {
                 "op": "begun",
@@ -279,13 +290,17 @@ class LegCourse:
 
     def _tell_again(self) -> None:
         """Reports of steps that the engine does not know of: they were lost with it, and are not trained again."""
-        now = time.time()
         for step, values in sorted(self.history.items()):
             if self.order.known_step < step <= self.step:
-                for name, value in values.items():
-                    self._link.point((name, step, 0, value, now))
+                self.send_points(step, values)
                 if step in self.order.levels and self.goal.metric in values:
                     self._link.send({"op": "level", "step": step, "metrics": values})
+
+    def send_points(self, step: int, values: Mapping[str, float]) -> None:
+        """Tell what was reported of a step."""
+        now = time.time()
+        for name, value in values.items():
+            self._link.point((name, step, 0, value, now))
 
     def _tell_level(self, step: int) -> None:
         values = self.history.get(step, {})
@@ -299,24 +314,35 @@ class LegCourse:
         found: dict[str, float] = {}
         for _, values in sorted(self.history.items()):
             found.update(values)
-        return found
+        return {**found, **self._own.latest()}
+
+    @property
+    def left_at(self) -> int:
+        """The step at which the leg has left."""
+        return self._own.step if self._own.began else self.step
 
     # -- what the training code says ---------------------------------------------------------------------------------
 
     def report(self, values: Mapping[str, Any], step: int | None) -> bool:
         if step is not None:
-            return self._report_own_step(values, step)
+            if self._state is not None:
+                raise BadInput(
+                    "trial.report(step=…) is for loops without trial.steps(), which counts the steps itself. Leave "
+                    "step out."
+                )
+            return self._own.report(values, step)
         if self.left is not None:
             raise self.left
         if self._inside.pending is None:
-            self._take(values, self.step + 1 if self._in_turn else self.step)
+            self.take(values, self.step + 1 if self._in_turn else self.step)
         if self._in_turn:
             stop = self._link.stop()
             if stop is not None and not stop.keep:
                 self.obey(stop)
         return True
 
-    def _take(self, values: Mapping[str, Any], step: int) -> None:
+    def take(self, values: Mapping[str, Any], step: int) -> None:
+        """Take what was reported of ``step``."""
         row = self.history.get(step)
         if row is None:
             row = self.history[step] = {}
@@ -324,45 +350,12 @@ class LegCourse:
         for name, value in values.items():
             if type(value) is not float:
                 value = metrics.number(value, name, self.order.trial, step)
-            if name == self.goal.metric and not math.isfinite(value):
-                metrics.check_goal(value, self.goal, self.order.trial, step)
             row[name] = value
             self._link.point((name, step, 0, value, now))
         if self._first_point:
             # The first report of a search is what the other trials wait for.
             self._first_point = False
             self._link.flush()
-
-    def _report_own_step(self, values: Mapping[str, Any], step: int) -> bool:
-        """A report of a loop that is not ours; we neither save nor restore it."""
-        if self._state is not None:
-            raise BadInput(
-                "trial.report(step=…) is for loops without trial.steps(), which counts the steps itself. Leave step "
-                "out."
-            )
-        if isinstance(step, bool) or not isinstance(step, int) or step < 1:
-            raise BadMetric(f"trial.report(step={step!r}): wanted the number of turns done, from 1 on.")
-        if not self._manual:
-            self._manual = True
-            self.step = self._before.step
-            self._tell_begun({"objects": [], "names": [], "left_out": []}, {"data": self._data} if self._data else {})
-        if self.left is not None:
-            raise self.left
-        self._take(values, step)
-        if step in self.order.levels and self.goal.metric in self.history[step] and step not in self._told_levels:
-            self._told_levels.add(step)
-            self._link.send({"op": "level", "step": step, "metrics": self.history[step]})
-        skipped = [level for level in self.order.levels - self._told_levels if self._before.step < level < step]
-        if skipped:
-            raise metrics.missing_goal(self.goal, self.order.trial, min(skipped), self.history.get(min(skipped), {}))
-        self.step = max(self.step, step)
-        stop = self._link.stop()
-        if stop is not None or step >= self.order.until:
-            if step < self.order.max_steps:
-                self.preempted = stop is not None and stop.is_notice
-                self.left = LegLeft("stopped" if stop is not None else "reached", stop.reason if stop else "")
-            return False
-        return True
 
     def log(self, values: Mapping[str, Any]) -> None:
         if self._inside.pending is not None:
@@ -429,7 +422,7 @@ class LegCourse:
     def give_up(self) -> None:
         """The leg has failed. Where that came of resuming inside, the next one goes on from the checkpoint before."""
         if self._inside.pending is not None:
-            self._vault.drop_passing()
+            self.vault.drop_passing()
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -464,14 +457,32 @@ class LegCourse:
     def save(self, folder: Path, step: int | None) -> None:
         if self._state is not None:
             raise BadInput("trial.save() is for loops without trial.steps(), which saves by itself. Leave it out.")
-        if not folder.exists():
-            raise BadInput(f"trial.save({str(folder)!r}): there is no such file or folder.")
-
-        self.step = step if step is not None else self.step
-        self.saver.keep(self.step, partial(copy_into, folder))
+        self._own.save(folder, step)
 
     def restore(self) -> Path | None:
-        if self._restored is None:
-            return self._fork.saved if self._fork is not None else None
-        saved = self._restored / "saved"
-        return saved if saved is not None and saved.exists() else None
+        return self._own.restore()
+
+    # -- loops that count for themselves: see own.py -------------------------------------------------------------------
+
+    def begin_own(self, resumes: str) -> None:
+        """A loop of its own begins."""
+        self._tell_begun(
+            {"objects": [], "names": [], "left_out": [], "resumes": resumes}, {"data": self._data} if self._data else {}
+        )
+
+    def clear_logged(self) -> None:
+        """What is logged from now on belongs to another step."""
+        self._logged.clear()
+
+    def send(self, message: Message) -> None:
+        """Hand a message on."""
+        self._link.send(message)
+
+    def stop(self) -> StopOrder | None:
+        """The order to stop, when one has come."""
+        return self._link.stop()
+
+    def says(self, text: str) -> None:
+        """Tell people one line: in the trial's log, and where its experiment is shown."""
+        print(f"[workbench] {text}")  # noqa: T201 - its log
+        self._link.send({"op": "says", "text": text})

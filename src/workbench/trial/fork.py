@@ -16,6 +16,7 @@ from workbench.records import Spec, trial_label
 from workbench.store import Store, remote
 from workbench.store.checkpoints import Checkpoints
 from workbench.trial.kinds import loaded
+from workbench.trial.own import saved_in
 from workbench.trial.state import GRAPH, State
 
 #: Options of one optimizer: a mapping for each of its groups.
@@ -53,8 +54,7 @@ class Fork:
     @property
     def saved(self) -> Path | None:
         """What the parent kept with ``trial.save``."""
-        saved = self.folder / "saved"
-        return saved if saved.exists() else None
+        return saved_in(self.folder)
 
     def put(self, state: State) -> None:
         """Put the parent's state into ``state``, which the set-up has just made. Raises CannotResume, with names."""

@@ -7,6 +7,7 @@ re-made on the cell's own namespace, and variables shared by closures stay share
 
 from __future__ import annotations
 
+import collections
 import io
 import pickle
 import sys
@@ -25,6 +26,8 @@ from workbench.trial.discovery import Names, Survey
 from workbench.trial.kinds import Instance, Kind, LeftOut, digest, loaded
 
 PICKLE_PROTOCOL = 5
+#: Containers that are pickled apart where they are long and hold only plain values.
+_HEAPS = frozenset({list, dict, set, collections.deque})
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -47,15 +50,30 @@ class GraphPickler(cloudpickle.Pickler):
         self.new_storages: dict[str, Any] = {}
         #: Cells whose contents are still to be written: apart, so that what closes over itself can be made again.
         self.cells: list[types.CellType] = []
+        #: Of each long container: how it stands in the graph, and itself, so that its id stays its own.
+        self._heaps: dict[int, tuple[Any, Any]] = {}
 
     def persistent_id(self, obj: Any) -> Any:
         # Asked of every number and text in the graph: most are neither known nor a storage.
         number = self._numbers.get(id(obj))
         if number is not None and number < self._size and number not in self.survey.replaced:
             return self._reference(number, obj)
-        if type(obj) is self._storage_type:
+        cls = type(obj)
+        if cls is self._storage_type:
             return self.storage(obj)
+        if cls in _HEAPS and len(obj) >= kinds.MANY:
+            return self._heap(obj)
         return None
+
+    def _heap(self, obj: Any) -> Any:
+        """A long container of plain values, pickled apart: its million values need not be asked for one by one."""
+        heap = self._heaps.get(id(obj))
+        if heap is None:
+            pid = None
+            if kinds.are_plain(obj) and (type(obj) is not dict or kinds.are_plain(obj.values())):
+                pid = ("heap", str(len(self._heaps)), pickle.dumps(obj, PICKLE_PROTOCOL))
+            heap = self._heaps[id(obj)] = (pid, obj)
+        return heap[0]
 
     def _reference(self, number: int, obj: Any) -> tuple[str, str, str]:
         reference = self._references.get(number)
@@ -270,12 +288,17 @@ class GraphUnpickler(pickle.Unpickler):
         self._made, self._storages = made, storages
         #: Beginnings of the paths of what belongs to modules that are left alone.
         self._alone = alone
+        self._heaps: dict[str, Any] = {}
 
     def persistent_load(self, pid: Any) -> Any:
         if pid[0] == "made":
             if pid[1] not in self._made and self._alone and pid[1].startswith(self._alone):
                 return LeftOut(f"{pid[1]} belongs to a module, and modules are left as they are here")
             return found(self._made, pid[1], pid[2])
+        if pid[0] == "heap":
+            if pid[1] not in self._heaps:
+                self._heaps[pid[1]] = pickle.loads(pid[2])
+            return self._heaps[pid[1]]
         return self._storages(pid[1], pid[2])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import copyreg
+import itertools
 import marshal
 import pickle
 import sys
@@ -30,6 +31,10 @@ IsLeft = Callable[[Any], bool]
 SCALARS = frozenset({int, float, str, bool, type(None), bytes, complex})
 #: Bytes of a buffer that are looked at whole; of larger ones a sample, and torch's count of in-place changes.
 LOOKED_AT_WHOLE = 512 * 1024 * 1024
+#: From so many items on, a container of plain values is looked at and pickled as a whole, past Python's objects.
+MANY = 1000
+#: Tuples inside one another, at most, that count as plain.
+_DEPTH = 4
 _SAMPLES = 2048
 _SAMPLE = 2048
 
@@ -56,6 +61,24 @@ def signature(tokens: Token) -> bytes:
     # Version 2 has no back references, so equal tokens give equal bytes whoever else holds them.
     packed = marshal.dumps(tokens, 2)
     return packed if len(packed) <= 64 else digest(packed)
+
+
+def are_plain(items: Iterable[Any]) -> bool:
+    """Whether all of ``items`` are plain values, or tuples of such: nothing in them can change, or is known by name."""
+    level: Iterable[Any] = items
+    for _ in range(_DEPTH):
+        types_met = set(map(type, level))
+        if types_met <= SCALARS:
+            return True
+        if not types_met - {tuple} <= SCALARS:
+            return False
+        level = list(itertools.chain.from_iterable(item for item in level if type(item) is tuple))
+    return False
+
+
+def is_plain_heap(obj: Any) -> bool:
+    """Whether a container is so long, and its items so plain, that C looks at them as one value."""
+    return len(obj) >= MANY and are_plain(obj)
 
 
 def type_name(cls: type) -> str:
@@ -127,6 +150,8 @@ class Instance(Kind):
         if container is list or container is collections.deque:
             if SCALARS.issuperset(map(type, obj)):
                 return (1, list(obj))
+            if is_plain_heap(obj):
+                return (2, list(obj))
             return [see(item, number) for number, item in enumerate(obj)]
         if container is set:
             if SCALARS.issuperset(map(type, obj)):
@@ -135,6 +160,8 @@ class Instance(Kind):
         if SCALARS.issuperset(map(type, obj)):
             if SCALARS.issuperset(map(type, dict.values(obj))):
                 return (1, dict(obj))
+            if len(obj) >= MANY and are_plain(dict.values(obj)):
+                return (2, dict(obj))
             tokens: list[Token] = []
             for key, value in dict.items(obj):
                 tokens.append(key)

@@ -374,7 +374,7 @@ class _Left:
             "op": "left",
             "outcome": "died" if preempted else self.outcome,
             **({"cause": "preempted"} if preempted else {}),
-            "step": course.step if course is not None else order.get("start", 0),
+            "step": course.left_at if course is not None else order.get("start", 0),
             "metrics": course.latest() if course is not None else {},
             "error": self.error,
             "reason": reason,

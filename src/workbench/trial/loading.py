@@ -23,6 +23,7 @@ from workbench.store.cleaning import missing
 from workbench.trial import current_or_none, iterators, make_current, seeds
 from workbench.trial.leg import fill, hidden_names, prepare, run_code
 from workbench.trial.namespace import frames_around
+from workbench.trial.own import saved_in
 from workbench.trial.state import GRAPH, State, read_tensors
 from workbench.trial.trial import LegLeft, Trial
 
@@ -88,8 +89,7 @@ class LoadCourse:
         """Nothing is saved."""
 
     def restore(self) -> Path | None:
-        saved = self._folder / "saved"
-        return saved if saved.exists() and not (self._folder / GRAPH).exists() else None
+        return None if (self._folder / GRAPH).exists() else saved_in(self._folder)
 
 
 _Course = TypeVar("_Course", bound=LoadCourse)

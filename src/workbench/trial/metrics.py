@@ -1,8 +1,7 @@
-"""Reported values. Law: a metric is one number; what is none is refused where it was reported."""
+"""Reported values. Law: a metric is one number, nan and infinities among them; what is none is refused there."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from workbench.errors import BadMetric
@@ -35,15 +34,6 @@ def number(value: Any, name: str, trial: int, step: int) -> float:
     what = f"trial {trial_label(trial)} reported {name}={given} at step {step}"
     do = _advice(name, given)
     raise BadMetric(f"{what}, but a metric is one number. {do}")
-
-
-def check_goal(value: float, goal: Goal, trial: int, step: int) -> None:
-    """Refuse a goal that cannot be compared with others."""
-    if not math.isfinite(value):
-        raise BadMetric(
-            f"trial {trial_label(trial)} reported {goal.metric}={value} at step {step}, but the goal ({goal}) must be "
-            "a finite number to be compared. Lower the learning rate, or report a finite value where training diverges."
-        )
 
 
 def missing_goal(goal: Goal, trial: int, step: int, reported: dict[str, float]) -> BadMetric:

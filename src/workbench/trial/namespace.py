@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import inspect
 import sys
 import sysconfig
 import types
@@ -40,11 +41,12 @@ def frames_around(
 ) -> list[types.FrameType]:
     """The frames of the training code's functions from ``frame`` up to the code ``top`` that runs it, outermost first.
 
-    Frames of installed libraries (a progress bar around the steps) and the top level of the cell are not among them.
+    The top level of the cell is not among them, nor are frames of installed libraries (a progress bar around the
+    steps), but for the library whose function has the loop (a trainer's ``run``).
     """
-    found = []
+    found, owner = [], _owner(frame, main)
     while frame is not None and frame.f_code is not top:
-        if frame.f_locals is not main and frame.f_code.co_name != "<module>" and _is_users(frame, main):
+        if frame.f_locals is not main and frame.f_code.co_name != "<module>" and _counts(frame, main, owner):
             found.append(frame)
         frame = frame.f_back
     return found[::-1]
@@ -52,9 +54,36 @@ def frames_around(
 
 def loop_frame(frame: types.FrameType | None, main: dict[str, Any]) -> types.FrameType | None:
     """The innermost frame of the training code at or above ``frame``: the one in which the loop stands."""
-    while frame is not None and frame.f_locals is not main and not _is_users(frame, main):
+    owner = _owner(frame, main)
+    while frame is not None and frame.f_locals is not main and not _counts(frame, main, owner):
         frame = frame.f_back
     return frame
+
+
+def _owner(frame: types.FrameType | None, main: dict[str, Any]) -> str:
+    """The package of the installed library whose function has the loop; empty where the loop is the user's.
+
+    Generators and iterators between the loop and its steps only hand them on.
+    """
+    while frame is not None and frame.f_locals is not main and not _is_users(frame, main):
+        if not _hands_on(frame):
+            path = frame.f_code.co_filename
+            return "" if path.startswith((_OURS, "<frozen")) or not path.startswith(_libraries()) else _package(frame)
+        frame = frame.f_back
+    return ""
+
+
+def _counts(frame: types.FrameType, main: dict[str, Any], owner: str) -> bool:
+    """Whether the locals of ``frame`` are state: the user's functions', and those of the library that has the loop."""
+    return _is_users(frame, main) or (bool(owner) and _package(frame) == owner and not _hands_on(frame))
+
+
+def _hands_on(frame: types.FrameType) -> bool:
+    return bool(frame.f_code.co_flags & inspect.CO_GENERATOR) or frame.f_code.co_name in ("__next__", "__iter__")
+
+
+def _package(frame: types.FrameType) -> str:
+    return str(frame.f_globals.get("__name__") or "").partition(".")[0]
 
 
 def _is_users(frame: types.FrameType, main: dict[str, Any]) -> bool:
@@ -67,6 +96,13 @@ def _is_users(frame: types.FrameType, main: dict[str, Any]) -> bool:
 def _installed() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     return tuple({paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    """Where installed libraries lie, Python's own apart."""
+    paths = sysconfig.get_paths()
+    return tuple({paths[name] for name in ("purelib", "platlib")})
 
 
 def _of_namespace(main: dict[str, Any], hidden: frozenset[str]) -> Names:

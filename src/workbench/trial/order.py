@@ -24,6 +24,8 @@ class Order:
     configuration: Configuration
     known_step: int = 0
     resume: bool = False
+    #: The last level whose value the search has.
+    told: int = 0
 
     @classmethod
     def of(cls, message: Message) -> Order:
@@ -38,6 +40,7 @@ class Order:
             configuration=message["configuration"],
             known_step=int(message.get("known_step", message["start"]) or 0),
             resume=bool(message.get("resume", message["start"] > 0)),
+            told=int(message.get("told", 0)),
         )
 
 

@@ -26,6 +26,11 @@ from workbench.trial.wire import Message
 #: cost more than the last; a fiftieth may be worked on them aside (on the same core, perhaps); and in a quarter of it
 #: one may be on its way to the disk, which others want too.
 STALL, ASIDE, WRITING = 130, 50, 4
+#: At a level that a leg passes and trains on, a checkpoint may cost a tenth of the time since the one before; one that
+#: costs next to nothing is always taken.
+AT_LEVEL, CHEAP_S = 10, 0.1
+#: From so many objects on, they are what makes a checkpoint slow.
+MANY_OBJECTS = 100_000
 
 
 class Vault(Protocol):
@@ -56,6 +61,15 @@ class Vault(Protocol):
 
     def drop_passing(self) -> None:
         """Remove what lies between levels."""
+
+    def stage(self, step: int, write: Write) -> Path:
+        """Have ``write`` fill a folder that :meth:`show` can make the checkpoint of ``step``."""
+
+    def show(self, step: int, aside: Path, write: Write) -> int:
+        """Make what :meth:`stage` gave, and ``write`` completes, the checkpoint of ``step``; its size in bytes."""
+
+    def discard(self, aside: Path) -> None:
+        """Give up what :meth:`stage` gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +103,7 @@ class Saver:
         self._trouble: BaseException | None = None
         self._told_found: Any = None
         self._told_left: set[str] = set()
+        self._told_heavy = False
         #: The step of the newest checkpoint, taken at the end of a turn.
         self.step = -1
 
@@ -111,6 +126,10 @@ class Saver:
     def is_told(self) -> bool:
         """Whether a person said how often checkpoints are taken."""
         return self._when.every_s is not None or self._when.every_steps is not None
+
+    def affords(self) -> bool:
+        """Whether a checkpoint may be taken at a level that the leg passes: the next ones are as good to go on from."""
+        return self._cost < CHEAP_S or time.monotonic() - self._at >= AT_LEVEL * self._cost
 
     def check(self) -> None:
         """Raise what ended the writing of an earlier checkpoint: a newer attempt has the trial, or our own mistake."""
@@ -143,6 +162,7 @@ class Saver:
         aside = self._writer is not None and not needed
         captured = state.capture(header, frame, frames, aside=aside)
         stall = time.perf_counter() - begun
+        self._tell_heavy(state, stall)
         self._at = time.monotonic()
         inside = int(header.inside["batches"]) if header.inside else 0
         write = partial(self._write, captured, header.step, inside, stall, passing)
@@ -160,8 +180,15 @@ class Saver:
 
     def keep(self, step: int, write: Callable[[Path], None]) -> None:
         """Keep a framework's own checkpoint, which ``write`` writes."""
+        self._keep(step, partial(self._vault.keep, step, write))
+
+    def show(self, step: int, aside: Path, write: Callable[[Path], None]) -> None:
+        """Keep a framework's own checkpoint, which was staged in ``aside`` and which ``write`` completes."""
+        self._keep(step, partial(self._vault.show, step, aside, write))
+
+    def _keep(self, step: int, keep: Callable[[], int]) -> None:
         begun = time.perf_counter()
-        size = self._vault.keep(step, write)
+        size = keep()
         seconds = time.perf_counter() - begun
         self._tell({"step": step, "bytes": size, "seconds": seconds, "stall": seconds}, None)
 
@@ -207,6 +234,21 @@ class Saver:
                     self._told_left.add(one["name"])
                     print(f"[workbench] not in the checkpoints: {one['name']} ({one['reason']})")  # noqa: T201 - its log
         self._link.send(message)
+
+    def _tell_heavy(self, state: State, stall: float) -> None:
+        if state.heavy is None or self._told_heavy:
+            return
+        self._told_heavy = True
+        name, count = state.heavy
+        if count < MANY_OBJECTS:
+            return
+        text = (
+            f"each checkpoint takes {stall:.1f} s, since {name} reaches about {round(count, -4):,} objects of Python, "
+            "so fewer are taken; keep what is there as a NumPy array or a tensor (or as a deque of arrays), which is "
+            "copied at once"
+        )
+        print(f"[workbench] {text}")  # noqa: T201 - its log
+        self._link.send({"op": "says", "text": text})
 
     def _tell_unsaved(self, step: int, error: StoreError) -> None:
         print(f"[workbench] no checkpoint at step {step}: {error}")  # noqa: T201 - its log

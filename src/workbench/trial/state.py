@@ -41,6 +41,8 @@ TENSORS, GRAPH = "tensors.safetensors", "graph.pkl"
 SAVED_ANYWAY = 1 << 16
 #: Bytes from which on a value is left out where every turn assigns it before reading it.
 LARGE = 1 << 20
+#: Seconds of looking at the state from which on people are told what makes it slow.
+SLOW_S = 0.5
 GRAPH_LOST = "it cannot be saved: after a resume no gradient flows back through it"
 
 
@@ -119,6 +121,8 @@ class State:
         self._roots += module_roots(own)
         begun = time.perf_counter()
         self._base = Survey(self._classifier, self._roots)
+        #: What makes looking at the state slow, once it was: a name, and how many objects of Python it reaches.
+        self.heavy: tuple[str, int] | None = None
         #: Seconds that it took to look at the state: most of what training waits for at a checkpoint.
         self.survey_s = time.perf_counter() - begun
         self._reads = Reads(main, self._base)
@@ -159,6 +163,7 @@ class State:
         frames: functions that the loop has called, and whose locals are state as well.
         aside: copy what training changes, for it goes on while the checkpoint is written.
         """
+        begun = time.perf_counter()
         below = frame_roots(frames, self._roots)
         if header.inside is not None:
             header.inside["below"] = [root.label for root in below]
@@ -188,6 +193,8 @@ class State:
         self.found = self._found(
             survey, [root.named(name) for root in survey.roots for name in survey.changed_names(root)[0]]
         )
+        if self.heavy is None and time.perf_counter() - begun > SLOW_S:
+            self.heavy = survey.heaviest()
         captured = Captured(stream.getbuffer(), *self._tensors(pickler.new_storages), self.found)
         if aside:
             # From a GPU at once to the host: a second copy on the device could take the memory that training needs.

@@ -119,7 +119,12 @@ class Trial:
     def report(self, metrics: Mapping[str, Any] | None = None, /, *, step: int | None = None, **values: Any) -> bool:
         """Say the values of this step: ``trial.report(val_acc=0.97, loss=0.1)``. Several calls merge; the last wins.
 
-        In a loop that is not ``trial.steps()``, pass ``step``: it counts from 1, and the answer says whether to go on.
+        In a loop that counts for itself, without ``trial.steps()``, pass ``step``: turns done, from 1 on. The answer is
+        False when the trial is complete, or when this part of it is over (a level, a pause, a stop): save with
+        ``trial.save`` then, unless that was done, and end the loop. Code after the loop runs each time that the loop
+        ends so; where the step is saved already, or the loop goes on all the same, it is left by an exception instead,
+        as ``trial.steps()`` leaves: ``finally`` runs, the code after the loop does not. Each further part runs the code
+        from its beginning: ``trial.restore()`` says what to go on from.
         """
         return self._course.report({**metrics, **values} if metrics else values, step)
 
@@ -154,9 +159,13 @@ class Trial:
         return Path(path)
 
     def save(self, folder: str | Path, *, step: int | None = None) -> None:
-        """Keep a framework's own checkpoint (a folder or file) for ``step``: for loops without ``trial.steps()``."""
+        """Keep a framework's own checkpoint (a folder or a file) for ``step``: for loops without ``trial.steps()``.
+
+        step: turns done that it holds; where left out, the newest that was reported. It may come before the report of
+        that step or after it, and as often as wanted: the last one counts.
+        """
         self._course.save(Path(folder), step)
 
     def restore(self) -> Path | None:
-        """The framework's own checkpoint that this trial goes on from, or None where it begins."""
+        """What ``trial.save`` was given last, to go on from: the file or the folder. None where the trial begins."""
         return self._course.restore()

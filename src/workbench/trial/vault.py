@@ -153,10 +153,43 @@ class StoreVault:
         inside: batches done of the turn under way.
         """
         place = self._passing if passing else self._checkpoints
+        aside, digests = self._written(place, step, write)
+        return self._publish(place, step, aside, digests, passing=passing, inside=inside)
+
+    def stage(self, step: int, write: Write) -> Path:
+        """Have ``write`` fill a folder that :meth:`show` can make the checkpoint of ``step``."""
+        return self._written(self._checkpoints, step, write)[0]
+
+    def show(self, step: int, aside: Path, write: Write) -> int:
+        """Make what :meth:`stage` gave, and ``write`` completes, the checkpoint of ``step``; its size in bytes."""
+        with telling(aside):
+            write(aside)
+        return self._publish(self._checkpoints, step, aside, None)
+
+    def discard(self, aside: Path) -> None:
+        """Give up what :meth:`stage` gave."""
+        self._checkpoints.discard(aside)
+
+    def _written(self, place: Checkpoints, step: int, write: Write) -> tuple[Path, Mapping[str, str] | None]:
         aside = place.begin(step, self._attempt)
         try:
             with telling(aside):
-                digests = write(aside)
+                return aside, write(aside)
+        except BaseException:
+            place.discard(aside)
+            raise
+
+    def _publish(
+        self,
+        place: Checkpoints,
+        step: int,
+        aside: Path,
+        digests: Mapping[str, str] | None,
+        *,
+        passing: bool = False,
+        inside: int = 0,
+    ) -> int:
+        try:
             details = {"inside": inside} if inside else None
             manifest = place.publish(aside, step, self._attempt, digests, details, settled=passing)
         except BaseException:

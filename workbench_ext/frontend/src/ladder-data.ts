@@ -51,6 +51,11 @@ export interface IStanding {
   readonly live: boolean;
   /** Its leg was told to stop. It can still come to its last step; nothing before counts any more. */
   readonly leaving: boolean;
+  /** The highest level at which its value was finite, and that value; null where it never was. */
+  readonly level: number;
+  readonly value: number | null;
+  /** Its newest value is nan or infinite. */
+  readonly diverged: boolean;
 }
 
 export interface IHappened {

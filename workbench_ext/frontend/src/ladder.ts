@@ -16,6 +16,19 @@ interface Bracket {
   readonly rungs: Rung[];
 }
 
+/** A trial of which nothing was told yet. */
+const NOWHERE: IStanding = {
+  bracket: 0,
+  step: 0,
+  until: null,
+  at: null,
+  live: false,
+  leaving: false,
+  level: 0,
+  value: null,
+  diverged: false
+};
+
 type Mutable<T> = { -readonly [key in keyof T]: T[key] };
 type Trial = Mutable<IStanding>;
 
@@ -241,7 +254,7 @@ export class Ladder {
     let trial = this._trials.get(number);
     if (!trial) {
       const bracket = this._place(number, event.bracket ?? 0);
-      trial = { bracket, step: 0, until: null, at: null, live: false, leaving: false };
+      trial = { ...NOWHERE, bracket };
       this._trials.set(number, trial);
     }
     return trial;
@@ -336,18 +349,43 @@ export class Ladder {
     trial.step = event.step!;
     const value = number(event.value ?? null);
     entry.value = value;
-    const best = this._best;
-    if (
-      Number.isFinite(value) &&
-      (best === null ||
-        level > best.step ||
-        (level === best.step &&
-          (this._sign * value < this._sign * best.value ||
-            (value === best.value && entry.trial < best.trial))))
-    ) {
-      this._best = { trial: entry.trial, step: level, value };
-      this._happen(event, 'best', { trial: entry.trial, value });
+    if ((event.value ?? null) === null) {
+      return;
     }
+    trial.diverged = !Number.isFinite(value);
+    if (!trial.diverged) {
+      trial.level = level;
+      trial.value = value;
+    } else if (trial.value === null) {
+      return;
+    }
+    const before = this._best;
+    const known = before === null ? entry.trial : before.trial;
+    let found = this._isBetter(entry.trial, known) ? entry.trial : known;
+    if (trial.diverged && known === entry.trial) {
+      for (const [number, one] of this._trials) {
+        found = one.value !== null && this._isBetter(number, found) ? number : found;
+      }
+    }
+    const better = this._trials.get(found)!;
+    const best = { trial: found, step: better.level, value: better.value! };
+    if (before?.trial !== found || before.step !== best.step || before.value !== best.value) {
+      this._best = best;
+      this._happen(event, 'best', { trial: found, value: best.value });
+    }
+  }
+
+  /** Whether the first trial stands better; one that has diverged comes after all others. */
+  private _isBetter(number: number, than: number): boolean {
+    const [one, other] = [this._trials.get(number)!, this._trials.get(than)!];
+    if (one.diverged !== other.diverged) {
+      return other.diverged;
+    }
+    if (one.level !== other.level) {
+      return one.level > other.level;
+    }
+    const apart = this._sign * (one.value! - other.value!);
+    return apart === 0 ? number < than : apart < 0;
   }
 
   private _happen({ n, at }: IEvent, kind: string, more: Partial<IHappened>): void {
@@ -370,7 +408,7 @@ export class Ladder {
       })
     );
     for (const [label, trial] of Object.entries(ladder.trials)) {
-      this._trials.set(Number(label), { ...trial });
+      this._trials.set(Number(label), { ...NOWHERE, ...trial });
     }
   }
 

@@ -89,7 +89,7 @@ export function ranked(trials: ReadonlyMap<number, ITrial>, mode: IGoal['mode'])
   const sign = mode === 'max' ? -1 : 1;
   const key = (trial: ITrial) => {
     const value = sign * goalValue(trial);
-    return Number.isNaN(value) ? Infinity : value;
+    return Number.isFinite(value) ? value : Infinity;
   };
   return [...trials.values()].sort((a, b) => {
     const [first, second] = [key(a), key(b)];

@@ -42,6 +42,11 @@ export function StateMark(props: { state: State; trans: TranslationBundle }): Re
   );
 }
 
+/** Whether a goal is nan or infinite: such a trial has diverged. */
+export function hasDiverged(value: Value | null | undefined): boolean {
+  return typeof value === 'string';
+}
+
 /** Four significant digits; `nan`, `inf` and `-inf` as they are. */
 export function shown(value: Value | null | undefined): string {
   return typeof value === 'number' ? String(Number(value.toPrecision(4))) : (value ?? '–');

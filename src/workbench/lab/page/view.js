@@ -406,7 +406,8 @@ class View {
     set(line.state, row.state);
     line.cells[1].title = row.error || row.reason || "";
     this.fields.forEach((field, k) => {
-      if (k > 1) set(line.cells[k], shown(field in row ? row[field] : row.configuration?.[field]));
+      const value = field in row ? row[field] : row.configuration?.[field];
+      if (k > 1) set(line.cells[k], field === "value" && hasDiverged(value) ? "diverged" : shown(value));
     });
     const answer = this.board.answers.get(row.number);
     const over = ENDED.has(row.state);

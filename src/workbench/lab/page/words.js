@@ -2,6 +2,11 @@
 
 const VIRIDIS = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725"];
 
+// A goal that is nan or infinite; JSON lacks those numbers, so they come as words.
+function hasDiverged(value) {
+  return ["nan", "inf", "-inf"].includes(value);
+}
+
 function shown(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number" || Number.isInteger(value)) return String(value);

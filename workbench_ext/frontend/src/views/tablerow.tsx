@@ -10,7 +10,7 @@ import { IColumn } from '../columns';
 import { Cell } from '../filter';
 import { InexactMark, lostNames } from '../outcome';
 import { Selection } from '../selection';
-import { StateMark, clock } from '../words';
+import { StateMark, clock, hasDiverged } from '../words';
 
 export const ROW_HEIGHT = 27;
 
@@ -107,6 +107,9 @@ function content({ trial, trans, goal, colour }: IProps, column: IColumn): React
     );
   }
   if (column.id === goal) {
+    if (hasDiverged(trial.value)) {
+      return <span title={String(trial.value)}>{trans.__('diverged')}</span>;
+    }
     return (
       <>
         {typeof cell === 'number' && (

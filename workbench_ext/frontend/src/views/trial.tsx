@@ -5,7 +5,7 @@ import * as React from 'react';
 import { ENDED, ITrialAnswer, experimentPath } from '../api';
 import { IContext } from '../context';
 import { useAsked, useSignal } from '../hooks';
-import { StateMark, shown } from '../words';
+import { StateMark, hasDiverged, shown } from '../words';
 import { Facts, Value, isEmpty } from './facts';
 import { TrialCurves } from './trial-curves';
 import { TrialFiles } from './trial-files';
@@ -34,7 +34,7 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
     );
   }
   const facts: [string, React.ReactNode][] = [
-    [experiment.goal?.metric ?? trans.__('value'), shown(trial.value)],
+    [experiment.goal?.metric ?? trans.__('value'), hasDiverged(trial.value) ? trans.__('diverged') : shown(trial.value)],
     [trans.__('best'), shown(trial.best)],
     [trans.__('step'), trial.step ?? 0],
     [trans.__('attempt'), trial.attempt]
