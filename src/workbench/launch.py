@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from workbench.compare.same import Difference, Now, Standing, chosen, standing
 from workbench.errors import BadName, BadOption, StoreError, WorkbenchError
 from workbench.records import Goal, Json, Keep, Program, Scheduler, Searcher, Spec, Training, checked_name
 from workbench.search import Plan, plan
@@ -28,6 +29,7 @@ from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.catalog import read_catalog
 from workbench.store.remote import VARIABLE, checked
+from workbench.store.said import said
 
 #: What is compared when it is said what changed since the version before, in this order.
 _COMPARED = ("goal", "searcher", "trials", "slots", "seed", "deterministic")
@@ -89,13 +91,25 @@ class Draft:
     capture: Capture
     #: Fingerprint by which running the same cell again reattaches.
     content: str
-    #: The newest experiment of this name with the same content.
+    #: The newest experiment of this name with the same content, for which all that training depends on is as it was.
     twin: str | None
     #: The newest experiment of this name.
     previous: str | None
     version: int
     #: The checkpoint at which its trials begin, for a fork: what the spec keeps of it.
     parent: Json = None
+    #: How the twin, else the newest with the same content, else the newest of this name stands to what there is now.
+    standing: Standing = field(default_factory=Standing)
+    #: The newest experiment of this name with the same content, whatever has changed around it.
+    former: str | None = None
+
+    def shown(self, *, again: bool, same: bool) -> str | None:
+        """The experiment that is shown instead of a new one. Raises BadOption where both were wanted."""
+        if again and same:
+            raise BadOption(
+                "--again trains anew, and --same shows what was trained before. Wanted one of them; leave one out."
+            )
+        return None if again else self.twin or (self.former if same else None)
 
     @property
     def plan(self) -> Plan:
@@ -156,12 +170,19 @@ class Draft:
             alerts=self.settings.alerts,
             storage=self.settings.storage,
             mirror=self.settings.mirror,
+            since=self._since(),
             snapshot=None if snapshot is None else snapshot.digest,
             content=self.content,
             typed=self.origin.typed,
             expanded=self.origin.expanded,
             notebook=self.origin.notebook,
         )
+
+    def _since(self) -> Json:
+        found = self.standing
+        if not found.differences:
+            return None
+        return {"experiment": found.experiment, "differences": [one.to_json() for one in found.differences]}
 
 
 def settled(
@@ -246,9 +267,10 @@ def draft(
     )
     content = fingerprint(cell, settings, captured.fingerprint, _project(cell), parent)
     others = [entry for entry in experiments(store) if entry["name"] == name]
-    newest = max(others, key=lambda entry: (entry["version"], entry["id"]), default=None)
-    same = [entry for entry in others if entry.get("content") == content]
-    twin = max(same, key=lambda entry: (entry["version"], entry["id"]), default=None)
+    newest = max(others, key=_age, default=None)
+    same = sorted((one for one in others if one.get("content") == content), key=_age, reverse=True)
+    twin, former = chosen(store, [one["id"] for one in same], now := Now.here())
+    found = twin or former or (standing(store, newest["id"], now) if newest else Standing())
     return Draft(
         store=store,
         name=name,
@@ -257,11 +279,17 @@ def draft(
         origin=origin,
         capture=captured,
         content=content,
-        twin=twin["id"] if twin else None,
+        twin=twin.experiment if twin else None,
         previous=newest["id"] if newest else None,
         version=newest["version"] + 1 if newest else 1,
         parent=parent,
+        standing=found,
+        former=same[0]["id"] if same else None,
     )
+
+
+def _age(entry: Mapping[str, Any]) -> tuple[int, str]:
+    return entry["version"], entry["id"]
 
 
 def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[str, str], parent: Json = None) -> str:
@@ -283,7 +311,7 @@ def experiments(store: Store) -> list[dict[str, Any]]:
     entries = [dict(entry) for entry in read_catalog(store)]
     known = {entry["id"] for entry in entries}
     try:
-        written = sorted(set(os.listdir(store.experiments)) - known)
+        written = sorted(set(os.listdir(store.experiments)) - known - said(store).deleted)
     except FileNotFoundError:
         written = []
     for name in written:
@@ -334,15 +362,25 @@ def changes(store: Store, old: Spec, new: Spec) -> list[str]:
     lines = _changed_lines(old, new, set(before) | set(after))
     if lines:
         told.append(f"{lines} line{'s' * (lines != 1)} of code")
-    if not told and old.content == new.content:
+    since = differences_of(new) if (new.since or {}).get("experiment") == old.id else []
+    if not told and not since and old.content == new.content:
         return [f"the same as @{old.version}, trained again"]
     before, after = _captured(store, old), _captured(store, new)
-    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    named = {re.split(r"[/. ]", one.name)[0] for one in since if one.kind in ("module", "package")}
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name) and name not in named]
     if names:
         told.append(f"{', '.join(names[:4])}{' …' if len(names) > 4 else ''} outside of the cell")
+    told += map(str, since)
     if not told and old.content != new.content:
         told.append("something that the cell uses")
     return [f"changed since @{old.version}: {told[0]}", *told[1:]] if told else []
+
+
+def differences_of(spec: Spec) -> list[Difference]:
+    """What ``spec.since`` names; of a later Workbench's what this one understands."""
+    known = {one.name for one in dataclasses.fields(Difference)}
+    found = (spec.since or {}).get("differences") or ()
+    return [Difference(**{key: value for key, value in one.items() if key in known}) for one in found]
 
 
 def _word(value: Any) -> str:

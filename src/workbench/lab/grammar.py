@@ -53,6 +53,7 @@ class Options:
     attempt: bool = False
     wait: bool = False
     again: bool = False
+    same: bool = False
     #: Names of the fields that were written, on the line or in a comment.
     written: frozenset[str] = frozenset()
 

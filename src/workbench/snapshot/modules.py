@@ -92,6 +92,15 @@ def digests_of(modules: Mapping[str, ProjectModule]) -> dict[str, str]:
     return found
 
 
+def code_of(path: Path) -> str | None:
+    """The digest of the code in a file, comments and layout left out; None where it cannot be read."""
+    try:
+        status = path.stat()
+        return _read(str(path), path.stem, status.st_mtime_ns, status.st_size)[1]
+    except (OSError, ValueError):
+        return None
+
+
 def _parents(name: str) -> list[str]:
     parts = name.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts))]

@@ -1,0 +1,383 @@
+"""Whether what an experiment's training was seen to depend on is as it was. Law: it reads, and changes nothing; what it
+cannot tell it says, and takes for unchanged.
+
+A look at a file that has not changed asks for its size, time and number only; where one of these differs its content is
+read, so that a new date alone is no change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from workbench.errors import WorkbenchError
+from workbench.records import ENDED, Json, Spec
+from workbench.snapshot import read_snapshot
+from workbench.snapshot.data import content_of_folder, describe
+from workbench.snapshot.environment import distributions, variables
+from workbench.snapshot.modules import code_of, project_modules
+from workbench.snapshot.used import ALWAYS, counts
+from workbench.store import Store
+from workbench.store.series import Series
+
+#: Names that are said of one kind; of the others, how many there are.
+_SAID = 4
+#: This program's own distributions: a release of it changes no result.
+_OURS = {"workbench", "jupyter-workbench"}
+#: Distributions whose packages have other names, for those that are gone and cannot be asked.
+_ALIASES = {
+    "scikit-learn": "sklearn",
+    "pillow": "pil",
+    "pyyaml": "yaml",
+    "opencv-python": "cv2",
+    "beautifulsoup4": "bs4",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as it was.
+
+    how: in a word, for what has no values (``content``, ``gone``, ``new``); before, after: its values otherwise.
+    """
+
+    kind: Literal["file", "module", "package", "variable", "setting"]
+    name: str
+    how: str = ""
+    before: Json = None
+    after: Json = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        if self.how:
+            return f"{self.name} ({self.how})"
+        if self.before is None and self.after is None:
+            return self.name
+        return f"{self.name} {_value(self.before)} → {_value(self.after)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What a training would find that were launched now.
+
+    variables: of the environment, secrets masked. settings: of the process, by name.
+    """
+
+    folder: str
+    variables: Mapping[str, str]
+    distributions: Mapping[str, str]
+    python: str
+    host: str = field(default_factory=platform.node)
+    settings: Mapping[str, Json] = field(default_factory=dict)
+
+    @classmethod
+    def here(cls) -> Now:
+        """What it would find if this process launched it."""
+        return cls(os.getcwd(), variables(), distributions(), sys.version.split()[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an experiment stands to what there is now: what differs, and what could not be checked, in words."""
+
+    experiment: str = ""
+    differences: tuple[Difference, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether all that could be checked is as it was."""
+        return not self.differences
+
+    @property
+    def differs(self) -> str:
+        """``data/train.csv (content), OMP_NUM_THREADS 1 → 4``; empty where nothing differs."""
+        return _listed([str(one) for one in self.differences], 8)
+
+    @property
+    def not_checked(self) -> str:
+        """``not checked: data/large.bin (samples of it are as they were)``; empty where all was checked."""
+        return f"not checked: {_listed([*self.unchecked])}" if self.unchecked else ""
+
+    def __str__(self) -> str:
+        first = f"changed since: {self.differs}" if self.differences else "the same content as before"
+        return "; ".join(filter(None, [first, self.not_checked]))
+
+
+def chosen(store: Store, experiments: Iterable[str], now: Now) -> tuple[Standing | None, Standing | None]:
+    """Of experiments with one content, newest first: the first one for which all is as it was, and the newest one."""
+    newest: Standing | None = None
+    for experiment in experiments:
+        found = standing(store, experiment, now)
+        newest = newest or found
+        if found.holds:
+            return found, newest
+    return None, newest
+
+
+def standing(store: Store, experiment: str, now: Now) -> Standing:
+    """Compare what the trials of ``experiment`` were seen to depend on with ``now``. Raises nothing."""
+    try:
+        spec = store.read_spec(experiment, viewing=True)
+        used, state = _used(store, experiment)
+    except (WorkbenchError, OSError) as error:
+        return Standing(experiment, (), (f"what its training read ({error})",))
+    look = _Look(store, spec, used, now)
+    look.files()
+    look.modules()
+    look.surroundings()
+    look.says(is_over=state in ENDED)
+    return Standing(experiment, tuple(look.differences), tuple(look.unchecked))
+
+
+def _used(store: Store, experiment: str) -> tuple[dict[str, Any], str]:
+    """What its trials told, all together, and its state. Of older releases only the files of each leg are known."""
+    path = store.experiment(experiment).series
+    if not path.exists():
+        return {}, "waiting"
+    with Series.read(path) as series:
+        meta = series.meta()
+        state = str(meta.get("state") or "")
+        if isinstance(meta.get("used"), dict):
+            return meta["used"], state
+        files: dict[str, Any] = {}
+        for leg in series.legs():
+            seen = (leg.get("detail") or {}).get("seen") or {}
+            files = {**(seen.get("files") or {}), **files}
+        return ({"files": files} if files else {}), state
+
+
+class _Look:
+    """One comparison, as it goes on."""
+
+    def __init__(self, store: Store, spec: Spec, used: Mapping[str, Any], now: Now) -> None:
+        self.store, self.spec, self.used, self.now = store, spec, used, now
+        self.differences: list[Difference] = []
+        self.unchecked: list[str] = []
+        self.snapshot: dict[str, Json] = {}
+        with contextlib.suppress(WorkbenchError, OSError, ValueError):
+            if spec.snapshot is not None:
+                self.snapshot = read_snapshot(store, spec.snapshot)
+        self.folder = str(self.snapshot.get("folder") or spec.training.cwd)
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def files(self) -> None:
+        made = set(self.used.get("made") or ())
+        changed = set(self.used.get("changed") or ())
+        for path, file in (self.used.get("files") or {}).items():
+            if path in made:
+                continue
+            if path in changed:
+                self.unchecked.append(f"{self._short(path)} (training writes it)")
+            elif file.get("mixed"):
+                self._differs(path, "changed while it trained")
+            else:
+                self._file(path, file, made)
+        for path in self.used.get("absent") or ():
+            if path not in made and path not in changed and os.path.exists(self._place(path)):
+                self._differs(path, "was not there")
+
+    def _file(self, path: str, file: Mapping[str, Any], made: set[str]) -> None:
+        place = self._place(path)
+        elsewhere = str(file.get("host") or self.now.host)
+        try:
+            status = os.stat(place)
+            if not file.get("digest"):
+                self.unchecked.append(f"{self._short(path)} (not read in time)")
+            elif path.endswith("/") != stat.S_ISDIR(status.st_mode):
+                self._differs(path, "content")
+            elif path.endswith("/"):
+                self._inside(path, place, file, made)
+            elif file.get("mark") != [status.st_mtime_ns, status.st_ino] or file.get("size") != status.st_size:
+                self._content(path, place, file, status.st_size)
+        except (FileNotFoundError, NotADirectoryError):
+            if elsewhere != self.now.host:
+                self.unchecked.append(f"{self._short(path)} (on {elsewhere})")
+            elif place != path and os.path.exists(path):
+                self.unchecked.append(f"{self._short(path)} (it is in the folder of before only)")
+            else:
+                self._differs(path, "gone")
+        except OSError as error:
+            self.unchecked.append(f"{self._short(path)} ({(error.strerror or 'cannot be read').lower()})")
+
+    def _content(self, path: str, place: str, file: Mapping[str, Any], size: int) -> None:
+        if file.get("size") != size or (found := describe(place)).digest != file["digest"]:
+            self._differs(path, "content")
+        elif found.sampled:
+            self.unchecked.append(f"{self._short(path)} (samples of it are as they were)")
+
+    def _inside(self, path: str, place: str, file: Mapping[str, Any], made: set[str]) -> None:
+        """A folder: names, sizes and times of its files first."""
+        if describe(place).digest == file["digest"]:
+            return
+        content = file.get("content")
+        if not content:
+            self.unchecked.append(f"{self._short(path)} (an older release kept the times of its files only)")
+            return
+        now = content_of_folder(place, {self._place(one) for one in made})
+        if now["digest"] != content["digest"]:
+            self._differs(path, "content")
+        elif now.get("sampled"):
+            self.unchecked.append(f"{self._short(path)} (samples of it are as they were)")
+
+    def _place(self, path: str) -> str:
+        """Where ``path`` would be read now: in the same place, seen from the notebook's folder, where that moved."""
+        if self.now.folder == self.folder:
+            return path
+        moved = os.path.normpath(os.path.join(self.now.folder, os.path.relpath(path, self.folder)))
+        is_inside = path.startswith(f"{self.folder}{os.sep}")
+        return moved if is_inside or (os.path.exists(moved) and not os.path.exists(path)) else path
+
+    def _short(self, path: str) -> str:
+        return path.removeprefix(f"{self.folder}{os.sep}")
+
+    def _differs(self, path: str, how: str) -> None:
+        self.differences.append(Difference("file", self._short(path), how))
+
+    # -- project modules ----------------------------------------------------------------------------------------------
+
+    def modules(self) -> None:
+        known = {str(one["name"]): str(one["path"]) for one in self.snapshot.get("modules") or ()}
+        for name, told in (self.used.get("modules") or {}).items():
+            before = told[1] if told else _code(self._copy(name))
+            origin = told[0] if told else known.get(name) or _sibling(name, known)
+            path = Path(self._place(origin)) if origin else None
+            if path is None or not path.exists():
+                found = project_modules([name]).get(name)
+                path = found.path if found is not None else None
+            if not before:
+                self.unchecked.append(f"{name} (its code of then was not kept)")
+            elif path is None:
+                self.differences.append(Difference("module", f"{name}.py", "gone"))
+            elif code_of(path) != before:
+                self.differences.append(Difference("module", self._short(str(origin or path))))
+
+    def _copy(self, name: str) -> Path | None:
+        if self.spec.snapshot is None:
+            return None
+        path = (self.store.snapshot(self.spec.snapshot) / "code").joinpath(*name.split("."))
+        return next((one for one in (path / "__init__.py", path.with_name(f"{path.name}.py")) if one.is_file()), None)
+
+    # -- packages, variables, settings --------------------------------------------------------------------------------
+
+    def surroundings(self) -> None:
+        environment = self.snapshot.get("environment") or {}
+        before = str(self.spec.training.versions.get("python") or self.now.python)
+        if before != self.now.python:
+            self.differences.append(Difference("package", "python", "", before, self.now.python))
+        if not environment:
+            self.unchecked.append("packages and variables (its snapshot is gone)")
+            return
+        packages = set(self.used.get("packages") or ())
+        if packages:
+            self.differences += _packages(environment.get("distributions") or {}, self.now.distributions, packages)
+        read = {*(self.used.get("variables") or ())}
+        self.differences += _variables(environment.get("variables") or {}, self.now.variables, read)
+
+    # -- what could not be looked at ----------------------------------------------------------------------------------
+
+    def says(self, *, is_over: bool) -> None:
+        used = self.used
+        if used.get("beyond"):
+            self.unchecked.append(f"{used['beyond']:,} more files that it read")
+        if used.get("copied"):
+            self.unchecked.append("variables that it took from a copy of os.environ")
+        if used.get("hosts"):
+            self.unchecked.append(f"what {_listed(used['hosts'], 2)} answered")
+        if is_over and not used:
+            self.unchecked.append("what its training read (that was not recorded)")
+        elif is_over and not used.get("complete"):
+            self.unchecked.append("the packages and variables that it used (an older release did not record them)")
+
+
+def _packages(before: Mapping[str, str], now: Mapping[str, str], used: set[str]) -> Iterator[Difference]:
+    """Distributions of ``used`` packages that changed. Which packages one holds is asked of changed ones only."""
+    changed = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)} - _OURS
+    lower = {package.lower() for package in used}
+    for name in sorted(changed & now.keys()):
+        if used & _packages_of(name):
+            yield _version(name, before[name], now[name]) if name in before else Difference("package", name, "new")
+    gone = changed - now.keys()
+    told = {name for name in gone if lower & _guessed(name)}
+    for name in sorted(told):
+        yield Difference("package", f"{name} {_bare(before[name])}", "gone")
+    known = {package for name in told for package in _guessed(name)}
+    for package in sorted(used) if gone else ():
+        if package.lower() not in known and not _is_there(package):
+            yield Difference("package", package, "gone")
+
+
+def _version(name: str, one: str, other: str) -> Difference:
+    if _bare(one) == _bare(other):
+        return Difference("package", name, "from elsewhere")
+    return Difference("package", name, "", _bare(one), _bare(other))
+
+
+def _bare(version: str | None) -> str:
+    return (version or "").partition(" @ ")[0]
+
+
+def _guessed(distribution: str) -> set[str]:
+    """The packages that a distribution is likely to hold, by its name."""
+    return {distribution.replace("-", "_"), _ALIASES.get(distribution, distribution)}
+
+
+def _packages_of(distribution: str) -> set[str]:
+    """The packages (and modules) that an installed distribution holds."""
+    found = _guessed(distribution)
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError, OSError, ValueError):
+        for file in importlib.metadata.distribution(distribution).files or ():
+            top = file.parts[0] if file.parts else ""
+            found.add(re.sub(r"(\.[\w-]+)?\.(py|so|pyd)$", "", top))
+    return found
+
+
+def _is_there(package: str) -> bool:
+    with contextlib.suppress(ImportError, ValueError, AttributeError):
+        return importlib.util.find_spec(package) is not None
+    return False
+
+
+def _variables(before: Mapping[str, str], now: Mapping[str, str], read: set[str]) -> Iterator[Difference]:
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name) and counts(name) and (name in read or ALWAYS.fullmatch(name)):
+            yield Difference("variable", name, "", before.get(name, "not set"), now.get(name, "not set"))
+
+
+def _code(path: Path | None) -> str | None:
+    return code_of(path) if path is not None else None
+
+
+def _sibling(name: str, known: Mapping[str, str]) -> str:
+    """Where a module lies that was imported late, by the place of another one of its package; empty without one."""
+    top, *rest = name.split(".")
+    for other, path in known.items():
+        if other.partition(".")[0] == top:
+            levels = other.count(".") + (1 if path.endswith("__init__.py") else 0)
+            base = Path(path).parents[levels].joinpath(top, *rest)
+            return str(base / "__init__.py" if base.is_dir() else base.with_name(f"{base.name}.py"))
+    return ""
+
+
+def _listed(names: list[str], most: int = _SAID) -> str:
+    rest = len(names) - most
+    return ", ".join(names if rest <= 0 else [*names[:most], f"{rest} more"])
+
+
+def _value(value: Json) -> str:
+    text = "not set" if value is None else str(value)
+    return text if len(text) <= 40 else text[:39] + "…"
