@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from running import ended
 
@@ -19,7 +20,7 @@ from workbench.store import Store, requests
 CELL = """
 # what it does
 import importlib, json, os, sys
-import helper
+import helper, package
 from pathlib import Path
 
 late = importlib.import_module("la" + "te")
@@ -74,19 +75,17 @@ class World:
         for name, text in FILES.items():
             write(folder / name, text)
 
-    def draft(self, name: str = "same", cell: str = CELL, store: Store | None = None, **options: object) -> Draft:
+    def draft(self, name: str = "same", cell: str = CELL, store: Store | None = None, **options: Any) -> Draft:
         """What pressing Shift-Enter finds out now."""
         read = read_cell(cell, {})
-        settings = settled(
-            read, goal=Goal("score"), steps=(1, 2), scheduler="all", trials=1, **{"verify": False, **options}
-        )
+        chosen = {"trials": 1, "verify": False, **options}
+        settings = settled(read, goal=Goal("score"), steps=(1, 2), scheduler="all", **chosen)
         return draft(read, {}, name, settings, store or self.store, Origin())
 
-    def train(self, made: Draft) -> Spec:
+    def train(self, made: Draft, wanted: str = "completed") -> Spec:
         """Train it to its end, by the engine of the store."""
-        spec = made.launch()
-        requests.put(made.store, {"kind": "start", "experiment": spec.id})
-        assert ended(made.store, spec) == "completed"
+        spec = begin(made)
+        assert ended(made.store, spec) == wanted
         return spec
 
     def path(self, name: str) -> Path:
@@ -99,6 +98,13 @@ class World:
                 self.path(name).unlink()
             if not self.path(name).is_file() or self.path(name).read_text() != text:
                 write(self.path(name), text)
+
+
+def begin(made: Draft) -> Spec:
+    """Have it trained."""
+    spec = made.launch()
+    requests.put(made.store, {"kind": "start", "experiment": spec.id})
+    return spec
 
 
 def write(path: Path, text: str) -> None:

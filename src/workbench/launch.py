@@ -308,10 +308,11 @@ def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[
 
 def experiments(store: Store) -> list[dict[str, Any]]:
     """The catalog's entries, and those whose start the engine has not taken yet."""
-    entries = [dict(entry) for entry in read_catalog(store)]
-    known = {entry["id"] for entry in entries}
+    deleted = said(store).deleted
+    entries = [dict(entry) for entry in read_catalog(store) if entry["id"] not in deleted]
+    known = {entry["id"] for entry in entries} | deleted
     try:
-        written = sorted(set(os.listdir(store.experiments)) - known - said(store).deleted)
+        written = sorted(set(os.listdir(store.experiments)) - known)
     except FileNotFoundError:
         written = []
     for name in written:
@@ -411,8 +412,7 @@ def _captured(store: Store, spec: Spec) -> dict[str, str]:
 
 def _project(cell: Cell) -> dict[str, str]:
     """Digests of the project code that the cell or the function comes from or imports itself."""
-    tops = {name.partition(".")[0] for name in (*cell.imports, *([cell.module] if cell.module else []))}
-    return {name: digest for name, digest in project_digests(sorted(tops)).items() if name in tops}
+    return project_digests([*cell.imports, *([cell.module] if cell.module else [])])
 
 
 def _changed_lines(old: Spec, new: Spec, hyperparameters: set[str]) -> int:

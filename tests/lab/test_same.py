@@ -4,8 +4,10 @@ One real search is recorded; each row of the two tables changes something around
 """
 
 import dataclasses
+import importlib
 import os
 import shutil
+import sys
 
 import pytest
 from running import engine
@@ -34,6 +36,8 @@ def as_it_was(world):
     for name in ("site-packages/fakelib-2.0.dist-info", "site-packages/other-1.0.dist-info"):
         shutil.rmtree(world.path(name), ignore_errors=True)
     world.put_back()
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("package", "helper", "late", "plugin")]:
+        del sys.modules[name]
 
 
 def now(**changes):
@@ -210,6 +214,7 @@ NO_CHANGES = {
         shutil.rmtree(path) for path in list(world.folder.rglob("__pycache__")) if ".workbench" not in path.parts
     ],
     "a package is installed that is not imported": lambda world: upgrade(world, "other", "1.0"),
+    "the kernel has imported more of a package": lambda world: importlib.import_module("package.deeper"),
     "a notebook is saved beside it": rewrite("data.ipynb", "{}"),
 }
 

@@ -137,7 +137,7 @@ def standing(store: Store, experiment: str, now: Now) -> Standing:
         return Standing(experiment, (), (f"what its training read ({error})",))
     look = _Look(store, spec, used, now)
     look.files()
-    look.modules()
+    look.modules(is_over=state in ENDED)
     look.surroundings()
     look.says(is_over=state in ENDED)
     return Standing(experiment, tuple(look.differences), tuple(look.unchecked))
@@ -250,9 +250,12 @@ class _Look:
 
     # -- project modules ----------------------------------------------------------------------------------------------
 
-    def modules(self) -> None:
+    def modules(self, *, is_over: bool) -> None:
         known = {str(one["name"]): str(one["path"]) for one in self.snapshot.get("modules") or ()}
-        for name, told in (self.used.get("modules") or {}).items():
+        used: dict[str, list[str]] = self.used.get("modules") or {}
+        if not is_over and not self.used.get("complete"):
+            used = {name: [] for name in known}  # it has imported none yet, and will import the copies
+        for name, told in used.items():
             before = told[1] if told else _code(self._copy(name))
             origin = told[0] if told else known.get(name) or _sibling(name, known)
             path = Path(self._place(origin)) if origin else None

@@ -58,10 +58,10 @@ class Used:
         self._lister: CodeType | None = None
         self._copied = False
         self._hosts: dict[str, None] = {}
-        #: Packages that are loaded before any training code comes are Workbench's own.
-        self._before = {name for name in sys.modules if "." not in name}
-        self._modules: tuple[int, list[str], dict[str, list[str]]] = (0, [], {})
-        self._contents: dict[str, str] = {}
+        #: What is loaded before any training code comes is Workbench's own.
+        self._looked_at = set(sys.modules)
+        self._packages: list[str] = []
+        self._modules: dict[str, list[str]] = {}
         environ: Any = os.environ
         self._encode, self._decode = environ.encodekey, environ.decodekey
         environ.encodekey, environ.decodekey = self._looked_up, self._named
@@ -73,11 +73,11 @@ class Used:
         ``modules`` maps names of the project's modules to their file and the digest of their code; both are left out of
         copies.
         """
-        packages, modules = self._loaded(copies)
+        self.look(copies)
         found: dict[str, Any] = {
             "variables": sorted(name for name in self._variables if counts(name) and not ALWAYS.fullmatch(name)),
-            "packages": packages,
-            "modules": modules,
+            "packages": sorted(self._packages),
+            "modules": self._modules,
         }
         if self._copied:
             found["copied"] = True
@@ -111,27 +111,21 @@ class Used:
 
     # -- packages and modules -----------------------------------------------------------------------------------------
 
-    def _loaded(self, copies: str) -> tuple[list[str], dict[str, list[str]]]:
-        if len(sys.modules) != self._modules[0]:
-            packages, modules = [], dict[str, list[str]]()
-            for name, module in list(sys.modules.items()):
-                top = name.partition(".")[0]
-                if top in (*_OURS, "__main__", "__mp_main__"):
-                    continue
-                if is_installed(module):
-                    if top == name and name not in self._before and name not in sys.stdlib_module_names:
-                        packages.append(name)
-                elif getattr(module, "__name__", None) == name:
-                    # A folder beside copied code is linked into the copy: its modules are as they are on the disk.
-                    path = os.path.realpath(str(module.__file__))
-                    modules[name] = [] if path.startswith(copies) else [path, self._content(path)]
-            self._modules = (len(sys.modules), sorted(packages), modules)
-        return self._modules[1], self._modules[2]
-
-    def _content(self, path: str) -> str:
-        if path not in self._contents:
-            self._contents[path] = code_of(Path(path)) or ""
-        return self._contents[path]
+    def look(self, copies: str = "") -> None:
+        """Note what was loaded since the last look: before processes are forked, so that none of them looks at it."""
+        for name in sys.modules.keys() - self._looked_at:
+            self._looked_at.add(name)
+            module, top = sys.modules.get(name), name.partition(".")[0]
+            if module is None or top in (*_OURS, "__main__", "__mp_main__"):
+                continue
+            if is_installed(module):
+                if top == name and name not in sys.stdlib_module_names:
+                    self._packages.append(name)
+            elif getattr(module, "__name__", None) == name:
+                # A folder beside copied code is linked into the copy: its modules are as they are on the disk.
+                path = os.path.realpath(str(module.__file__))
+                is_copy = bool(copies) and path.startswith(copies)
+                self._modules[name] = [] if is_copy else [path, code_of(Path(path)) or ""]
 
     # -- hosts --------------------------------------------------------------------------------------------------------
 

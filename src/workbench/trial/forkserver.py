@@ -128,10 +128,11 @@ def _prepare(order: Message) -> Message:
     failed: dict[str, str] = {}
     preload = order.get("preload", [])
     _import("workbench.trial.leg", failed)
-    # What packages look up while they are imported ahead is noted as what they look up later.
-    importlib.import_module("workbench.snapshot.used").used()
+    # What packages look up while they are imported ahead is noted, as what they look up later.
+    noting = importlib.import_module("workbench.snapshot.used").used()
     for name in (*preload, *(late for name, late in _COMPANIONS.items() if name in preload)):
         _import(name, failed)
+    noting.look()
     # What is imported now is shared by every runner: the collector must not touch, and so copy, its pages.
     gc.collect()
     gc.freeze()
