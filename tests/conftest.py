@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 
 from hypothesis import HealthCheck, settings
 
@@ -17,3 +20,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "calm"))
 # that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test writes a key or a secret into the folder of the person who runs it.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="workbench-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)

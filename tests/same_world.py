@@ -39,6 +39,7 @@ for name in ("absent.csv", "folder.csv"):
 if "SAME_FLAG" in os.environ:
     rows = rows * 2
 gain = float(os.environ.get("SAME_GAIN", "1")) * float(os.getenv("SAME_" + "SCALE", "1")) * helper.gain() * late.gain()
+token = os.environ.get("SAME_" + "TOKEN")
 log = open("training.log", "a")
 cache = here / "cache.json"
 cache.write_text(json.dumps(rows))

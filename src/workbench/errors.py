@@ -8,6 +8,7 @@ WorkbenchError
 │   ├── BadMetric              a reported value, or a goal nobody reports
 │   ├── BadName                a name of an experiment, metric, trial or file
 │   ├── BadCapture             a name from the notebook that cannot travel
+│   ├── BadSetting             a setting of the notebook's process that cannot travel
 │   └── InUse                  what was to be removed runs, is pinned, or something descends from it
 ├── NotFound (LookupError)     no such experiment, trial, checkpoint or store
 ├── StoreError (OSError)       the disk's side
@@ -87,6 +88,10 @@ class BadName(BadInput):
 
 class BadCapture(BadInput):
     """A name that the cell uses from the notebook cannot be sent to another process."""
+
+
+class BadSetting(BadInput):
+    """A setting of the notebook's process cannot be given to the processes that train."""
 
 
 class InUse(BadInput):

@@ -22,6 +22,7 @@ from workbench.errors import BadName, BadOption, StoreError, WorkbenchError
 from workbench.records import Goal, Json, Keep, Program, Scheduler, Searcher, Spec, Training, checked_name
 from workbench.search import Plan, plan
 from workbench.snapshot import Snapshot, read_snapshot, take
+from workbench.snapshot.around import Around, checked_threads
 from workbench.snapshot.capture import Capture, capture
 from workbench.snapshot.cell import Cell
 from workbench.snapshot.modules import project_digests
@@ -35,8 +36,6 @@ from workbench.store.said import said
 _COMPARED = ("goal", "searcher", "trials", "slots", "seed", "deterministic")
 #: Settings that make no other result.
 _BESIDES = ("notify", "alerts", "parallel", "limit_s", "save_every", "hang_s", "verify", "keep", "storage", "mirror")
-#: Surroundings of the kernel that training code may depend on, and that hold no secrets. Others stay with the kernel.
-_PASSED = re.compile(r"LANG|LANGUAGE|LC_\w+|TZ|HF_(HOME|HUB_CACHE|DATASETS_CACHE|HUB_OFFLINE)|(TORCH|XDG_CACHE)_HOME")
 #: Installed packages that take long to import: the forkserver imports them ahead when the notebook has them.
 _HEAVY = ("numpy", "scipy", "pandas", "sklearn", "torch", "torchvision", "torchaudio", "transformers", "lightning")
 
@@ -54,6 +53,8 @@ class Settings:
     limit_s: float | None = None
     slots: float = 1
     deterministic: Literal["off", "seeded", "strict"] = "seeded"
+    #: Threads of one trial; None: one, unless a cell has called torch.set_num_threads.
+    threads: int | None = None
     #: Steps (an int) or seconds (a float) between checkpoints that lie between levels; None: as they cost little.
     save_every: int | float | None = None
     #: Seconds without a report after which a trial counts as hung; None: learned.
@@ -91,6 +92,8 @@ class Draft:
     capture: Capture
     #: Fingerprint by which running the same cell again reattaches.
     content: str
+    #: What training gets of this process: its variables, its settings, its threads.
+    around: Around
     #: The newest experiment of this name with the same content, for which all that training depends on is as it was.
     twin: str | None
     #: The newest experiment of this name.
@@ -153,7 +156,7 @@ class Draft:
                 entry=self.cell.entry,
                 module=self.cell.module,
             ),
-            training=_training(snapshot, self.cell.imports),
+            training=_training(snapshot, self.cell.imports, self.around),
             seed=self.settings.seed,
             trials=self.settings.trials,
             parallel=self.settings.parallel,
@@ -228,6 +231,8 @@ def settled(
         # Refused here, before anything is written.
         others["storage"] = checked(written_storage, "--storage" if flag else "storage=")
     settings = Settings(goal=goal, scheduler=chosen, trials=trials, **others)
+    if settings.threads is not None:
+        checked_threads(settings.threads, "--threads" if flag else "threads=")
     if settings.slots != 1:
         raise BadOption(
             f"{'--slots ' if flag else 'slots='}{settings.slots:g}: this version gives every trial one slot, a core "
@@ -257,6 +262,7 @@ def draft(
     """
     checked_name(name)
     store.create()
+    around = Around.here(settings.threads, _executed_here(origin))
     captured = capture(
         cell.needs,
         namespace,
@@ -269,7 +275,7 @@ def draft(
     others = [entry for entry in experiments(store) if entry["name"] == name]
     newest = max(others, key=_age, default=None)
     same = sorted((one for one in others if one.get("content") == content), key=_age, reverse=True)
-    twin, former = chosen(store, [one["id"] for one in same], now := Now.here())
+    twin, former = chosen(store, [one["id"] for one in same], now := Now.here(around))
     found = twin or former or (standing(store, newest["id"], now) if newest else Standing())
     return Draft(
         store=store,
@@ -279,6 +285,7 @@ def draft(
         origin=origin,
         capture=captured,
         content=content,
+        around=around,
         twin=twin.experiment if twin else None,
         previous=newest["id"] if newest else None,
         version=newest["version"] + 1 if newest else 1,
@@ -292,13 +299,19 @@ def _age(entry: Mapping[str, Any]) -> tuple[int, str]:
     return entry["version"], entry["id"]
 
 
+def _executed_here(origin: Origin) -> list[str]:
+    """The texts of cells that this process has executed; a train cell runs elsewhere."""
+    texts = [str(one.get("source", "")) if isinstance(one, Mapping) else str(one) for one in origin.cells]
+    return [text for text in texts if not text.lstrip().startswith("%%")]
+
+
 def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[str, str], parent: Json = None) -> str:
     """The digest of all that makes a result: text (without comments), space, settings, captured values, project code.
 
     How many slots are used, for how long, how often it is saved, what stays and what is checked, is not part of it.
     """
     chosen = dataclasses.asdict(settings)
-    for name in _BESIDES:
+    for name in (*_BESIDES, *(("threads",) if settings.threads is None else ())):
         del chosen[name]
     parts = [1, cell.kind, cell.content or cell.source, cell.space.to_json(), chosen, captured, project]
     if parent:
@@ -429,7 +442,7 @@ def _changed_lines(old: Spec, new: Spec, hyperparameters: set[str]) -> int:
 # The surroundings
 
 
-def _training(snapshot: Snapshot | None, imports: Sequence[str]) -> Training:
+def _training(snapshot: Snapshot | None, imports: Sequence[str], around: Around) -> Training:
     """This very process's surroundings, as runners get them."""
     here = os.getcwd()
     path = [entry or here for entry in sys.path]
@@ -441,9 +454,14 @@ def _training(snapshot: Snapshot | None, imports: Sequence[str]) -> Training:
         python=sys.executable,
         cwd=here,
         path=tuple(dict.fromkeys(path)),
-        env={name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)},
+        threads=around.threads,
+        hash_seed=around.hash_seed,
+        env=around.variables.env,
         preload=(*loaded, "torch._dynamo") if "torch" in loaded else loaded,
         versions=versions(),
+        is_whole=True,
+        secrets=around.variables.secrets,
+        settings=around.settings,
     )
 
 

@@ -386,6 +386,9 @@ class Training:
     path: ``sys.path`` of the kernel, the snapshot's copied code first. preload: installed modules that the forkserver
     imports ahead. env: environment variables set for the runner beside threads and hash seed. versions: of Python and
     of the packages that must be the same on every worker (``python``, ``torch``, ``numpy``, ``workbench``).
+    is_whole: ``env`` is all that training gets; earlier specs name a few variables, and their runners inherit the
+    others. secrets: variables whose values are not recorded, with keyed hashes (``store.private``). settings: of the
+    kernel's process, as ``snapshot.settings`` names them.
     """
 
     python: str
@@ -396,6 +399,9 @@ class Training:
     env: dict[str, str] = field(default_factory=dict)
     preload: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
+    is_whole: bool = False
+    secrets: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

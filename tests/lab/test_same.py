@@ -3,17 +3,17 @@
 One real search is recorded; each row of the two tables changes something around it and asks what Shift-Enter would do.
 """
 
-import dataclasses
 import importlib
 import os
 import shutil
 import sys
 
+import numpy as np
 import pytest
+import torch
 from running import engine
 from same_world import World, inside, write
 
-from workbench.compare.same import Now
 from workbench.launch import changes
 
 #: Files that are there only where a row makes them.
@@ -22,7 +22,15 @@ EXTRA = ("data/absent.csv", "data/folder.csv", "data/more.csv", "unused.py", "da
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    found = World(tmp_path_factory.mktemp("same"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("SAME_FLAG", "SAME_GAIN", "CUDA_VISIBLE_DEVICES", "PYTHONHASHSEED", "TZ", "MKL_CBWR"):
+            patch.delenv(name, raising=False)
+        for name, value in {"SAME_SCALE": "1", "SAME_TOKEN": "secret", "OMP_NUM_THREADS": "1"}.items():
+            patch.setenv(name, value)
+        yield from recorded(World(tmp_path_factory.mktemp("same")))
+
+
+def recorded(found):
     with inside(found.folder), engine(found.store, workers=1):
         found.spec = found.train(found.draft())
         yield found
@@ -30,7 +38,13 @@ def world(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def as_it_was(world):
+    before, threads, errors = dict(os.environ), torch.get_num_threads(), np.geterr()
     yield
+    os.environ.clear()
+    os.environ.update(before)
+    torch.set_default_dtype(torch.float32)
+    torch.set_num_threads(threads)
+    np.seterr(**errors)
     for name in EXTRA:
         world.path(name).unlink(missing_ok=True)
     for name in ("site-packages/fakelib-2.0.dist-info", "site-packages/other-1.0.dist-info"):
@@ -38,10 +52,6 @@ def as_it_was(world):
     world.put_back()
     for name in [name for name in sys.modules if name.partition(".")[0] in ("package", "helper", "late", "plugin")]:
         del sys.modules[name]
-
-
-def now(**changes):
-    return dataclasses.replace(Now.here(), **changes)
 
 
 def upgrade(world, name="fakelib", version="2.0"):
@@ -81,6 +91,22 @@ def linked_elsewhere(world):
     write(world.path("data/more.csv"), "7\n7\n")
     world.path("data/train.csv").unlink()
     world.path("data/train.csv").symlink_to(world.path("data/more.csv"))
+
+
+def sets(**values):
+    """Variables of the environment, and None for one that goes; the fixture puts all back."""
+
+    def plant(world):
+        for name, value in values.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+    return plant
+
+
+def calls(module, name, *values):
+    return lambda world: getattr(importlib.import_module(module), name)(*values)
 
 
 #: What changed, how, and what the header says of it.
@@ -128,6 +154,22 @@ CHANGES = {
         rewrite("lib/plugin.py", "def gain():\n    return 1.0\n"),
         "lib/plugin.py",
     ),
+    "a variable is set that training asks for by `in`": (sets(SAME_FLAG="1"), "SAME_FLAG not set → 1"),
+    "one that it gets with a default": (sets(SAME_GAIN="2"), "SAME_GAIN not set → 2"),
+    "one that it looks up by getenv": (sets(SAME_SCALE="3"), "SAME_SCALE 1 → 3"),
+    "one that was set goes": (sets(SAME_SCALE=None), "SAME_SCALE 1 → not set"),
+    "a secret that it asks for": (sets(SAME_TOKEN="other"), "SAME_TOKEN (another secret)"),
+    "threads of a library": (sets(OMP_NUM_THREADS="4"), "OMP_NUM_THREADS 1 → 4"),
+    "what libraries ask for in C": (sets(MKL_CBWR="COMPATIBLE"), "MKL_CBWR not set → COMPATIBLE"),
+    "which GPUs there are": (sets(CUDA_VISIBLE_DEVICES="1"), "CUDA_VISIBLE_DEVICES not set → 1"),
+    "the seed of hashes": (sets(PYTHONHASHSEED="7"), "PYTHONHASHSEED 0 → 7"),
+    "the time zone": (sets(TZ="Asia/Tokyo"), "TZ not set → Asia/Tokyo"),
+    "torch's default type": (
+        calls("torch", "set_default_dtype", torch.float64),
+        "torch.set_default_dtype as usual → torch.float64",
+    ),
+    "torch's threads": (calls("torch", "set_num_threads", 7), "threads 1 → 7"),
+    "NumPy's error state": (lambda world: np.seterr(divide="raise"), "numpy.seterr"),
     "a package is upgraded": (upgrade, "fakelib 1.0 → 2.0"),
     "a package comes from elsewhere": (
         rewrite("site-packages/fakelib-1.0.dist-info/direct_url.json", '{"url": "https://example.org/fakelib"}'),
@@ -215,6 +257,18 @@ NO_CHANGES = {
     ],
     "a package is installed that is not imported": lambda world: upgrade(world, "other", "1.0"),
     "the kernel has imported more of a package": lambda world: importlib.import_module("package.deeper"),
+    "another terminal": sets(TERM="vt100", COLUMNS="40", LINES="9", COLORTERM="x", SHLVL="7", TERM_PROGRAM="y"),
+    "another login": sets(SSH_CLIENT="10.0.0.7 1 22", SSH_TTY="/dev/pts/9", SSH_AUTH_SOCK="/x", XDG_SESSION_ID="9"),
+    "another shell's folder": sets(PWD="/", OLDPWD="/usr", _="/bin/x"),
+    "another kernel": sets(JPY_PARENT_PID="1", JPY_SESSION_NAME="x.ipynb", JUPYTER_TOKEN="x", KERNEL_ID="9"),
+    "another editor": sets(VSCODE_PID="1", EDITOR="ed", PAGER="cat", GIT_PAGER="cat", CLICOLOR="1"),
+    "another desktop": sets(DISPLAY=":9", DBUS_SESSION_BUS_ADDRESS="unix:x", XAUTHORITY="/x"),
+    "another search path of programs": sets(PATH=f"/opt/other/bin:{os.environ['PATH']}"),
+    "another place of temporary files and caches": sets(TMPDIR="/var/tmp", PIP_CACHE_DIR="/x", XDG_CACHE_HOME="/x"),
+    "a variable that nothing reads": sets(UNREAD="1", APP_DEBUG="2"),
+    "a variable that a library sets when it is imported": sets(KMP_DUPLICATE_LIB_OK="True", KMP_INIT_AT_FORK="FALSE"),
+    "a job's number": sets(SLURM_JOB_ID="9", SLURM_JOBID="9"),
+    "a secret that nothing reads": sets(OTHER_TOKEN="x"),
     "a notebook is saved beside it": rewrite("data.ipynb", "{}"),
 }
 

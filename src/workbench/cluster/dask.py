@@ -13,6 +13,7 @@ import dataclasses
 import logging
 import os
 import secrets
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -20,9 +21,11 @@ from distributed import Client, LocalCluster, Security, wait
 
 from workbench.cluster.backend import Message, Sink, Slot
 from workbench.cluster.machine import survey_here
+from workbench.cluster.secrets import to_wire
 from workbench.cluster.worker import INTERVAL_S, Workplace, rest, run_legs, sees_store, warm
 from workbench.errors import ClusterError, NoAnswer, StoreNotShared, VersionsDiffer
 from workbench.records import PROTOCOL
+from workbench.store import private
 
 log = logging.getLogger("workbench.cluster")
 
@@ -120,7 +123,9 @@ class DaskBackend:
         self._client.subscribe_topic("all", self._cluster_event)
         slots_each = None if self._cluster is None else self._cluster.workbench_slots
         try:
-            await self._client.register_plugin(Workplace(self._topic, slots_each))
+            # Workers of a cluster of our own have the engine's variables, unless each was made for a GPU.
+            has_devices = self._cluster is None or type(self._cluster) is not LocalCluster
+            await self._client.register_plugin(Workplace(self._topic, slots_each, has_devices=has_devices))
         except Exception as error:
             raise VersionsDiffer(
                 f"Workbench cannot be set up on the workers of {self._address}: {error}. Wanted the same Workbench "
@@ -300,11 +305,19 @@ class DaskBackend:
         for message in batch:
             if message["op"] == "left":
                 self._end(message["key"], message)
+            elif message["op"] == "wants":
+                self._later(self._give_secrets(message["worker"], message["experiment"]))
             elif message["op"] == "notice":
                 self._noticed.add(message["worker"])
                 self.close_worker(message["worker"], "its machine gave notice that it goes")
             elif message["key"] in self._flights:
                 self._sink(message)
+
+    async def _give_secrets(self, worker: str, experiment: str) -> None:
+        """Tell a worker the secrets of an experiment, directly: Dask's scheduler neither sees nor keeps them."""
+        values = to_wire(private.kept(Path(self._root), experiment))
+        with contextlib.suppress(OSError):  # it is gone; another will ask
+            await self._client.rpc(worker).workbench_secrets(experiment=experiment, values=values)
 
     def close_worker(self, worker: str, why: str) -> None:
         """Give no more legs to ``worker``; those that it has go on."""

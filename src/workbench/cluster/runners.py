@@ -12,13 +12,13 @@ import contextlib
 import os
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.cluster.log import LogWriter
 from workbench.errors import ClusterError, VersionsDiffer
 from workbench.records import PROTOCOL, Training
-from workbench.trial import forkserver, wire
+from workbench.trial import forkserver, surroundings, wire
 
 Message = dict[str, Any]
 
@@ -200,9 +200,12 @@ class Runner:
 
 
 class Forkserver:
-    """One training environment's forkserver on this machine, and its runners."""
+    """One training environment's forkserver on this machine, and its runners.
 
-    def __init__(self, training: Training) -> None:
+    variables: the whole environment with which it is started; what runners change of it, each sets for itself.
+    """
+
+    def __init__(self, training: Training, variables: Mapping[str, str]) -> None:
         self.training = training
         self.versions: dict[str, str] = {}
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -212,9 +215,9 @@ class Forkserver:
         self._idle: dict[str, list[Runner]] = {}
         self._spares: list[Runner] = []
         self.is_alive = True
-        variables = forkserver.environment(training.threads, training.hash_seed, training.env)
+        first, rest = surroundings.divided(variables)
         try:
-            self._process, ours = forkserver.launch(training.python, {**os.environ, **variables})
+            self._process, ours = forkserver.launch(training.python, first)
         except OSError as error:
             raise ClusterError(
                 f"the training environment's Python {training.python} cannot be started here ({error}). "
@@ -224,7 +227,7 @@ class Forkserver:
         self.channel.send(
             forkserver.hello(
                 preload=training.preload,
-                env=training.env,
+                env=rest,
                 cwd=training.cwd,
                 path=training.path,
                 threads=training.threads,

@@ -20,6 +20,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from workbench.cluster.log import LogWriter
 from workbench.cluster.runners import Forkserver, ForkserverKilled, Runner
+from workbench.cluster.secrets import Secrets
 from workbench.cluster.seen import Digests, Sight
 from workbench.cluster.trouble import how_it_died, oom_kills
 from workbench.errors import ClusterError, StoreNotShared, VersionsDiffer
@@ -27,6 +28,7 @@ from workbench.records import PROTOCOL, Training
 from workbench.store import Store
 from workbench.store.lease import EngineInfo, read_engine
 from workbench.trial.runner import NOTICE
+from workbench.trial.surroundings import arranged, at_load
 
 Message = dict[str, Any]
 
@@ -79,11 +81,17 @@ class Workplace(WorkerPlugin):
 
     name = "workbench"
 
-    def __init__(self, topic: str, slots: int | None, protocol: int = PROTOCOL) -> None:
-        self.topic, self.slots, self.protocol = topic, slots, protocol
+    def __init__(self, topic: str, slots: int | None, protocol: int = PROTOCOL, *, has_devices: bool = True) -> None:
+        """has_devices: the worker's variables that name GPUs were given to it, and not to its engine's shell."""
+        self.topic, self.slots, self.protocol, self.has_devices = topic, slots, protocol, has_devices
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"topic": self.topic, "slots": self.slots, "protocol": self.protocol}
+        return {
+            "topic": self.topic,
+            "slots": self.slots,
+            "protocol": self.protocol,
+            "has_devices": self.has_devices,
+        }
 
     def setup(self, worker: Any) -> None:
         """Called by Dask on the worker's loop."""
@@ -100,6 +108,7 @@ class Workplace(WorkerPlugin):
         self._slots = asyncio.Semaphore(self.slots or worker.state.nthreads)
         self._unsent: list[Message] = []
         self._digests = Digests()
+        self._secrets = Secrets(self._want)
         self._timer: asyncio.TimerHandle | None = None
         self._is_leaving = False
         self._empty = asyncio.Event()
@@ -107,6 +116,7 @@ class Workplace(WorkerPlugin):
         with contextlib.suppress(ValueError, RuntimeError):  # a worker in a thread has no signals of its own
             self._loop.add_signal_handler(signal.SIGTERM, self._noticed)
         worker.handlers["workbench_stop"] = self._stop_now
+        worker.handlers["workbench_secrets"] = self._secrets.give
         worker.batched_stream.interval = INTERVAL_S
         self._tidying = self._loop.create_task(self._tidy())
 
@@ -205,7 +215,10 @@ class Workplace(WorkerPlugin):
 
     async def _train(self, leg: Leg) -> Message:
         order = leg.order
-        forkserver = self._forkserver(training_from(order["training"]))
+        training = training_from(order["training"])
+        forkserver = self._forkserver(training)
+        secrets = await self._secrets.of(order["experiment"], training.secrets)
+        lacks = sorted(training.secrets.keys() - secrets)
         runner = leg.runner = await forkserver.runner(order["experiment"])
         ooms, began = oom_kills(), time.monotonic()
         ended: asyncio.Future[Message | None] = self._loop.create_future()
@@ -223,6 +236,8 @@ class Workplace(WorkerPlugin):
                 message["key"] = order["key"]
                 if message["op"] == "begun":
                     sight.begun(message)
+                    if lacks:
+                        message["lacks"] = lacks
                     message["worker"], message["pid"] = self._worker.address, runner.pid
                     message["at"] = time.time()
                     message.setdefault("environment", {}).setdefault("host", platform.node())
@@ -231,7 +246,9 @@ class Workplace(WorkerPlugin):
 
         log = LogWriter(Path(order["log"]))
         log.feed(b"[attempt %d from step %d]\n" % (order["attempt"], order["start"]))
-        runner.begin({**order["leg"], "op": "leg"}, log, take)
+        if lacks:
+            log.feed(f"[secrets of the notebook that are not at hand, and so not set: {', '.join(lacks)}]\n".encode())
+        runner.begin({**order["leg"], "op": "leg", **({"secrets": secrets} if secrets else {})}, log, take)
         if leg.stop_reason is None and order["leg"]["until"] - order["leg"]["start"] > 0:
             forkserver.fork_ahead()
         left = await self._until_left(leg, runner, ended)
@@ -271,12 +288,17 @@ class Workplace(WorkerPlugin):
         return {**left, "outcome": "died", "cause": cause, "reason": reason}
 
     def _forkserver(self, training: Training) -> Forkserver:
+        variables = arranged(training, os.environ, has_devices=self.has_devices)
         environment = (training.python, training.threads, training.hash_seed, training.preload, training.path)
-        key = (*environment, tuple(sorted(training.env.items())))
+        key = (*environment, training.is_whole, at_load(variables))
         forkserver = self._forkservers.get(key)
         if forkserver is None or not forkserver.is_alive:
-            forkserver = self._forkservers[key] = Forkserver(training)
+            forkserver = self._forkservers[key] = Forkserver(training, variables)
         return forkserver
+
+    def _want(self, experiment: str) -> None:
+        """Ask the engine for the secrets of an experiment."""
+        self._emit({"op": "wants", "experiment": experiment, "worker": self._worker.address}, now=True)
 
     def _noticed(self) -> None:
         """SIGTERM: the machine is about to go. The engine gives nothing more to this worker, and its legs leave."""

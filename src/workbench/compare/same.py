@@ -22,7 +22,8 @@ from typing import Any, Literal
 
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, Json, Spec
-from workbench.snapshot import read_snapshot
+from workbench.snapshot import read_snapshot, settings
+from workbench.snapshot.around import Around
 from workbench.snapshot.data import content_of_folder, describe
 from workbench.snapshot.environment import distributions, variables
 from workbench.snapshot.modules import code_of, project_modules
@@ -73,20 +74,20 @@ class Difference:
 class Now:
     """What a training would find that were launched now.
 
-    variables: of the environment, secrets masked. settings: of the process, by name.
+    around: what it would get of this process. variables: those that snapshots record.
     """
 
-    folder: str
+    around: Around
     variables: Mapping[str, str]
     distributions: Mapping[str, str]
-    python: str
+    folder: str = field(default_factory=os.getcwd)
+    python: str = field(default_factory=lambda: sys.version.split()[0])
     host: str = field(default_factory=platform.node)
-    settings: Mapping[str, Json] = field(default_factory=dict)
 
     @classmethod
-    def here(cls) -> Now:
-        """What it would find if this process launched it."""
-        return cls(os.getcwd(), variables(), distributions(), sys.version.split()[0])
+    def here(cls, around: Around | None = None) -> Now:
+        """What it would find if this process launched it. Raises BadSetting as ``Around.here`` does."""
+        return cls(around or Around.here(), variables(), distributions())
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,14 +283,49 @@ class _Look:
         before = str(self.spec.training.versions.get("python") or self.now.python)
         if before != self.now.python:
             self.differences.append(Difference("package", "python", "", before, self.now.python))
-        if not environment:
-            self.unchecked.append("packages and variables (its snapshot is gone)")
-            return
         packages = set(self.used.get("packages") or ())
-        if packages:
+        if packages and environment:
             self.differences += _packages(environment.get("distributions") or {}, self.now.distributions, packages)
-        read = {*(self.used.get("variables") or ())}
-        self.differences += _variables(environment.get("variables") or {}, self.now.variables, read)
+        self.differences += self._variables(environment.get("variables") or {})
+        self.differences += self._settings()
+        if not environment:
+            self.unchecked.append("packages and threads (its snapshot is gone)")
+
+    def _variables(self, recorded: Mapping[str, str]) -> Iterator[Difference]:
+        """Variables that may matter to libraries, and those that its code has read, where their values are known."""
+        training, now = self.spec.training, self.now.around
+        before, after = dict(recorded), dict(self.now.variables)
+        if training.is_whole:
+            before |= {**training.env, **training.secrets}
+            after |= {**now.variables.env, **now.variables.secrets}
+        read = set(self.used.get("variables") or ())
+        hidden = training.secrets.keys() | now.variables.secrets.keys()
+        for name in sorted(before.keys() | after.keys() if before else ()):
+            if before.get(name) == after.get(name) or not counts(name):
+                continue
+            if name == "PYTHONHASHSEED" and training.is_whole:
+                continue  # the seed of hashes is recorded by itself
+            if name in hidden and name in read:
+                yield Difference("variable", name, "another secret")
+            elif name not in hidden and (name in read or ALWAYS.fullmatch(name)):
+                yield Difference("variable", name, "", before.get(name), after.get(name))
+        if not training.is_whole:
+            if self.used.get("variables"):
+                self.unchecked.append("the variables that it read (their values were not recorded)")
+        elif training.hash_seed != now.hash_seed:
+            yield Difference("variable", "PYTHONHASHSEED", "", training.hash_seed, now.hash_seed)
+
+    def _settings(self) -> Iterator[Difference]:
+        training, now = self.spec.training, self.now.around
+        if not training.is_whole:
+            return
+        before, after = settings.compared(training.settings), settings.compared(now.settings)
+        for name in sorted(before.keys() | after.keys()):
+            one, other = before.get(name), after.get(name)
+            if one != other:
+                yield Difference("setting", name, "", settings.shown(name, one), settings.shown(name, other))
+        if training.threads != now.threads:
+            yield Difference("setting", "threads", "", training.threads, now.threads)
 
     # -- what could not be looked at ----------------------------------------------------------------------------------
 
@@ -353,12 +389,6 @@ def _is_there(package: str) -> bool:
     with contextlib.suppress(ImportError, ValueError, AttributeError):
         return importlib.util.find_spec(package) is not None
     return False
-
-
-def _variables(before: Mapping[str, str], now: Mapping[str, str], read: set[str]) -> Iterator[Difference]:
-    for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name) and counts(name) and (name in read or ALWAYS.fullmatch(name)):
-            yield Difference("variable", name, "", before.get(name, "not set"), now.get(name, "not set"))
 
 
 def _code(path: Path | None) -> str | None:

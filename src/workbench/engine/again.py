@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.records import Spec
 from workbench.replay import replay
-from workbench.store import Store
+from workbench.store import Store, private
 from workbench.store.catalog import Reference
 
 
@@ -19,7 +19,9 @@ def replayed(store: Store, request: Mapping[str, Any]) -> str:
     experiment, trial = str(request["experiment"]), request.get("trial")
     spec = store.read_spec(experiment)
     wanted = Reference(spec.id, spec.label, None if trial is None else int(trial))
-    return replay(store, wanted).spec.id
+    made = replay(store, wanted, around=None).spec.id  # this engine's variables are nobody's
+    private.keep(store.root, made, private.kept(store.root, spec.id))
+    return made
 
 
 def entry(spec: Spec, conclusion: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,14 +12,17 @@ from typing import Any, BinaryIO
 
 import workbench.errors as errors
 from workbench.cluster.address import check_address
-from workbench.errors import BadOption, StoreError, WorkbenchError
-from workbench.store import Store, journal, requests
+from workbench.errors import BadName, BadOption, NotFound, StoreError, WorkbenchError
+from workbench.snapshot import variables
+from workbench.store import Store, journal, private, requests
 from workbench.store.atomic import telling
 from workbench.store.lease import read_engine
 
 #: Seconds within which an engine, new or old, answers a request.
 ANSWER_S = 60.0
 _LOOK_S = 0.005
+#: Requests after which an experiment trains.
+_TRAINING = ("start", "resume", "extend", "verify")
 #: Seconds between looks at the engine while somebody waits for it.
 _TEND_S = 0.5
 #: Seconds that one which was started gets before the next look; twice as many each time one dies, up to the second.
@@ -107,10 +110,21 @@ def ask(store: Store, request: dict[str, Any], timeout: float = ANSWER_S, cluste
 
     cluster: where an engine that must be started for it attaches.
     """
+    _offer(store, request)
     newest = journal.last(store.journal_path)
     number = requests.put(store, request)
     ensure_engine(store, cluster)
     return answer(store, number, newest["n"] if newest else 0, timeout, cluster)
+
+
+def _offer(store: Store, request: dict[str, Any]) -> None:
+    """Keep the secrets with which an experiment trains, as far as this process has them, for the engine to find."""
+    if request["kind"] not in _TRAINING:
+        return
+    with contextlib.suppress(NotFound, BadName):  # the engine says what is wrong
+        known = store.read_spec(str(request["experiment"]), viewing=True).training.secrets
+        if known:
+            private.keep(store.root, str(request["experiment"]), variables.at_hand(known))
 
 
 def answer(

@@ -25,7 +25,7 @@ from workbench.engine.slots import Slots
 from workbench.engine.upkeep import Upkeep
 from workbench.errors import ClusterError, StoreError, WorkbenchError
 from workbench.records import ENDED, Spec
-from workbench.store import Store, requests
+from workbench.store import Store, private, requests
 from workbench.store.catalog import Catalog
 from workbench.store.lease import EngineLease
 from workbench.store.trust import check_trusted, is_foreign
@@ -171,6 +171,8 @@ class Engine(Slots):
     def _recover(self) -> None:
         rebuilt = set(self.catalog.rebuild_if_needed())  # what their journals do not tell, nobody knows any more
         self.upkeep.recover()
+        over = {e["id"]: e.get("ended") for e in self.catalog.experiments() if e["state"] in ENDED}
+        private.forget_ended(self.store.root, over)
         for entry in self.catalog.experiments():
             if is_foreign(self.store, entry["id"]):
                 continue  # whatever it says is left to do
@@ -212,6 +214,7 @@ class Engine(Slots):
             if loop.is_over and loop.is_closed:
                 await loop.closed()
                 del self.loops[key]
+                private.forget(self.store.root, key, ended=loop.ended)
                 self.rebalance()
 
     # -- requests -----------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ MOST_QUEUED = 8
 #: Two trials that fail in the same way before anybody reported anything: the code is wrong, not their configuration.
 PROBES = 2
 #: Of what a leg says when it begins, what is kept for its page and for comparisons.
-DETAIL = ("found", "environment", "setup_s", "skipped", "architecture", "data", "seen")
+DETAIL = ("found", "environment", "setup_s", "skipped", "architecture", "data", "seen", "lacks")
 #: What is journaled of an error: all that a later engine judges by.
 ERROR = ("type", "message", "line", "device_memory")
 
@@ -106,6 +106,7 @@ class Legs(ABC):
         self.largest = self.heard_bytes = 0
         self.series = Series.open(self.paths.series)
         self._used = Used(self.series)
+        self._lacks: list[str] = self.series.meta().get("lacks") or []
         self.shown = Shown(spec, self.search, self.series, now)
         self._teller = Teller(store, spec, self.series, self._note, now)
         self._retries = 0
@@ -228,6 +229,7 @@ class Legs(ABC):
         leg.detail = {k: message[k] for k in DETAIL if k in message}
         if "seen" in leg.detail:
             leg.detail["seen"] = self._used.take(message["seen"], self._host(leg))
+        self._told_lacks(message.get("lacks", []))
         self.series.put_leg(
             leg.trial,
             leg.attempt,
@@ -243,6 +245,13 @@ class Legs(ABC):
     def _host(leg: Leg) -> str:
         """The machine on which ``leg`` trains, as far as it has said."""
         return str((leg.detail.get("environment") or {}).get("host") or "")
+
+    def _told_lacks(self, names: list[str]) -> None:
+        """Secrets of the notebook that were not at hand when a leg began: said once, until that changes."""
+        if names != self._lacks:
+            self._lacks = names
+            self._lines.append({"kind": "Lacks", "names": names})
+            self.series.put_meta("lacks", names)
 
     def _heard_saved(self, leg: Leg, message: Message) -> None:
         step, inside = message["step"], message.get("inside", 0)

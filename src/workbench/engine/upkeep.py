@@ -18,7 +18,7 @@ from workbench.engine.courier import remove_all
 from workbench.engine.room import wanted_quota
 from workbench.errors import BadOption, InUse, NotFound, StoreError
 from workbench.records import ENDED, Keep, Spec, trial_label
-from workbench.store import Store, usage
+from workbench.store import Store, private, usage
 from workbench.store.atomic import size_of
 from workbench.store.checkpoints import Checkpoints
 from workbench.store.cleaning import (
@@ -125,6 +125,7 @@ class Upkeep:
         self._say({"kind": "delete", "experiment": experiment, "label": label, "bytes": size, **about})
         self._engine.catalog.remove(experiment)
         self._engine.mirrors.forget(experiment)
+        private.forget(self.store.root, experiment)
         gone = await _aside(put_aside, folder)
         self._engine.later(_aside(shutil.rmtree, gone, True))
         if storing is not None:

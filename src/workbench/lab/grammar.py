@@ -35,6 +35,7 @@ class Options:
     parallel: int | None = None
     limit_s: float | None = None
     slots: float = 1
+    threads: int | None = None
     seed: int = 0
     deterministic: Literal["off", "seeded", "strict"] = "seeded"
     save_every: int | float | None = None
@@ -171,6 +172,12 @@ def _slots(text: str) -> float:
     return slots
 
 
+def _threads(text: str) -> int:
+    from workbench.snapshot.around import checked_threads
+
+    return checked_threads(int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else text)
+
+
 def _keep(text: str) -> Keep:
     try:
         return Keep.of(text)
@@ -231,6 +238,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("parallel", "parallel", "N", "slots used at most", read=_whole("parallel", 1, "4")),
     Option("for", "limit_s", "TIME", "stop after this time: 8h, 30m, 1h30m", read=duration),
     Option("slots", "slots", "N", "slots of one trial; so far always 1", read=_slots),
+    Option("threads", "threads", "N", "threads of one trial (1; what a cell said by torch.set_num_threads)",
+           read=_threads),
     Option("seed", "seed", "N", "seed of configurations and training (0)", read=_whole("seed", 0, "0")),
     Option("deterministic", "deterministic", "off|seeded|strict", "seeded (default) seeds everything, off nothing; "
            "strict also refuses algorithms that differ from run to run, and gives every leg a fresh process (what it "

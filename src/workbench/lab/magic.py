@@ -162,7 +162,7 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
 
         attempt(made, say)
         return None
-    for note in made.capture.notes:
+    for note in (*made.capture.notes, *made.around.notes):
         say(f"Note: {note}.")
     unlike = hidden.line(shell, store, where.notebook, {*read.needs, *made.capture.names})
     if unlike:
@@ -190,6 +190,7 @@ _SAME = (
     "parallel",
     "limit_s",
     "slots",
+    "threads",
     "seed",
     "deterministic",
     "save_every",

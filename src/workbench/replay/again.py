@@ -101,11 +101,18 @@ def _check_blobs(store: Store, spec: Spec) -> None:
         )
 
 
-def replay(store: Store, ref: str | Reference, *, env: str = "same", tolerance: float | None = None) -> Prepared:
+def replay(
+    store: Store,
+    ref: str | Reference,
+    *,
+    env: str = "same",
+    tolerance: float | None = None,
+    around: Mapping[str, str] | None = os.environ,
+) -> Prepared:
     """Write the experiment that trains the trial ``ref`` again from step 0, with its own seeds.
 
-    tolerance: relative difference up to which a result counts as *within tolerance*. Raises NotFound, BadOption,
-    VersionsDiffer.
+    tolerance: relative difference up to which a result counts as *within tolerance*. around: as :func:`place` takes
+    it. Raises NotFound, BadOption, VersionsDiffer.
     """
     if tolerance is not None and not 0 <= tolerance < 1:
         raise BadOption(f"--tolerance {tolerance:g}: wanted a relative difference, 0 ≤ x < 1, such as 1e-4.")
@@ -114,7 +121,7 @@ def replay(store: Store, ref: str | Reference, *, env: str = "same", tolerance: 
     if tolerance is not None:
         replays["tolerance"] = tolerance
     seeds = [origin.spec.seeds_of(origin.trial)]
-    return written(origin, "replay", seeds, place(store, origin.spec, origin.snapshot, env), replays=replays)
+    return written(origin, "replay", seeds, place(store, origin.spec, origin.snapshot, env, around), replays=replays)
 
 
 def repeat(store: Store, ref: str | Reference, count: int, *, env: str = "same") -> Prepared:

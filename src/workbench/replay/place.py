@@ -20,7 +20,8 @@ from typing import Any
 import workbench
 from workbench.errors import BadOption, NotFound, VersionsDiffer
 from workbench.records import Json, Spec, Training
-from workbench.snapshot.environment import distributions, machine, variables
+from workbench.replay.variables import again
+from workbench.snapshot.environment import distributions, machine
 from workbench.store import Store
 from workbench.store.atomic import make_folder
 
@@ -57,12 +58,19 @@ class Place:
         return ", ".join(self.differs if rest <= 0 else [*self.differs[:4], f"{rest} more"])
 
 
-def place(store: Store, spec: Spec, snapshot: Mapping[str, Json], env: str = "same") -> Place:
-    """The place for training ``spec`` again.
+def place(
+    store: Store,
+    spec: Spec,
+    snapshot: Mapping[str, Json],
+    env: str = "same",
+    around: Mapping[str, str] | None = os.environ,
+) -> Place:
+    """The place for training ``spec`` again, with the recorded variables and settings.
 
     env: ``same`` takes the recorded interpreter as it is now (this one where it is gone), ``rebuild`` makes a virtual
     environment of the recorded versions, and anything else is the path of an interpreter or a virtual environment.
-    Raises BadOption, NotFound where the recorded versions cannot be had, VersionsDiffer where captured code cannot run.
+    around: as :func:`workbench.replay.variables.again` takes it. Raises BadOption, NotFound where the recorded versions
+    cannot be had, VersionsDiffer where captured code cannot run.
     """
     if env == "rebuild":
         python = _rebuilt(store, snapshot)
@@ -82,15 +90,15 @@ def place(store: Store, spec: Spec, snapshot: Mapping[str, Json], env: str = "sa
     if env == "rebuild" or training is not spec.training:
         versions["workbench"] = _version_in(training.python) or versions.get("workbench", "")
     training = dataclasses.replace(training, versions={"python": version, **versions})
+    training, others = again(training, around)
     environment = {
         **recorded,
         "python": {**(recorded.get("python") or {}), "version": version, "executable": training.python},
         "machine": machine(),
-        "variables": variables(),
         "distributions": now,
         "libraries": _libraries(recorded.get("libraries") or {}, now),
     }
-    differs = _differs(recorded, environment)
+    differs = [*_differs(recorded, environment), *others]
     how = "rebuilt" if env == "rebuild" else "other" if differs else "same"
     return Place(training, environment, how, tuple(differs))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.records import Json
+from workbench.snapshot.environment import variables_that_matter
 from workbench.snapshot.literals import masked_code
 from workbench.snapshot.masking import MASK, is_secret, masked
 
@@ -34,10 +35,11 @@ def without_own(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def masked_spec(data: dict[str, Any]) -> dict[str, Any]:
-    """A spec for others: its code stays code."""
+    """A spec for others: its code stays code, and of its variables those stay that may change a result."""
     found: dict[str, Any] = {key: masked_data(value) for key, value in data.items() if key != "program"}
-    program = dict(data["program"])
-    return {**without_own(found), "program": {**program, "source": masked_code(program["source"])}}
+    program = {**data["program"], "source": masked_code(data["program"]["source"])}
+    env = variables_that_matter(found["training"].get("env") or {})
+    return {**without_own(found), "training": {**found["training"], "env": env, "is_whole": False}, "program": program}
 
 
 def masked_lines(data: bytes) -> bytes:

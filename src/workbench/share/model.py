@@ -15,12 +15,13 @@ from typing import Any
 from workbench import errors
 from workbench.errors import BadInput, BadOption, NotFound, TrialFailed
 from workbench.records import trial_label
+from workbench.snapshot.variables import at_hand
 from workbench.store import Store
 from workbench.store.atomic import telling
 from workbench.store.catalog import resolve
 from workbench.store.series import Series
 from workbench.store.trust import check_trusted
-from workbench.trial.forkserver import environment
+from workbench.trial.surroundings import arranged, divided
 
 #: How each format's files are called.
 SUFFIXES = {"safetensors": ".safetensors", "torch.export": ".pt2", "onnx": ".onnx"}
@@ -76,8 +77,8 @@ def write_model(
     with telling(target):
         target.absolute().parent.mkdir(parents=True, exist_ok=True)
     training = spec.training
-    variables = environment(training.threads, training.hash_seed, training.env)
-    told = _carried_out(training.python, order, {**os.environ, **variables})
+    variables = {**arranged(training, os.environ), **at_hand(training.secrets)}
+    told = _carried_out(training.python, order, divided(variables)[0])
     return {"experiment": spec.id, "trial": f"{spec.label}/{trial_label(number)}", **told}
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +184,10 @@ def variables() -> dict[str, str]:
     """The environment's variables that may change what training does; secrets among them are masked."""
     return {
         name: MASK if is_secret(name) and not name.startswith("PYTHON") else masked(value)
-        for name, value in sorted(os.environ.items())
-        if _VARIABLES.fullmatch(name)
+        for name, value in sorted(variables_that_matter(os.environ).items())
     }
+
+
+def variables_that_matter(environ: Mapping[str, str]) -> dict[str, str]:
+    """Of ``environ``, what is known to change what training does."""
+    return {name: value for name, value in environ.items() if _VARIABLES.fullmatch(name)}

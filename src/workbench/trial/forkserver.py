@@ -38,6 +38,8 @@ THREAD_VARIABLES = (
 )
 #: What a module imports late, at its first use: torch's first optimizer would take a second in every runner.
 _COMPANIONS = {"torch": "torch._dynamo"}
+#: Variables that imports here have set: every runner has them, as if it had imported the same itself.
+made_by_imports: dict[str, str] = {}
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -48,14 +50,13 @@ class _Child:
     pid: int
 
 
-def environment(threads: int, hash_seed: int, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables with which a worker starts a forkserver: threads, hash seed and what the spec adds."""
+def environment(threads: int, hash_seed: int) -> dict[str, str]:
+    """The variables that each process which trains has, whatever the notebook's are: threads, hash seed, and so on."""
     variables = {name: str(threads) for name in THREAD_VARIABLES}
     variables["PYTHONHASHSEED"] = str(hash_seed)
     variables["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     variables["PYTHONUNBUFFERED"] = "1"
     variables["MPLBACKEND"] = "Agg"
-    variables.update(extra or {})
     return variables
 
 
@@ -126,6 +127,7 @@ def _prepare(order: Message) -> Message:
         if entry not in sys.path:
             sys.path.insert(0, entry)
     failed: dict[str, str] = {}
+    before = dict(os.environ)
     preload = order.get("preload", [])
     _import("workbench.trial.leg", failed)
     # What packages look up while they are imported ahead is noted, as what they look up later.
@@ -133,6 +135,7 @@ def _prepare(order: Message) -> Message:
     for name in (*preload, *(late for name, late in _COMPANIONS.items() if name in preload)):
         _import(name, failed)
     noting.look()
+    made_by_imports.update({name: value for name, value in os.environ.items() if before.get(name) != value})
     # What is imported now is shared by every runner: the collector must not touch, and so copy, its pages.
     gc.collect()
     gc.freeze()

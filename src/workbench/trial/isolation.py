@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from workbench.snapshot.settings import precision
 from workbench.trial.kinds import loaded
 
 _OURS = "workbench-"
@@ -119,7 +120,7 @@ def _torch() -> dict[str, Any]:
         "anomaly mode": torch.is_anomaly_enabled(),
         "autocast": torch.is_autocast_enabled("cpu"),
         "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
-        "matmul precision": torch.get_float32_matmul_precision(),
+        "matmul precision": precision(torch),
         "cudnn flags": (cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32),
         "mkldnn flag": torch.backends.mkldnn.enabled,
         "tensor hooks": len(torch.nn.modules.module._global_forward_hooks),

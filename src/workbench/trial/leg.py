@@ -11,6 +11,7 @@ import secrets
 import sys
 import time
 import types
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from workbench.records import PROTOCOL, Spec
 from workbench.search.seeds import trial_seed
 from workbench.snapshot import cell, loading, spawned
 from workbench.snapshot.seen import Seen
+from workbench.snapshot.settings import Holding
 from workbench.snapshot.used import used
 from workbench.store import Store, remote
 from workbench.store.checkpoints import Skipped
@@ -27,11 +29,13 @@ from workbench.trial import determinism, make_current, seeds, tracebacks
 from workbench.trial.check import CheckVault, Watch
 from workbench.trial.course import LegCourse
 from workbench.trial.fork import Fork
+from workbench.trial.forkserver import made_by_imports
 from workbench.trial.isolation import Baseline
 from workbench.trial.kinds import loaded
 from workbench.trial.order import Order, Place
 from workbench.trial.runner import Link
 from workbench.trial.saver import Vault, When
+from workbench.trial.surroundings import arranged
 from workbench.trial.trial import LegLeft, Trial
 from workbench.trial.vault import Settler, StoreVault, Writer
 from workbench.trial.wire import Message
@@ -55,6 +59,7 @@ class Legs:
         self._sight = Sight() if own else None
         self._environ = dict(os.environ)
         self._used = False
+        self._held: Holding | None = None
         self._told: Path | None = None
 
     def run(self, order: Message) -> Message:
@@ -87,7 +92,7 @@ class Legs:
         spec = self._spec(store, order)
         left.filename = spec.program.filename
         if self._own:
-            self._arrange(spec)
+            self._arrange(spec, order.get("secrets") or {})
         main = _fresh_main()
         paths = store.experiment(spec.id).trial(order["trial"])
         wanted = Order.of(order)
@@ -97,7 +102,7 @@ class Legs:
         is_strict = self._own and spec.deterministic == "strict"
         # Processes are forked from one another: without a seed of some sort their numbers would be the same.
         drawn = secrets.randbits(63) if self._own and spec.deterministic == "off" else seed
-        seeds.set_all(drawn, number, is_strict=is_strict)
+        seeds.set_all(drawn, number, is_strict=is_strict, imported=self._held.imported if self._held else None)
         namespace, function = fill(store, spec, main)
         if self._own:
             self._announce(store, spec, main, wanted)
@@ -143,8 +148,8 @@ class Legs:
             self._specs[key] = store.read_spec(order["experiment"])
         return self._specs[key]
 
-    def _arrange(self, spec: Spec) -> None:
-        """Working directory, search path, environment and threads, as the spec has them."""
+    def _arrange(self, spec: Spec, secrets: Mapping[str, str]) -> None:
+        """Working directory, search path, environment, settings and threads, as the spec has them."""
         training = spec.training
         try:
             os.chdir(training.cwd)
@@ -155,7 +160,7 @@ class Legs:
             ) from None
         if training.path:
             sys.path[:] = training.path
-        environ = {**self._environ, **training.env, "MPLBACKEND": BACKEND}
+        environ = {**made_by_imports, **arranged(training, self._environ), **secrets, "MPLBACKEND": BACKEND}
         if dict(os.environ) != environ:
             os.environ.clear()
             os.environ.update(environ)
@@ -167,6 +172,7 @@ class Legs:
             torch.set_num_threads(training.threads)
         if not self._used:
             self._used = True
+            self._held = Holding(training.settings)
             self._baseline = Baseline()
 
     def _announce(self, store: Store, spec: Spec, main: types.ModuleType, order: Order) -> None:

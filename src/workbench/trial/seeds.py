@@ -12,7 +12,7 @@ import random
 import sys
 import threading
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.search.seeds import trial_seed
@@ -21,10 +21,13 @@ from workbench.trial.isolation import INSTALLED
 from workbench.trial.kinds import loaded
 
 
-def set_all(experiment_seed: int, trial: int, *, is_strict: bool = False) -> None:
+def set_all(
+    experiment_seed: int, trial: int, *, is_strict: bool = False, imported: Callable[[], None] | None = None
+) -> None:
     """Set every global generator from the trial's seeds. CUDA is not initialised by it: its seed waits until it is.
 
-    is_strict: torch is also held to what strict mode promises, where it is imported only later too.
+    is_strict: torch is also held to what strict mode promises, where it is imported only later too. imported: called
+    after each import of something that is installed.
     """
     random.seed(trial_seed(experiment_seed, trial, "python"))
     for name in ("numpy", "torch"):
@@ -32,7 +35,7 @@ def set_all(experiment_seed: int, trial: int, *, is_strict: bool = False) -> Non
             _set_library(name, experiment_seed, trial)
     if is_strict:
         determinism.hold()
-    _on_import.seed, _on_import.is_strict = (experiment_seed, trial), is_strict
+    _on_import.seed, _on_import.is_strict, _on_import.imported = (experiment_seed, trial), is_strict, imported
     if _on_import not in sys.meta_path:
         sys.meta_path.insert(0, _on_import)
 
@@ -67,6 +70,7 @@ class OnImport(importlib.abc.MetaPathFinder):
     def __init__(self) -> None:
         self.seed: tuple[int, int] | None = None
         self.is_strict = False
+        self.imported: Callable[[], None] | None = None
         self._is_inside = False
 
     def find_spec(
@@ -86,6 +90,8 @@ class OnImport(importlib.abc.MetaPathFinder):
                 before = _drawn_from(fullname)
                 execute(module)
                 _put_back(before, *seed)
+                if self.imported is not None:
+                    self.imported()
                 if self.is_strict:
                     determinism.hold()
             finally:
