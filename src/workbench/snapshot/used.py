@@ -51,6 +51,8 @@ class Used:
 
     def __init__(self) -> None:
         self._variables: dict[str, None] = {}
+        #: Those of them that are compared because they were looked up.
+        self._asked: list[str] = []
         #: Variables that this process gave a value itself before it looked them up.
         self._set: dict[str, None] = {}
         #: Names that were gone through and not looked up since, and the code that goes through them.
@@ -60,6 +62,7 @@ class Used:
         self._hosts: dict[str, None] = {}
         #: What is loaded before any training code comes is Workbench's own.
         self._looked_at = set(sys.modules)
+        self._count = 0
         self._packages: list[str] = []
         self._modules: dict[str, list[str]] = {}
         environ: Any = os.environ
@@ -75,7 +78,7 @@ class Used:
         """
         self.look(copies)
         found: dict[str, Any] = {
-            "variables": sorted(name for name in self._variables if counts(name) and not ALWAYS.fullmatch(name)),
+            "variables": sorted(self._asked),
             "packages": sorted(self._packages),
             "modules": self._modules,
         }
@@ -95,6 +98,8 @@ class Used:
                 self._listed.discard(key)
             elif not caller.startswith(_OURS):
                 (self._set if way == "__setitem__" else self._variables)[key] = None
+                if way != "__setitem__" and counts(key) and not ALWAYS.fullmatch(key):
+                    self._asked.append(key)
         return encoded
 
     def _named(self, key: Any) -> Any:
@@ -113,6 +118,9 @@ class Used:
 
     def look(self, copies: str = "") -> None:
         """Note what was loaded since the last look: before processes are forked, so that none of them looks at it."""
+        if len(sys.modules) == self._count:
+            return
+        self._count = len(sys.modules)
         for name in sys.modules.keys() - self._looked_at:
             self._looked_at.add(name)
             module, top = sys.modules.get(name), name.partition(".")[0]
