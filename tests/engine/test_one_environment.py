@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from notebook_kernel import Kernel
 from running import ended, engine, lines, until
 
 from workbench.records import Spec
@@ -27,11 +30,11 @@ def train(trial, lr=wb.uniform(0.0, 1.0)):
     with open("{name}.jsonl", "a") as file:
         file.write(json.dumps({{"trial": trial.number, "env": dict(os.environ), **told}}) + "\\n")
     for epoch in trial.steps():
-        trial.report(score=lr * epoch)
+        trial.report(score=lr * epoch + float(os.environ.get("SHIFT", "0")))
 
 exp = wb.Experiment("{name}", train, goal=wb.maximize("score"), scheduler=wb.Hyperband(max_steps=3), store=sys.argv[1]
     {options})
-exp.start()
+exp.start(again=True)
 {after}
 print(exp.id)
 """
@@ -89,13 +92,15 @@ def test_training_has_the_variables_of_the_launch_and_none_of_the_engines(store:
         store,
         before='os.environ["SET_IN_A_CELL"] = "1"; os.environ.pop("HOME", None)',
         inside='os.environ["SET_INSIDE"] = "1"; told = {"hash": hash("a"), "threads": os.environ["OMP_NUM_THREADS"]}',
-        env={**env, **{os.fsdecode(b"ODD\\xff"): os.fsdecode(b"\xff")}},
+        env={**env, os.fsdecode(b"ODD\\xff"): os.fsdecode(b"\xff")},
     )
     assert len(legs) > 3
     for leg in legs:
         found = leg["env"]
         assert (found["MINE"], found["BOTH"], found["SET_IN_A_CELL"]) == ("1", "mine", "1")
-        assert not {"ENGINES_OWN", "KMP_DUPLICATE_LIB_OK", "LD_LIBRARY_PATH", "TERM", "SSH_CLIENT", "HOME"} & found.keys()
+        assert (
+            not {"ENGINES_OWN", "KMP_DUPLICATE_LIB_OK", "LD_LIBRARY_PATH", "TERM", "SSH_CLIENT", "HOME"} & found.keys()
+        )
         assert found.get("LANG") == env.get("LANG")
         assert found[os.fsdecode(b"ODD\\xff")] == os.fsdecode(b"\xff")
         assert (leg["threads"], found["PYTHONHASHSEED"]) == ("1", "5")
@@ -136,6 +141,7 @@ def test_secrets_reach_training_and_nothing_else(store: Store, tmp_path: Path) -
         env=around(HF_TOKEN=secret, DATABASE=address),
         inside='told = {"token": os.environ.get("HF_TOKEN"), "database": os.environ.get("DATABASE")}',
     )
+
     assert {(leg["token"], leg["database"]) for leg in legs} == {(secret, address)}
     assert spec.training.secrets.keys() >= {"HF_TOKEN", "DATABASE"}
     for path in store.root.rglob("*"):
@@ -227,3 +233,125 @@ def test_a_setting_that_cannot_travel_is_refused_before_anything_is_written(stor
     with pytest.raises(AssertionError, match="BadSetting: TorchFunctionMode cannot travel"):
         launched(store, before=f"import torch; {before}")
     assert store.experiment_ids() == []
+
+
+def command(store: Store, *words: str, env: dict, code: int = 0) -> str:
+    """What the command line prints in a shell with the variables ``env``."""
+    done = subprocess.run(
+        [sys.executable, "-m", "workbench", "--store", str(store.root), *words],
+        cwd=store.root.parent,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_replay_from_another_shell_is_the_same_and_blames_nothing(store: Store) -> None:
+    mine = around(SHIFT="2.5", HF_TOKEN="hf_AbCdEfGhIjKlMnOpQrStUvWx")
+    inside = 'told = {"token": os.environ.get("HF_TOKEN"), "shift": os.environ.get("SHIFT")}'
+    spec, _ = launched(store, before="import numpy; numpy.seterr(all='raise')", inside=inside, env=mine)
+    other = {**mine, "SHIFT": "9", "KMP_DUPLICATE_LIB_OK": "TRUE", "OMP_DYNAMIC": "TRUE", "ONLY_HERE": "1"}
+    said = command(store, "replay", "env@1/t0000", env=other)
+    assert "Note" not in said
+    assert "identical" in said
+    replayed = store.read_spec(max(store.experiment_ids()))
+    assert (replayed.training.env, replayed.training.secrets) == (spec.training.env, spec.training.secrets)
+    assert replayed.training.settings["numpy.seterr"]["over"] == "raise"
+    last = seen(store)[-1]
+    assert (last["shift"], last["token"]) == ("2.5", mine["HF_TOKEN"])
+    assert not {"KMP_DUPLICATE_LIB_OK", "ONLY_HERE"} & last["env"].keys()
+    assert "nothing that is recorded differs" in command(store, "diff", "env@1/t0000", "env-replay@1/t0000", env=other)
+    # A secret of another value, or none, is said by name, and the replay has what is here.
+    for token, words in (("another", "has another value than then"), (None, "is not set here")):
+        there = {name: value for name, value in other.items() if name != "HF_TOKEN"}
+        said = command(store, "replay", "env@1/t0000", env=there | ({"HF_TOKEN": token} if token else {}))
+        assert f"HF_TOKEN, a secret, {words}" in said
+        assert seen(store)[-1]["token"] == token
+    assert "HF_TOKEN removed" in command(store, "diff", "env@1/t0000", "env-replay@3/t0000", env=other)
+
+
+def test_diff_names_the_variables_and_settings_and_why_puts_them_back(store: Store) -> None:
+    first = launched(store, env=around(SHIFT="1", KMP_AFFINITY="compact"))[0]
+    second = launched(
+        store,
+        before="import numpy; numpy.seterr(over='raise')",
+        env=around(SHIFT="3", ADDED="1"),
+    )[0]
+    told = json.loads(command(store, "diff", first.label, second.label, "--json", env=around()))
+    [section] = [one for one in told["sections"] if one["kind"] == "environment"]
+    items = {item["name"]: (item["a"], item["b"]) for item in section["items"]}
+    assert items["SHIFT"] == ("1", "3")
+    assert items["ADDED"] == (None, "1")
+    assert items["KMP_AFFINITY"] == ("compact", None)
+    assert items["numpy.seterr"][0] == "as usual"
+    assert section["summary"].startswith("numpy.seterr")
+    said = command(store, "why", f"{first.label}/t0000", f"{second.label}/t0000", env=around(SHIFT="77"))
+    assert "environment" in said
+    assert {leg["env"].get("SHIFT") for leg in seen(store)} == {"1", "3"}
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, env: dict) -> Iterator[str]:
+    """The address of Dask's scheduler with one worker, both started in a shell with the variables ``env``."""
+    dask = (sys.executable, "-m")
+    file = folder / "scheduler.json"
+    told = ("--scheduler-file", str(file), "--no-dashboard")
+    with contextlib.ExitStack() as ending:
+        for words in (("distributed.cli.dask_scheduler", "--port", "0"), ("distributed.cli.dask_worker", "--no-nanny")):
+            process = subprocess.Popen([*dask, *words, *told], env=env, stderr=subprocess.DEVNULL, cwd=folder)
+            ending.callback(process.wait)
+            ending.callback(process.terminate)
+            until(file.exists, 60, "the scheduler")
+        yield json.loads(file.read_text())["address"]
+
+
+def test_a_worker_that_was_started_in_another_shell_gives_its_gpu_and_nothing_else(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    token = around(HF_TOKEN="hf_AbCdEfGhIjKlMnOpQrStUvWx", MINE="1")
+    shell = around(WORKERS_OWN="1", CUDA_VISIBLE_DEVICES="7", HF_TOKEN="the worker's", HOSTNAME="node7")
+    with cluster(tmp_path, shell) as address, engine(store, **ENGINES, WORKBENCH_CLUSTER=address):
+        _, legs = launched(store, env=token)
+        for leg in legs:
+            found = leg["env"]
+            assert (found["MINE"], found["HF_TOKEN"], found["HOSTNAME"]) == ("1", token["HF_TOKEN"], "node7")
+            assert found["CUDA_VISIBLE_DEVICES"] == "7"
+            assert not {"WORKERS_OWN", *ENGINES} & found.keys() - {"LANG"}
+        _, legs = launched(store, env={**token, "CUDA_VISIBLE_DEVICES": ""}, name="cpu")
+        assert {leg["env"]["CUDA_VISIBLE_DEVICES"] for leg in legs} == {""}
+
+
+CELL = """%%train digits --goal max score --steps 1-3 --wait {options}
+lr = uniform(0.0, 1.0)
+import json, os, warnings
+for epoch in trial.steps():
+    trial.report(score=lr * epoch)
+with open("seen.jsonl", "a") as file:
+    filters = any(one[0] == "ignore" and one[2] is Warning for one in warnings.filters)
+    file.write(json.dumps({{"x": os.environ.get("X"), "jupyter": sorted(n for n in os.environ if "JPY" in n),
+                            "ignored": filters}}) + "\\n")
+"""
+
+
+def test_what_cells_of_a_notebook_have_set_is_trainings(store: Store) -> None:
+    folder = store.root.parent
+    kernel = Kernel(folder, WORKBENCH_HOME=str(store.root), OMP_NUM_THREADS="6", JPY_SESSION_NAME="x.ipynb")
+    try:
+        kernel.run('import os, warnings\nos.environ["X"] = "1"\nwarnings.simplefilter("ignore")')
+        said = kernel.run(CELL.format(options=""))
+        assert "OMP_NUM_THREADS=6 does not travel: a trial uses 1 thread; --threads says another number" in said
+        told = seen(store, "seen")
+        assert told
+        assert {(one["x"], tuple(one["jupyter"]), one["ignored"]) for one in told} == {("1", (), True)}
+        assert "settings   warnings.filters ignore Warning" in command(store, "show", "digits", env=around())
+        # A twin is shown as before; what cannot travel is refused, and nothing is written.
+        kernel.run("class Mine(UserWarning): pass\nwarnings.simplefilter('error', Mine)")
+        with pytest.raises(AssertionError, match="Mine cannot travel to the processes that train"):
+            kernel.run(CELL.format(options="--seed 1"))
+        assert len(store.experiment_ids()) == 1
+        with pytest.raises(AssertionError, match="--threads 0: wanted a whole number from 1 to"):
+            kernel.run(CELL.format(options="--threads 0"))
+    finally:
+        kernel.end()

@@ -17,7 +17,7 @@ def test_the_line_of_the_design_is_read():
 def test_every_option_is_read():
     line = (
         "'my net' --goal=min val_loss --steps 3-81 --scheduler asha --eta 4 --table table1 --mode stop "
-        "--brackets standard --searcher sobol --trials 50 --parallel 4 --for 1h30m --slots 0.25 --seed 7 "
+        "--brackets standard --searcher sobol --trials 50 --parallel 4 --for 1h30m --slots 0.25 --threads 1 --seed 7 "
         "--storage s3://bucket/x --mirror mlflow:http://host:5000 "
         "--deterministic --save-every 10m --hang 30m --verify off --keep latest=2 --from digits@2/t0007:27 "
         "--notify https://example.org/hook --notify-command my-notify --alert 'loss is nan; no improvement in 3 steps' "
@@ -29,7 +29,7 @@ def test_every_option_is_read():
     assert options.scheduler_for("asha") == Scheduler("asha", 3, 81, 4, "table1", "stop", "standard")
     assert options.searcher_record.kind == "sobol"
     assert (options.trials, options.parallel, options.limit_s, options.slots) == (50, 4, 5400.0, 0.25)
-    assert (options.seed, options.deterministic) == (7, "strict")
+    assert (options.seed, options.deterministic, options.threads) == (7, "strict", 1)
     assert (options.save_every, options.hang_s) == (600.0, 1800.0)
     assert not options.verify
     assert options.keep == Keep(latest=2)

@@ -149,7 +149,8 @@ def test_settings_hold_in_a_module_that_is_imported_later_and_are_put_once():
         import warnings
         from workbench.snapshot.settings import Holding
         named = {"message": None, "category": "torch.jit:TracerWarning", "module": None, "line": 0}
-        held = Holding({"torch.set_default_dtype": "torch.float64", "warnings.filters": [{"action": "error", **named}]})
+        filters = [{"action": "error", **named}]
+        held = Holding({"torch.set_default_dtype": "torch.float64", "warnings.filters": filters}, threads=1)
         print(any(entry[0] == "error" for entry in warnings.filters))
         import torch
         held.imported()

@@ -34,7 +34,7 @@ def snapshot(store: Store, name: str) -> Json:
         "typed": parts.get("typed", ""),
         "cells": cells,
         "train_cell": cells[-1]["n"] if cells else None,
-        "environment": _summary(parts["environment"]),
+        "environment": {**_summary(parts["environment"]), **_given(spec)},
         "data": list(parts["data"].get("files", ())),
         "modules": parts.get("modules") or [],
         "captured": sorted((parts.get("capture") or {}).get("names") or {}),
@@ -78,6 +78,19 @@ def _parts(store: Store, name: str, experiment_id: str) -> tuple[str, Mapping[st
     except (ValueError, KeyError) as error:
         raise StoreError(f"snapshot {digest[:12]} is damaged ({error}). Take it from a copy of the store.") from error
     return digest, parts
+
+
+def _given(spec: Spec) -> dict[str, Json]:
+    """What training was given of the notebook's process; specs of earlier versions name a few variables only."""
+    training = spec.training
+    if not training.is_whole:
+        return {}
+    hidden = {name: f"a secret, #{known[:6]}" for name, known in training.secrets.items()}
+    return {
+        "threads": training.threads,
+        "settings": training.settings,
+        "variables": dict(sorted({**training.env, **hidden}.items())),
+    }
 
 
 def _summary(environment: Mapping[str, Json]) -> Json:

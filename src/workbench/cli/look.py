@@ -25,6 +25,8 @@ from workbench.cli.words import (
 from workbench.compare.section import counted, size
 from workbench.errors import BadOption, NotFound
 from workbench.records import Scheduler, Searcher, Spec
+from workbench.snapshot.settings import compared
+from workbench.snapshot.settings import shown as shown_setting
 from workbench.store.mirrors import Mirror
 from workbench.store.remote import shown, shown_spec
 from workbench.store.said import said
@@ -155,6 +157,9 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
                 ("verified", _verified(experiment.meta)),
                 ("notebook", clean(spec.notebook) if spec.notebook else None),
                 ("snapshot", spec.snapshot),
+                ("threads", str(spec.training.threads) if spec.training.threads != 1 else None),
+                ("settings", _settings(spec)),
+                ("secrets", _secrets(spec, experiment.meta)),
                 ("typed", cut(clean(spec.typed), 200) or None),
                 ("tags", ", ".join(map(clean, line["tags"])) or None),
                 ("note", clean(line["note"]) if line["note"] else None),
@@ -173,6 +178,19 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
     say("", *table(head, (_trial_cells(row) for row in shown), states=1))
     if len(shown) < len(trials):
         say(f"and {len(trials) - len(shown)} more: workbench show {clean(experiment.label)} --all")
+
+
+def _settings(spec: Spec) -> str | None:
+    """Settings of the notebook's process that every trial has."""
+    found = compared(spec.training.settings)
+    return cut(clean("; ".join(f"{name} {shown_setting(name, value)}" for name, value in found.items())), 300) or None
+
+
+def _secrets(spec: Spec, meta: Row) -> str | None:
+    """Variables whose values are not recorded, and which of them its trials had to do without."""
+    lacks = meta.get("lacks") or []
+    missing = f" (missing: {', '.join(lacks)}; `workbench resume` where they are set brings them)" if lacks else ""
+    return clean(", ".join(spec.training.secrets) + missing) or None
 
 
 def _last(experiment: Experiment) -> int:

@@ -22,13 +22,13 @@ from workbench.cluster.log import LogWriter
 from workbench.cluster.runners import Forkserver, ForkserverKilled, Runner
 from workbench.cluster.secrets import Secrets
 from workbench.cluster.seen import Digests, Sight
+from workbench.cluster.trainings import Known, Trainings
 from workbench.cluster.trouble import how_it_died, oom_kills
 from workbench.errors import ClusterError, StoreNotShared, VersionsDiffer
-from workbench.records import PROTOCOL, Training
+from workbench.records import PROTOCOL
 from workbench.store import Store
 from workbench.store.lease import EngineInfo, read_engine
 from workbench.trial.runner import NOTICE
-from workbench.trial.surroundings import arranged, at_load
 
 Message = dict[str, Any]
 
@@ -109,6 +109,7 @@ class Workplace(WorkerPlugin):
         self._unsent: list[Message] = []
         self._digests = Digests()
         self._secrets = Secrets(self._want)
+        self._trainings = Trainings(self.has_devices)
         self._timer: asyncio.TimerHandle | None = None
         self._is_leaving = False
         self._empty = asyncio.Event()
@@ -184,7 +185,7 @@ class Workplace(WorkerPlugin):
     async def warm(self, training: Message) -> dict[str, str]:
         """Start the forkserver of a training environment ahead of its first leg; its versions."""
         for left in reversed(range(WARMS)):
-            forkserver = self._forkserver(training_from(training))
+            forkserver = self._forkserver(self._trainings.of(training))
             try:
                 await forkserver.ready()
                 break
@@ -215,10 +216,10 @@ class Workplace(WorkerPlugin):
 
     async def _train(self, leg: Leg) -> Message:
         order = leg.order
-        training = training_from(order["training"])
-        forkserver = self._forkserver(training)
-        secrets = await self._secrets.of(order["experiment"], training.secrets)
-        lacks = sorted(training.secrets.keys() - secrets)
+        known = self._trainings.of(order["training"])
+        forkserver, hidden = self._forkserver(known), known.training.secrets
+        secrets = await self._secrets.of(order["leg"]["experiment"], hidden)
+        lacks = sorted(hidden.keys() - secrets)
         runner = leg.runner = await forkserver.runner(order["experiment"])
         ooms, began = oom_kills(), time.monotonic()
         ended: asyncio.Future[Message | None] = self._loop.create_future()
@@ -287,13 +288,10 @@ class Workplace(WorkerPlugin):
         cause, reason = how_it_died(runner.status, runner.signal, out_of_memory)
         return {**left, "outcome": "died", "cause": cause, "reason": reason}
 
-    def _forkserver(self, training: Training) -> Forkserver:
-        variables = arranged(training, os.environ, has_devices=self.has_devices)
-        environment = (training.python, training.threads, training.hash_seed, training.preload, training.path)
-        key = (*environment, training.is_whole, at_load(variables))
-        forkserver = self._forkservers.get(key)
+    def _forkserver(self, known: Known) -> Forkserver:
+        forkserver = self._forkservers.get(known.key)
         if forkserver is None or not forkserver.is_alive:
-            forkserver = self._forkservers[key] = Forkserver(training, variables)
+            forkserver = self._forkservers[known.key] = Forkserver(known.training, known.variables)
         return forkserver
 
     def _want(self, experiment: str) -> None:
@@ -377,11 +375,6 @@ async def _see_out(runner: Runner) -> None:
     except TimeoutError:
         runner.kill()
         await runner.exited.wait()
-
-
-def training_from(data: Message) -> Training:
-    """The training environment as it travelled."""
-    return Training(**{**data, "path": tuple(data["path"]), "preload": tuple(data["preload"])})
 
 
 # What the engine submits: plain functions, so that Dask's scheduler needs nothing but this package.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.compare.code import code
 from workbench.compare.data import data
+from workbench.compare.environment import environment
 from workbench.compare.results import results
 from workbench.compare.section import LIKELY, Section
 from workbench.compare.sides import Side
@@ -13,9 +14,9 @@ from workbench.records import Json
 from workbench.store import Store
 from workbench.store.catalog import Reference
 
-_PARTS = (data, configuration, arguments, code, architecture, libraries, seeds, settings, hardware)
+_PARTS = (data, configuration, arguments, code, architecture, libraries, seeds, settings, environment, hardware)
 #: What the title leaves out where something else says the same in better words.
-_SAID_ELSEWHERE = {"arguments": {"settings", "seeds", "configuration"}}
+_SAID_ELSEWHERE = {"arguments": {"settings", "seeds", "configuration", "environment"}}
 _TITLE = 4
 
 

@@ -335,6 +335,10 @@ class _Look:
             self.unchecked.append(f"{used['beyond']:,} more files that it read")
         if used.get("copied"):
             self.unchecked.append("variables that it took from a copy of os.environ")
+        if used.get("programs"):
+            self.unchecked.append(f"what {_listed(used['programs'], 2)} read by itself")
+        if used.get("not_seen"):
+            self.unchecked.append(f"files that {_listed(used['not_seen'], 2)} may have read unseen")
         if used.get("hosts"):
             self.unchecked.append(f"what {_listed(used['hosts'], 2)} answered")
         if is_over and not used:

@@ -8,14 +8,23 @@ from typing import Any, Literal
 from workbench.records import Json
 
 Kind = Literal[
-    "data", "configuration", "arguments", "code", "architecture", "libraries", "seeds", "settings", "hardware"
+    "data",
+    "configuration",
+    "arguments",
+    "code",
+    "architecture",
+    "libraries",
+    "seeds",
+    "settings",
+    "environment",
+    "hardware",
 ]
 
 #: The order of sections: what most often explains a difference comes first. Data grows and flags are passed by hand far
 #: more often than a library's arithmetic changes, and other hardware mostly moves the last digits only.
 LIKELY: tuple[Kind, ...] = (
     *("data", "configuration", "arguments", "code", "architecture"),
-    *("libraries", "seeds", "settings", "hardware"),
+    *("libraries", "seeds", "settings", "environment", "hardware"),
 )
 
 

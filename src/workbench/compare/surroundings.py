@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from workbench.compare.section import Item, Section, change, counted
@@ -10,13 +9,6 @@ from workbench.compare.sides import Side
 
 #: Packages whose arithmetic a trial is made of; they come before those that the cell does not import.
 _COMPUTES = ("torch", "numpy", "scipy", "pandas", "scikit-learn", "torchvision", "torchaudio", "lightning")
-#: Variables of the environment that reach arithmetic.
-_VARIABLE = re.compile(
-    r"(OMP|MKL|OPENBLAS|BLIS|NUMEXPR|VECLIB|KMP|GOTO|CUBLAS|CUDA|CUDNN|NCCL|NVIDIA|HIP|ROCR|XLA|JAX|TORCH|TORCHINDUCTOR"
-    r"|PYTORCH|TF)_\w+|PYTHONHASHSEED|PYTHONOPTIMIZE|LD_PRELOAD"
-)
-#: Where caches lie reaches none.
-_PLACE = re.compile(r"\w+_(DIR|HOME|PATH|ROOT|FILE)")
 #: Of the machine, what may change a result.
 _MACHINE = ("system", "architecture", "processor", "gpus", "libc")
 
@@ -76,12 +68,12 @@ def _witness(side: Side) -> int | None:
 
 
 def hardware(a: Side, b: Side) -> Section | None:
-    """Processor, GPUs, threads, platform, and variables of the environment that reach arithmetic."""
+    """Processor, GPUs and platform; the threads that trials said they have, where these were not asked for."""
     one, other = _machine(a), _machine(b)
     items = [
         Item(name, _joined(one.get(name)), _joined(other.get(name)))
         for name in {**one, **other}
-        if one.get(name) != other.get(name) and name != "host"
+        if one.get(name) != other.get(name) and name not in ("host", *_asked(a, b))
     ]
     if not items:
         return None
@@ -90,13 +82,14 @@ def hardware(a: Side, b: Side) -> Section | None:
     return Section("hardware", items, [change(item.name, item.a, item.b) for item in items])
 
 
+def _asked(a: Side, b: Side) -> tuple[str, ...]:
+    """Threads that differ because the experiments ask for other numbers are told with the environment."""
+    return ("threads",) if a.spec.training.threads != b.spec.training.threads else ()
+
+
 def _machine(side: Side) -> dict[str, Any]:
     machine = side.environment("machine")
     found: dict[str, Any] = {name: machine[name] for name in (*_MACHINE, "host") if machine.get(name)}
-    found["threads"] = side.spec.training.threads
-    for name, value in side.environment("variables").items():
-        if _VARIABLE.fullmatch(str(name)) and not _PLACE.fullmatch(str(name)):
-            found[str(name)] = value
     trained: dict[str, Any] = side.detail(_witness(side)).get("environment") or {}
     for name, key in (("threads", "threads"), ("device", "device"), ("cuda", "CUDA"), ("host", "host")):
         if trained.get(name) is not None:

@@ -51,6 +51,8 @@ class Installed:
         #: What a person has accepted, by name.
         self._accepted: dict[str, str | None] = {}
         self._seen: Changes = {}
+        #: The training environment as it travels, once it was asked for.
+        self._message: Message | None = None
         #: What was said to have changed.
         self.told: Changes = {}
 
@@ -87,9 +89,15 @@ class Installed:
     def recall(self, line: Mapping[str, Any]) -> None:
         """An earlier engine's line of what was accepted."""
         self._accepted |= line["distributions"]
+        self._message = None
 
     def training(self) -> Message:
-        """The training environment as it travels, with the versions that were accepted."""
+        """The training environment as it travels, with the versions that were accepted. Each leg gets the same one."""
+        if self._message is None:
+            self._message = self._composed()
+        return self._message
+
+    def _composed(self) -> Message:
         training = asdict(self._spec.training)
         if self._accepted:
             key = hashlib.sha256(json.dumps(self._accepted, sort_keys=True).encode()).hexdigest()

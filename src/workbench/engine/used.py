@@ -16,10 +16,10 @@ from workbench.store.series import Series
 KEY = "used"
 #: Most files, and most names of another kind, that are kept; of files that are beyond, the number.
 MOST_FILES, MOST_NAMES = 400, 1000
-#: Lists of names that runners tell.
+#: Lists of names that runners tell, and that need not stay with the leg.
 _LISTS = ("variables", "packages", "hosts", "made", "changed", "absent")
-#: What stays with the leg as well.
-_OF_THE_LEG = ("files", "beyond")
+#: Lists of names that stay with the leg as well.
+_SHOWN = ("programs", "not_seen")
 
 
 class Used:
@@ -39,7 +39,7 @@ class Used:
             "files": files,
             "beyond": max(int(before.get("beyond") or 0), int(seen.get("beyond") or 0), beyond),
         }
-        for kind in _LISTS:
+        for kind in (*_LISTS, *_SHOWN):
             names = dict.fromkeys([*(before.get(kind) or ()), *(seen.get(kind) or ())])
             if names:
                 known[kind] = [*names][:MOST_NAMES]

@@ -194,7 +194,9 @@ class Board:
         verdict = self.meta.get("verify")
         origin = [f"from {self.spec.parent['label']}"] if self.spec.parent else []
         alerts = [str(alert["words"]) for alert in (self.meta.get("alerts") or ())[-3:]]
-        return [*alerts, *origin, *([str(verdict["words"])] if verdict else [])]
+        lacks = self.meta.get("lacks")
+        missing = [f"trains without {', '.join(lacks)}, which is not at hand"] if lacks else []
+        return [*alerts, *missing, *origin, *([str(verdict["words"])] if verdict else [])]
 
     @property
     def parameters(self) -> list[str]:

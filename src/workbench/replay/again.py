@@ -145,7 +145,7 @@ def written(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], where
 def composed(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], where: Place, **fields: Any) -> Prepared:
     """The same with its spec not written: only the snapshot is."""
     store, spec = origin.store, origin.spec
-    notes = [where.words] if where.how != "same" else []
+    notes = [*([where.words] if where.how != "same" else []), *where.variables]
     files, changed = _data(origin)
     notes += changed
     training = where.training

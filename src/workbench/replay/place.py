@@ -37,13 +37,14 @@ class Place:
     """An environment to train in.
 
     training: what runners get. environment: as a snapshot records it. how: ``same``, ``rebuilt`` or ``other``.
-    differs: what is not as it was recorded, in words.
+    differs: what is not as it was recorded, in words. variables: what of the variables is not, in words.
     """
 
     training: Training
     environment: dict[str, Json]
     how: str
     differs: tuple[str, ...]
+    variables: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
@@ -98,9 +99,9 @@ def place(
         "distributions": now,
         "libraries": _libraries(recorded.get("libraries") or {}, now),
     }
-    differs = [*_differs(recorded, environment), *others]
+    differs = _differs(recorded, environment)
     how = "rebuilt" if env == "rebuild" else "other" if differs else "same"
-    return Place(training, environment, how, tuple(differs))
+    return Place(training, environment, how, tuple(differs), tuple(others))
 
 
 def _differs(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

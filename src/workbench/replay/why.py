@@ -7,6 +7,7 @@ others are put back all the same.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from workbench.errors import BadOption, WorkbenchError
 from workbench.records import Json, Program, Spec
 from workbench.replay.again import Prepared, Recorded, composed, recorded
 from workbench.replay.place import place
+from workbench.replay.variables import again
 from workbench.snapshot.data import describe
 from workbench.store import Store
 from workbench.store.catalog import Reference
@@ -30,8 +32,13 @@ ORDER: dict[str, tuple[str, ...]] = {
     "configuration": ("configuration", "settings"),
     "code": ("code",),
     "libraries": ("libraries", "hardware"),
+    "environment": ("environment",),
     "seeds": ("seeds",),
 }
+
+
+#: What of a training environment its variables and settings are.
+_AROUND = ("env", "secrets", "settings", "threads", "is_whole")
 
 
 @dataclass(slots=True)
@@ -67,6 +74,8 @@ class Hybrids:
             for side in sides:
                 side.close()
         self._there = place(store, self.b.spec, self.b.snapshot)
+        #: The variables and settings of both as they can be had here; of the first one, what cannot.
+        self._second, self._first = self._there.training, again(self.a.spec.training, os.environ)
         self._back: dict[str, Any] = {}
         #: Notes on what is not as it was recorded even before anything is put back.
         self.notes: tuple[str, ...] = ()
@@ -133,6 +142,10 @@ class Hybrids:
             advice = "" if self.env == "rebuild" else "; --env rebuild builds the recorded ones"
             step.could_not.append(f"{', '.join(self._there.differs[:6])}{advice}")
 
+    def _environment(self, step: Step, sections: list[Section]) -> None:
+        """Variables, settings and threads of the first one; its secrets as this process has them."""
+        step.could_not += self._first[1]
+
     def _seeds(self, step: Step, sections: list[Section]) -> None:
         """The seeds of the first one."""
 
@@ -160,7 +173,13 @@ class Hybrids:
             base.seen,
         )
         seeds = self.a.spec.seeds_of(self.a.trial) if "seeds" in back else self.b.spec.seeds_of(self.b.trial)
-        training = dataclasses.replace(self._there.training, cwd=base.spec.training.cwd)
+        around = self._first[0] if "environment" in back else self._second
+        training = dataclasses.replace(
+            self._there.training,
+            cwd=base.spec.training.cwd,
+            hash_seed=(self.a if "seeds" in back else self.b).spec.training.hash_seed,
+            **{name: getattr(around, name) for name in _AROUND},
+        )
         where = dataclasses.replace(self._there, training=training)
         told: dict[str, Json] = {
             "a": str(self.a.reference),

@@ -6,6 +6,7 @@ named as a person writes it, is plain data, and can be put into another process;
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import sys
@@ -23,7 +24,10 @@ FILTERS = "warnings.filters"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: what a fresh process has, how it is read and how it is put, each given the module that holds it."""
+    """One setting: what a fresh process has, how it is read and how it is put, each given the module that holds it.
+
+    What is read, that of a fresh process too, can be put.
+    """
 
     name: str
     usual: Json
@@ -72,20 +76,50 @@ def put(settings: Mapping[str, Json], module: str | None = None) -> None:
             _put_filters(settings[FILTERS])
 
 
-class Holding:
-    """Settings that hold from now on, in modules that are imported later too."""
+@contextlib.contextmanager
+def lent(settings: Mapping[str, Json]) -> Iterator[None]:
+    """Have ``settings`` in this process for a while, in modules that are imported already."""
+    before = [
+        (setting, module, setting.read(module))
+        for name, known in _TABLE.items()
+        if (module := sys.modules.get(name)) is not None
+        for setting in known
+        if setting.name in settings
+    ]
+    with warnings.catch_warnings():
+        try:
+            put(settings)
+            yield
+        finally:
+            for setting, module, value in before:
+                setting.put(module, value)
 
-    def __init__(self, settings: Mapping[str, Json]) -> None:
+
+class Holding:
+    """Settings that hold from now on, in modules that are imported later too; and torch's number of threads."""
+
+    def __init__(self, settings: Mapping[str, Json], threads: int) -> None:
         self._settings = settings
-        self._absent = {name for name in _TABLE if name not in sys.modules and _of(name, settings)}
+        self._threads = threads
+        self._absent = {name for name in _TABLE if name not in sys.modules and (name == "torch" or _of(name, settings))}
         self._classes = {one["category"].partition(":")[0] for one in settings.get(FILTERS) or ()} - set(sys.modules)
         put(settings)
+        if "torch" in sys.modules:
+            self.hold_threads()
+
+    def hold_threads(self) -> None:
+        """Where the environment named more threads than there are cores, torch begins with fewer."""
+        torch: Any = sys.modules["torch"]
+        if torch.get_num_threads() != self._threads:
+            torch.set_num_threads(self._threads)
 
     def imported(self) -> None:
         """Something was imported: put what its settings are."""
         for name in [name for name in self._absent if name in sys.modules]:
             self._absent.discard(name)
             put(self._settings, name)
+            if name == "torch":
+                self.hold_threads()
         if any(name in sys.modules for name in self._classes):
             self._classes -= set(sys.modules)
             _put_filters(self._settings[FILTERS])
@@ -124,7 +158,9 @@ def _of(module: str, settings: Mapping[str, Json]) -> bool:
 
 def _put(setting: Setting, module: Any, value: Json) -> None:
     try:
-        setting.put(module, value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it was said where it was set first
+            setting.put(module, value)
     except Exception as error:
         raise BadSetting(
             f"the notebook had set {setting.name} to {shown(setting.name, value)}, and that cannot be had where this "
@@ -165,9 +201,10 @@ def _attention(kind: str) -> Setting:
 def _autocast(device: str) -> Setting:
     """The type to which a device casts by itself, where it was switched on for good."""
 
-    def set_to(torch: Any, value: str) -> None:
-        torch.set_autocast_dtype(device, _typed(torch, value))
-        torch.set_autocast_enabled(device, True)
+    def set_to(torch: Any, value: str | None) -> None:
+        if value is not None:
+            torch.set_autocast_dtype(device, _typed(torch, value))
+        torch.set_autocast_enabled(device, value is not None)
 
     def read(torch: Any) -> Json:
         return str(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else None
@@ -271,7 +308,7 @@ _TORCH = (
     Setting("torch.set_grad_enabled", True, lambda torch: torch.is_grad_enabled(),
             lambda torch, value: torch.set_grad_enabled(value)),
     Setting("torch.autograd.set_detect_anomaly", "off", _anomaly,
-            lambda torch, value: torch.autograd.set_detect_anomaly(True, check_nan=value == "on")),
+            lambda torch, value: torch.autograd.set_detect_anomaly(value != "off", check_nan=value == "on")),
     Setting("torch.set_flush_denormal", False, _is_flushing,
             lambda torch, value: torch.set_flush_denormal(value)),
     *(_autocast(device) for device in ("cpu", "cuda")),
@@ -352,7 +389,9 @@ def _pandas_settings() -> Iterator[Setting]:
             f"pandas.options.{name}",
             None,
             lambda pandas, name=name: _unusual(pandas, name),  # type: ignore[misc]
-            lambda pandas, value, name=name: pandas.set_option(name, value),  # type: ignore[misc]
+            lambda pandas, value, name=name: (  # type: ignore[misc]
+                pandas.reset_option(name) if value is None else pandas.set_option(name, value)
+            ),
         )
 
 

@@ -28,8 +28,11 @@ def folder() -> Path:
     """Where a person's key and secrets lie. Nothing is made by asking."""
     named = os.environ.get("XDG_STATE_HOME") or ""
     # The specification says that a relative path is to be ignored.
-    base = Path(named) if os.path.isabs(named) else Path.home() / ".local" / "state"
-    return base / "workbench"
+    return Path(named) / "workbench" if os.path.isabs(named) else _usual()
+
+
+def _usual() -> Path:
+    return Path.home() / ".local" / "state" / "workbench"
 
 
 def digest(name: str, value: str) -> str:
@@ -72,7 +75,7 @@ def keep(store: Path, experiment: str, values: Mapping[str, str]) -> None:
     """Keep secrets for an experiment, beside those that are kept already. Raises StoreError."""
     if not values:
         return
-    path = _path(store, experiment)
+    path = folder() / "secrets" / _name(store, experiment)
     make_folder(path.parent)
     _sweep(path.parent)
     write_json(path, {"store": str(store), "values": {**kept(store, experiment), **values}})
@@ -80,12 +83,12 @@ def keep(store: Path, experiment: str, values: Mapping[str, str]) -> None:
 
 def kept(store: Path, experiment: str) -> dict[str, str]:
     """The secrets that are kept for an experiment; nothing where there are none."""
-    try:
-        found = json.loads(_path(store, experiment).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    values: dict[str, str] = found["values"] if found.get("store") == str(store) else {}
-    return values
+    for place in _folders():
+        with contextlib.suppress(OSError, ValueError):
+            found = json.loads((place / _name(store, experiment)).read_bytes())
+            values: dict[str, str] = found["values"] if found.get("store") == str(store) else {}
+            return values
+    return {}
 
 
 def forget(store: Path, experiment: str, *, ended: str | None = None) -> None:
@@ -93,25 +96,32 @@ def forget(store: Path, experiment: str, *, ended: str | None = None) -> None:
 
     ended: when it came to its end; values that were kept since are for its extension, and stay.
     """
-    path = _path(store, experiment)
-    with contextlib.suppress(OSError):
-        if ended is None or path.stat().st_mtime < datetime.fromisoformat(ended).timestamp():
-            path.unlink()
+    for place in _folders():
+        path = place / _name(store, experiment)
+        with contextlib.suppress(OSError):
+            if ended is None or path.stat().st_mtime < datetime.fromisoformat(ended).timestamp():
+                path.unlink()
 
 
 def forget_ended(store: Path, ended: Mapping[str, str | None]) -> None:
     """The same for those experiments of a store that ``ended`` names: an engine may have died before it did that."""
-    with contextlib.suppress(OSError):
-        for entry in os.listdir(folder() / "secrets"):
-            experiment = entry.rpartition("-")[0]
-            if experiment in ended:
-                forget(store, experiment, ended=ended[experiment])
+    for place in _folders():
+        with contextlib.suppress(OSError):
+            for entry in os.listdir(place):
+                experiment = entry.rpartition("-")[0]
+                if experiment in ended:
+                    forget(store, experiment, ended=ended[experiment])
 
 
-def _path(store: Path, experiment: str) -> Path:
+def _folders() -> list[Path]:
+    """Where values may lie: an engine's shell may name another place than that of the process that kept them."""
+    return [folder() / "secrets", _usual() / "secrets"]
+
+
+def _name(store: Path, experiment: str) -> str:
     # Two stores may hold the same experiment: one was copied from the other.
     place = hashlib.sha256(str(store).encode(errors="surrogateescape")).hexdigest()[:12]
-    return folder() / "secrets" / f"{checked_id(experiment)}-{place}.json"
+    return f"{checked_id(experiment)}-{place}.json"
 
 
 def _sweep(there: Path) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from workbench.errors import BadOption, CannotResume, NotFound, TrialFailed, WorkbenchError
 from workbench.records import trial_label
+from workbench.snapshot import settings
 from workbench.store import Store
 from workbench.trial.loading import LoadCourse, brought
 from workbench.trial.trial import LegLeft
@@ -65,6 +66,7 @@ def write(order: Mapping[str, Any]) -> dict[str, Any]:
     store = Store(order["store"])
     spec = store.read_spec(order["experiment"])
     torch.set_num_threads(spec.training.threads)
+    settings.put(spec.training.settings)
     trial, given = order["trial"], order["input"]
     kind = _kind(order["object"], sees=not given)
     with torch.compiler.set_stance("force_eager"):

@@ -43,7 +43,7 @@ class Baseline:
     def _take_libraries(self) -> None:
         for name, look in _LIBRARIES.items():
             if name in sys.modules:
-                self._libraries[name] = look()
+                self._libraries[name] = _looked(look)
 
     def reset(self) -> str | None:
         """Put back what a leg may have changed; why the runner may not be used again, or None where it may."""
@@ -81,11 +81,17 @@ class Baseline:
                 continue
             if name not in self._libraries:
                 return f"{name} was first imported by the training code, so its settings have no baseline"
-            before, now = self._libraries[name], look()
+            before, now = self._libraries[name], _looked(look)
             if before != now:
                 changed = [key for key in now if now[key] != before.get(key)]
                 return f"the training code changed {name}'s {', '.join(changed)}"
         return None
+
+
+def _looked(look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the training code's filters may raise, and it is not what asks here
+        return look()
 
 
 _SIGNALS = tuple(number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP))

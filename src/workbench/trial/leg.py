@@ -58,8 +58,9 @@ class Legs:
         self._baseline = Baseline() if own else None
         self._sight = Sight() if own else None
         self._environ = dict(os.environ)
-        self._used = False
         self._held: Holding | None = None
+        #: The variables of an experiment with these secrets.
+        self._arranged: tuple[str, Mapping[str, str], dict[str, str]] | None = None
         self._told: Path | None = None
 
     def run(self, order: Message) -> Message:
@@ -160,19 +161,18 @@ class Legs:
             ) from None
         if training.path:
             sys.path[:] = training.path
-        environ = {**made_by_imports, **arranged(training, self._environ), **secrets, "MPLBACKEND": BACKEND}
+        if self._arranged is None or self._arranged[:2] != (spec.id, secrets):
+            own = {**secrets, "MPLBACKEND": BACKEND}
+            self._arranged = (spec.id, secrets, {**made_by_imports, **arranged(training, self._environ), **own})
+        environ = self._arranged[2]
         if dict(os.environ) != environ:
             os.environ.clear()
             os.environ.update(environ)
         pyplot = loaded("matplotlib.pyplot")
-        if pyplot is not None and not self._used:
+        if pyplot is not None and self._held is None:
             pyplot.switch_backend(BACKEND)
-        torch = loaded("torch")
-        if torch is not None and torch.get_num_threads() != training.threads:
-            torch.set_num_threads(training.threads)
-        if not self._used:
-            self._used = True
-            self._held = Holding(training.settings)
+        if self._held is None:
+            self._held = Holding(training.settings, training.threads)
             self._baseline = Baseline()
 
     def _announce(self, store: Store, spec: Spec, main: types.ModuleType, order: Order) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 from workbench.errors import CannotResume
 from workbench.records import Configuration, Spec, trial_label
 from workbench.search.seeds import trial_seed
+from workbench.snapshot import settings
 from workbench.store import Store, remote
 from workbench.store.checkpoints import Checkpoint, Checkpoints
 from workbench.store.cleaning import missing
@@ -153,7 +154,8 @@ def _surroundings(spec: Spec, trial: int, stand_in: Trial) -> Iterator[None]:
     try:
         with contextlib.suppress(OSError):
             os.chdir(spec.training.cwd)
-        yield
+        with settings.lent(spec.training.settings):
+            yield
     finally:
         os.chdir(folder)
         make_current(before)

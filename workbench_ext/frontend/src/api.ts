@@ -300,6 +300,7 @@ export interface IComparisonSection {
     | 'code'
     | 'architecture'
     | 'libraries'
+    | 'environment'
     | 'hardware'
     | 'seeds'
     | 'settings'
