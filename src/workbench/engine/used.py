@@ -51,9 +51,7 @@ class Used:
         if known != before:
             self._known = known
             self._series.put_meta(KEY, known)
-        return {
-            key: [*value] if isinstance(value, list) else value for key, value in seen.items() if key in _OF_THE_LEG
-        }
+        return {key: value for key, value in seen.items() if key not in (*_LISTS, "modules", "copied")}
 
 
 def _files(before: Mapping[str, Any], new: Mapping[str, Any], host: str) -> tuple[dict[str, Any], int]:

@@ -96,9 +96,11 @@ class Used:
             way, code, caller = _caller(sys._getframe(1))
             if code is self._lister and key in self._listed:
                 self._listed.discard(key)
-            elif not caller.startswith(_OURS):
-                (self._set if way == "__setitem__" else self._variables)[key] = None
-                if way != "__setitem__" and counts(key) and not ALWAYS.fullmatch(key):
+            elif way == "__setitem__" and not caller.startswith(_OURS):
+                self._set[key] = None
+            elif way == "__getitem__" and not caller.startswith(_OURS):
+                self._variables[key] = None
+                if counts(key) and not ALWAYS.fullmatch(key):
                     self._asked.append(key)
         return encoded
 
@@ -111,7 +113,7 @@ class Used:
         self._listed.add(name)
         if not self._copied and not caller.startswith(_OURS):
             module = sys.modules.get(caller)
-            self._copied = module is None or not is_installed(module)
+            self._copied = caller == "__main__" or module is None or not is_installed(module)
         return name
 
     # -- packages and modules -----------------------------------------------------------------------------------------
