@@ -379,7 +379,10 @@ def changes(store: Store, old: Spec, new: Spec) -> list[str]:
     since = differences_of(new) if (new.since or {}).get("experiment") == old.id else []
     if not told and not since and old.content == new.content:
         return [f"the same as @{old.version}, trained again"]
-    before, after = _captured(store, old), _captured(store, new)
+    (before, ours), (after, theirs) = _captured(store, old), _captured(store, new)
+    # Of the project, a kernel may have loaded more than the cell imports.
+    before |= {name: digest for name, digest in ours.items() if name in theirs}
+    after |= {name: digest for name, digest in theirs.items() if name in ours}
     named = {re.split(r"[/. ]", one.name)[0] for one in since if one.kind in ("module", "package")}
     names = [name for name in {**before, **after} if before.get(name) != after.get(name) and name not in named]
     if names:
@@ -411,16 +414,16 @@ def _described(spec: Spec) -> dict[str, str]:
     return dict(line.split(" = ", 1) for line in lines if " = " in line)
 
 
-def _captured(store: Store, spec: Spec) -> dict[str, str]:
-    """Digests of the names and of the project code that it took along."""
+def _captured(store: Store, spec: Spec) -> tuple[dict[str, str], dict[str, str]]:
+    """Digests of the names that it took along, and of the project code."""
     if spec.snapshot is None:
-        return {}
+        return {}, {}
     try:
         snapshot = read_snapshot(store, spec.snapshot)
     except (WorkbenchError, ValueError, OSError):
-        return {}
+        return {}, {}
     captured = snapshot.get("capture") or {}
-    return {**captured.get("names", {}), **captured.get("modules", {}), **snapshot.get("project", {})}
+    return {**captured.get("names", {}), **captured.get("modules", {})}, dict(snapshot.get("project", {}))
 
 
 def _project(cell: Cell) -> dict[str, str]:

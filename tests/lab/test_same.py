@@ -131,8 +131,8 @@ CHANGES = {
         lambda world: world.path("data/many/39.txt").rename(world.path("data/many/40.txt")),
         "data/many/ (content)",
     ),
-    "a helper is edited": (rewrite("helper.py", "def gain():\n    return 2.0\n"), "helper"),
-    "a helper gets a default": (rewrite("helper.py", "def gain(by=1):\n    return 1.0\n"), "helper"),
+    "a helper is edited": (rewrite("helper.py", "def gain():\n    return 2.0\n"), "helper.py"),
+    "a helper gets a default": (rewrite("helper.py", "def gain(by=1):\n    return 1.0\n"), "helper.py"),
     "a module that is imported by a computed name is edited": (
         rewrite("late.py", "def gain():\n    return 2.0\n"),
         "late.py",

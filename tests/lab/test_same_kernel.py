@@ -13,8 +13,9 @@ from workbench.store import Store
 from workbench.store.lease import read_engine
 
 CELL = """%%train digits --goal max score --steps 1-2 --scheduler all --trials 1 --verify off --wait{options}
-import helper
-total = helper.gain() * sum(float(line) for line in open("train" + ".csv"))
+import helper, os, torch
+total = helper.gain() * sum(float(line) for line in open("train" + ".csv")) * float(os.environ.get("GAIN", "1"))
+total *= torch.zeros(1).element_size() / 4
 for epoch in trial.steps():
     trial.report(score=total)
 """
@@ -46,10 +47,11 @@ def folder(tmp_path):
         until(lambda: (info := read_engine(store)) is None or not info.alive, 20, "the engine's end")
 
 
-def run(folder, options="", **env):
+def run(folder, options="", before="", **env):
     """Run the cell in a new kernel: what it said, and the experiment, its best value and its header."""
     kernel = Kernel(folder, **env)
     try:
+        kernel.run(before)
         said = kernel.run(CELL.format(options=options))
         found = kernel.run("import json; print(json.dumps([wb.last().label, wb.last().best.value, wb.last().changed]))")
     finally:
@@ -71,10 +73,15 @@ def test_a_new_kernel_trains_again_what_has_changed_around_the_cell_and_names_it
     (folder / "helper.py").write_text("def gain():\n    return 2.0\n")
     _, *found = run(folder, OMP_NUM_THREADS="4")
     assert found == ["digits@4", 8.0, ["changed since @3: helper.py"]]
+    _, *found = run(folder, OMP_NUM_THREADS="4", GAIN="0.5")
+    assert found == ["digits@5", 4.0, ["changed since @4: GAIN not set → 0.5"]]
+    double = "import torch; torch.set_default_dtype(torch.float64)"
+    _, *found = run(folder, "", double, OMP_NUM_THREADS="4", GAIN="0.5")
+    assert found == ["digits@6", 8.0, ["changed since @5: torch.set_default_dtype as usual → torch.float64"]]
     (folder / "train.csv").write_text("5\n")
-    said, label, best, _ = run(folder, " --same", OMP_NUM_THREADS="4")
-    assert (label, best) == ("digits@4", 8.0)
-    assert "digits@4 was trained before; changed since: train.csv (content). --same shows it all the same.\n" in said
+    said, label, best, _ = run(folder, " --same", OMP_NUM_THREADS="4", GAIN="0.5")
+    assert (label, best) == ("digits@6", 8.0)
+    assert "digits@6 was trained before; changed since: train.csv (content). --same shows it all the same.\n" in said
 
 
 def test_a_script_that_is_run_again_says_what_changed(folder):

@@ -147,6 +147,9 @@ def test_what_cannot_be_checked_is_said(world):
     large.write_text("2\n" + "0" * (1 << 26) + "\n")
     spec = world.train(world.draft("said", text))
     assert standing(world.store, spec.id, Now.here()).unchecked == ()
+    copies = world.train(world.draft("copies", cell("said", turn="dict(__import__('os').environ)")))
+    words = ("variables that it took from a copy of os.environ",)
+    assert standing(world.store, copies.id, Now.here()).unchecked == words
     os.utime(large, (1, 1))
     found = standing(world.store, spec.id, Now.here())
     assert str(found) == ("the same content as before; not checked: said/large.csv (samples of it are as they were)")
@@ -159,3 +162,31 @@ def test_what_cannot_be_checked_is_said(world):
     now = Now.here()
     elsewhere = dataclasses.replace(now, host="another")
     assert standing(world.store, spec.id, elsewhere).unchecked[1] == f"said/large.csv (on {now.host})"
+
+
+def test_an_experiment_of_an_older_release_is_shown_and_what_is_not_known_is_said(world):
+    text = cell("older")
+    write(world.path("older/train.csv"), "1\n")
+    spec = world.train(world.draft("older", text))
+    with Series.open(world.store.experiment(spec.id).series) as series:
+        series.put_meta("used", None)
+        series.flush()
+    made = world.draft("older", text)
+    assert made.twin == spec.id
+    assert made.standing.not_checked == (
+        "not checked: the packages and variables that it used (an older release did not record them)"
+    )
+    write(world.path("older/train.csv"), "2\n")
+    assert str(world.draft("older", text).standing).startswith("changed since: older/train.csv (content); not checked")
+
+
+def test_code_that_changed_is_told_with_what_changed_around_it(world):
+    write(world.path("both/train.csv"), "1\n")
+    first = world.train(world.draft("both", cell("both")))
+    write(world.path("both/train.csv"), "2\n")
+    made = world.draft("both", cell("both") + "print(total)\n")
+    assert (made.twin, made.former) == (None, None)
+    assert changes(world.store, first, made.spec(None)) == [
+        "changed since @1: 1 line of code",
+        "both/train.csv (content)",
+    ]
