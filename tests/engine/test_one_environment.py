@@ -15,7 +15,7 @@ from notebook_kernel import Kernel
 from running import ended, engine, lines, until
 
 from workbench.records import Spec
-from workbench.store import Store, private
+from workbench.store import Store, private, requests
 from workbench.store.series import Series
 
 #: What a person runs. Training writes down what it sees when its set-up begins, in each leg.
@@ -154,6 +154,21 @@ def test_secrets_reach_training_and_nothing_else(store: Store, tmp_path: Path) -
     until(lambda: private.kept(store.root, spec.id) == {}, 30, "the secrets to be forgotten")
 
 
+def test_an_engines_successor_has_the_secrets(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    inside = 'told = {"token": os.environ.get("HF_TOKEN")}'
+    secret = around(HF_TOKEN="hf_AbCdEfGhIjKlMnOpQrStUvWx")
+    with engine(store, **ENGINES) as first:
+        spec, _ = launched(store, inside=inside, after="exp.pause()", env=secret)
+        first.kill()
+        first.wait()
+    with engine(store, **ENGINES):
+        command(store, "resume", spec.label, env=around())
+        assert ended(store, spec) == "completed"
+    assert {leg["token"] for leg in seen(store)} == {secret["HF_TOKEN"]}
+    assert lines(store, spec, "Lacks") == []
+
+
 def test_secrets_that_are_gone_are_named_and_come_back_with_the_next_launch(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     inside = """told = {"token": os.environ.get("HF_TOKEN")}
@@ -167,20 +182,18 @@ def test_secrets_that_are_gone_are_named_and_come_back_with_the_next_launch(tmp_
     # The machine was started anew, and nothing is kept: an engine goes on with what there is, and says what is missing.
     private.forget(store.root, spec.id)
     (tmp_path / "go").touch()
-    command = [sys.executable, "-m", "workbench", "--store", str(store.root)]
     with engine(store, **ENGINES, HF_TOKEN="the engine's"):
-        subprocess.run([*command, "resume", spec.label], env=around(), check=True, capture_output=True)
+        command(store, "resume", spec.label, env=around())
         assert ended(store, spec) == "completed"
     assert lines(store, spec, "Lacks")[0]["names"] == ["HF_TOKEN"]
     assert "the engine's" not in {leg["token"] for leg in seen(store)}
     assert None in {leg["token"] for leg in seen(store)}
-    shown = subprocess.run([*command, "show", spec.label], env=around(), check=True, capture_output=True, text=True)
-    assert "HF_TOKEN" in shown.stdout
+    assert "HF_TOKEN (missing: HF_TOKEN; `workbench resume`" in command(store, "show", spec.label, env=around())
     with Series.read(store.experiment(spec.id).series) as series:
         assert series.meta()["lacks"] == ["HF_TOKEN"]
     (tmp_path / "env.jsonl").unlink()
     with engine(store, **ENGINES):
-        subprocess.run([*command, "extend", spec.label, "--trials", "3"], env=secret, check=True, capture_output=True)
+        command(store, "extend", spec.label, "--trials", "3", env=secret)
         assert ended(store, spec) == "completed"
         until(lambda: seen(store), 60, "a leg of the extension")
         until(lambda: lines(store, spec, "Lacks")[-1]["names"] == [], 60, "the word that nothing is missing")
@@ -264,13 +277,19 @@ def test_a_replay_from_another_shell_is_the_same_and_blames_nothing(store: Store
     assert (last["shift"], last["token"]) == ("2.5", mine["HF_TOKEN"])
     assert not {"KMP_DUPLICATE_LIB_OK", "ONLY_HERE"} & last["env"].keys()
     assert "nothing that is recorded differs" in command(store, "diff", "env@1/t0000", "env-replay@1/t0000", env=other)
+    # The panel asks the engine, whose own variables are nobody's: what it cannot know is named.
+    requests.put(store, {"kind": "replay", "experiment": spec.id, "trial": 0})
+    made = until(lambda: (newest := max(store.experiment_ids())) != replayed.id and store.read_spec(newest), 30)
+    assert ended(store, made) == "completed"
+    assert (made.training.env, made.training.secrets) == (spec.training.env, spec.training.secrets)
+    assert lines(store, made, "Lacks")[0]["names"] == ["HF_TOKEN"]
     # A secret of another value, or none, is said by name, and the replay has what is here.
     for token, words in (("another", "has another value than then"), (None, "is not set here")):
         there = {name: value for name, value in other.items() if name != "HF_TOKEN"}
         said = command(store, "replay", "env@1/t0000", env=there | ({"HF_TOKEN": token} if token else {}))
         assert f"HF_TOKEN, a secret, {words}" in said
         assert seen(store)[-1]["token"] == token
-    assert "HF_TOKEN removed" in command(store, "diff", "env@1/t0000", "env-replay@3/t0000", env=other)
+    assert "HF_TOKEN removed" in command(store, "diff", "env@1/t0000", "env-replay@4/t0000", env=other)
 
 
 def test_diff_names_the_variables_and_settings_and_why_puts_them_back(store: Store) -> None:
@@ -345,7 +364,7 @@ def test_what_cells_of_a_notebook_have_set_is_trainings(store: Store) -> None:
         told = seen(store, "seen")
         assert told
         assert {(one["x"], tuple(one["jupyter"]), one["ignored"]) for one in told} == {("1", (), True)}
-        assert "settings   warnings.filters ignore Warning" in command(store, "show", "digits", env=around())
+        assert "settings   warnings.filters ignore Warning\n" in command(store, "show", "digits", env=around())
         # A twin is shown as before; what cannot travel is refused, and nothing is written.
         kernel.run("class Mine(UserWarning): pass\nwarnings.simplefilter('error', Mine)")
         with pytest.raises(AssertionError, match="Mine cannot travel to the processes that train"):

@@ -161,6 +161,25 @@ def test_settings_hold_in_a_module_that_is_imported_later_and_are_put_once():
     """) == ["False", "torch.float64", "True", "torch.float32"]
 
 
+def test_settings_are_those_of_the_thread_that_asks_another_to_launch():
+    assert run("""
+        import contextvars, threading
+        import torch
+        from workbench.snapshot import settings
+        torch.set_grad_enabled(False)
+        def told():
+            print(settings.here().get("torch.set_grad_enabled"))
+        def aside():
+            thread = threading.Thread(target=contextvars.copy_context().run, args=(told,))
+            thread.start()
+            thread.join()
+        aside()
+        with settings.taken():
+            aside()
+        aside()
+    """) == ["None", "False", "None"]
+
+
 def test_modules_that_add_filters_change_nothing_that_is_compared():
     assert run("""
         from workbench.snapshot import settings

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import EngineRunning, NewerSchema, StoreError
+from workbench.records import PROTOCOL
 from workbench.store import lease as module
 from workbench.store.atomic import read_json, write_json
 from workbench.store.lease import EngineLease, read_engine
@@ -137,7 +138,7 @@ def test_a_beat_tells_time_and_address(store):
         assert after.heartbeat >= before.heartbeat
         assert after.started == before.started
         assert 0 <= after.silent_s < 60
-        assert read_json(store.engine_json)["protocol"] == 1
+        assert read_json(store.engine_json)["protocol"] == PROTOCOL
 
 
 def test_who_looks_does_not_keep_an_engine_out(store):

@@ -20,6 +20,7 @@ from workbench.experiment.experiment import goes_on
 from workbench.experiment.notebook import name_of, origin
 from workbench.lab import grammar, hidden
 from workbench.lab.show import Shown, face, follow, say, show_result
+from workbench.snapshot.settings import taken
 
 if TYPE_CHECKING:
     from workbench.experiment import Experiment
@@ -56,7 +57,8 @@ class WorkbenchMagics(Magics):
     @cell_magic
     def train(self, line: str, cell: str) -> None:
         # Called as a function, inside another magic, or with autoawait off: there is no loop to wait on.
-        _run(self.awaiting(line, cell))
+        with taken():  # a thread of its own may launch it
+            _run(self.awaiting(line, cell))
 
     async def awaiting(self, line: str, cell: str) -> None:
         """The train cell, awaited: it launches, shows, and where wanted waits without holding the kernel's loop."""

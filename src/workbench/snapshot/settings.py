@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.errors import BadSetting
 from workbench.records import Json
+from workbench.snapshot import filters
+from workbench.snapshot.filters import refused
 
 #: The filters of warnings, which are put in front of a runner's own.
 FILTERS = "warnings.filters"
@@ -40,6 +42,9 @@ def here() -> dict[str, Json]:
 
     Raises BadSetting for one that cannot travel.
     """
+    taken = _taken.get()
+    if taken is not None:
+        return dict(taken)
     found: dict[str, Json] = {}
     for name, settings in _TABLE.items():
         module = sys.modules.get(name)
@@ -51,9 +56,25 @@ def here() -> dict[str, Json]:
             value = setting.read(module)
             if value != setting.usual:
                 found[setting.name] = value
-    if filters := _filters():
-        found[FILTERS] = filters
+    if made := filters.here():
+        found[FILTERS] = made
     return found
+
+
+#: The settings of the thread for which another one launches.
+_taken: ContextVar[dict[str, Json] | None] = ContextVar("taken", default=None)
+
+
+@contextlib.contextmanager
+def taken() -> Iterator[None]:
+    """Have :func:`here` tell what this thread has now, in threads too that get this context: some settings of torch
+    belong to one thread.
+    """
+    token = _taken.set(here())
+    try:
+        yield
+    finally:
+        _taken.reset(token)
 
 
 def put(settings: Mapping[str, Json], module: str | None = None) -> None:
@@ -73,7 +94,7 @@ def put(settings: Mapping[str, Json], module: str | None = None) -> None:
                 importlib.import_module(name)
                 put(settings, name)
         if FILTERS in settings:
-            _put_filters(settings[FILTERS])
+            filters.put(settings[FILTERS])
 
 
 @contextlib.contextmanager
@@ -102,7 +123,7 @@ class Holding:
         self._settings = settings
         self._threads = threads
         self._absent = {name for name in _TABLE if name not in sys.modules and (name == "torch" or _of(name, settings))}
-        self._classes = {one["category"].partition(":")[0] for one in settings.get(FILTERS) or ()} - set(sys.modules)
+        self._classes = filters.modules(settings.get(FILTERS) or ()) - set(sys.modules)
         put(settings)
         if "torch" in sys.modules:
             self.hold_threads()
@@ -122,7 +143,7 @@ class Holding:
                 self.hold_threads()
         if any(name in sys.modules for name in self._classes):
             self._classes -= set(sys.modules)
-            _put_filters(self._settings[FILTERS])
+            filters.put(self._settings[FILTERS])
 
 
 def compared(settings: Mapping[str, Json]) -> dict[str, Json]:
@@ -132,13 +153,8 @@ def compared(settings: Mapping[str, Json]) -> dict[str, Json]:
     add such filters while they are imported.
     """
     found = dict(settings)
-    filters = [
-        one
-        for one in found.pop(FILTERS, None) or ()
-        if one["action"] == "error"
-        or (one["message"] is None and one["module"] is None and one["category"].startswith("builtins:"))
-    ]
-    return found | ({FILTERS: filters} if filters else {})
+    telling = filters.compared(found.pop(FILTERS, None) or ())
+    return found | ({FILTERS: telling} if telling else {})
 
 
 def shown(name: str, value: Json) -> str:
@@ -317,23 +333,17 @@ _TORCH = (
 
 def _check_torch(torch: Any) -> None:
     if torch.is_inference_mode_enabled():
-        raise _refused("torch.inference_mode", "it is switched on for this whole process", "Leave it")
+        raise refused("torch.inference_mode", "it is switched on for this whole process", "Leave it")
     stacks: tuple[list[Any], ...] = (
         getattr(torch.overrides, "_get_current_function_mode_stack", list)(),
         getattr(torch.utils._python_dispatch, "_get_current_dispatch_mode_stack", list)(),
     )
     context = getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
     for mode in (mode for stack in stacks for mode in stack if mode is not context):
-        raise _refused(type(mode).__name__, "a mode of torch is an object of this process", "Leave it")
+        raise refused(type(mode).__name__, "a mode of torch is an object of this process", "Leave it")
     device = _device(torch)
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise _refused(f"torch.set_default_device({device!r})", "there is no GPU here", "Set it to 'cpu'")
-
-
-def _refused(what: str, why: str, do: str) -> BadSetting:
-    return BadSetting(
-        f"{what} cannot travel to the processes that train: {why}. {do} before the train cell, or write it inside."
-    )
+        raise refused(f"torch.set_default_device({device!r})", "there is no GPU here", "Set it to 'cpu'")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -346,7 +356,7 @@ _LOCALES = ("LC_COLLATE", "LC_MONETARY", "LC_NUMERIC", "LC_TIME")
 def _numpy_errors(numpy: Any) -> Json:
     found = dict(numpy.geterr())
     if numpy.geterrcall() is not None and {"call", "log"} & set(found.values()):
-        raise _refused("numpy.seterrcall", "its function is an object of this process", "Write numpy.seterr without it")
+        raise refused("numpy.seterrcall", "its function is an object of this process", "Write numpy.seterr without it")
     return found
 
 
@@ -431,83 +441,3 @@ _TABLE: dict[str, tuple[Setting, ...]] = {
     "sys": (Setting("sys.setrecursionlimit", 1000, lambda module: module.getrecursionlimit(),
                     lambda module, value: module.setrecursionlimit(value)),),
 }  # fmt: skip
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Filters of warnings
-
-
-def _filters() -> list[dict[str, Json]]:
-    """The filters in front of those with which Python begins, the first one first."""
-    own, _ = _divided(warnings.filters)
-    return [_written(entry) for entry in own]
-
-
-def _divided(filters: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """``filters``, and at their end those of Python itself, as far as they stand there in their order."""
-    at, place = len(filters), len(_PYTHONS)
-    while at and (known := _place(filters[at - 1])) is not None and known < place:
-        at, place = at - 1, known
-    return [*filters[:at]], [*filters[at:]]
-
-
-def _place(entry: Any) -> int | None:
-    key = _key(entry)
-    return _PYTHONS.index(key) if key in _PYTHONS else None
-
-
-_PYTHONS: list[tuple[Any, ...]] = [
-    ("default", None, DeprecationWarning, "__main__", 0),
-    ("ignore", None, DeprecationWarning, None, 0),
-    ("ignore", None, PendingDeprecationWarning, None, 0),
-    ("ignore", None, ImportWarning, None, 0),
-    ("ignore", None, ResourceWarning, None, 0),
-]
-
-
-def _pattern(part: Any) -> str | None:
-    return part if isinstance(part, str) or part is None else str(part.pattern)
-
-
-def _written(entry: Any) -> dict[str, Json]:
-    action, message, category, module, line = entry
-    if category.__module__ == "__main__":
-        raise _refused(
-            f"warnings' filter {action!r} for {category.__name__}",
-            "the class is this notebook's, and they do not have it when filters are set",
-            "Take the class from a module",
-        )
-    return {
-        "action": action,
-        "message": _pattern(message),
-        "category": f"{category.__module__}:{category.__qualname__}",
-        "module": _pattern(module),
-        "line": line,
-    }
-
-
-def _put_filters(filters: list[dict[str, Json]]) -> None:
-    """Put ``filters`` before Python's own; what only this process has (a module added it) stays in front."""
-    known, pythons = _divided(warnings.filters)
-    ours = [entry for one in filters if (entry := _read(one)) is not None]
-    written = [_key(entry) for entry in ours]
-    others = [entry for entry in known if _key(entry) not in written]
-    warnings.resetwarnings()  # which also makes Python forget what it knows of the old ones
-    warnings.filters.extend([*others, *ours, *pythons])  # type: ignore[attr-defined]
-
-
-def _key(entry: Any) -> tuple[Any, ...]:
-    action, message, category, module, line = entry
-    return (action, _pattern(message), category, _pattern(module), line)
-
-
-def _read(one: Mapping[str, Any]) -> Any:
-    """The filter; None while nothing has imported its class, so that no such warning can come."""
-    home, _, name = one["category"].partition(":")
-    category: Any = sys.modules.get(home)
-    for part in name.split("."):
-        category = getattr(category, part, None)
-    if not isinstance(category, type) or not issubclass(category, Warning):
-        return None
-    message = re.compile(one["message"], re.IGNORECASE) if one["message"] is not None else None
-    module = re.compile(one["module"]) if one["module"] is not None else None
-    return (one["action"], message, category, module, one["line"])
