@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from workbench.compare.same import Difference, Now, Standing, chosen, standing
+from workbench.compare.difference import Difference
+from workbench.compare.same import Now, Standing, chosen, standing
 from workbench.errors import BadName, BadOption, StoreError, WorkbenchError
 from workbench.records import Goal, Json, Keep, Program, Scheduler, Searcher, Spec, Training, checked_name
 from workbench.search import Plan, plan

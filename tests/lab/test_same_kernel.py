@@ -79,7 +79,7 @@ def test_a_new_kernel_trains_again_what_has_changed_around_the_cell_and_names_it
     _, *found = run(folder, "", double, OMP_NUM_THREADS="4", GAIN="0.5")
     assert found == ["digits@6", 8.0, ["changed since @5: torch.set_default_dtype as usual → torch.float64"]]
     (folder / "train.csv").write_text("5\n")
-    said, label, best, _ = run(folder, " --same", OMP_NUM_THREADS="4", GAIN="0.5")
+    said, label, best, _ = run(folder, " --same", double, OMP_NUM_THREADS="4", GAIN="0.5")
     assert (label, best) == ("digits@6", 8.0)
     assert "digits@6 was trained before; changed since: train.csv (content). --same shows it all the same.\n" in said
 

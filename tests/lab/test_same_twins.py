@@ -174,7 +174,7 @@ def test_an_experiment_of_an_older_release_is_shown_and_what_is_not_known_is_sai
     made = world.draft("older", text)
     assert made.twin == spec.id
     assert made.standing.not_checked == (
-        "not checked: the packages and variables that it used (an older release did not record them)"
+        "not checked: the packages, variables and settings that it used (an older release did not record them)"
     )
     write(world.path("older/train.csv"), "2\n")
     assert str(world.draft("older", text).standing).startswith("changed since: older/train.csv (content); not checked")

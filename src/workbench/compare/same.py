@@ -8,18 +8,17 @@ read, so that a new date alone is no change.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
-import importlib.util
 import os
 import platform
-import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from workbench.compare.difference import Difference
+from workbench.compare.packages import packages
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, Json, Spec
 from workbench.snapshot import read_snapshot, settings
@@ -33,41 +32,6 @@ from workbench.store.series import Series
 
 #: Names that are said of one kind; of the others, how many there are.
 _SAID = 4
-#: This program's own distributions: a release of it changes no result.
-_OURS = {"workbench", "jupyter-workbench"}
-#: Distributions whose packages have other names, for those that are gone and cannot be asked.
-_ALIASES = {
-    "scikit-learn": "sklearn",
-    "pillow": "pil",
-    "pyyaml": "yaml",
-    "opencv-python": "cv2",
-    "beautifulsoup4": "bs4",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One thing that is not as it was.
-
-    how: in a word, for what has no values (``content``, ``gone``, ``new``); before, after: its values otherwise.
-    """
-
-    kind: Literal["file", "module", "package", "variable", "setting"]
-    name: str
-    how: str = ""
-    before: Json = None
-    after: Json = None
-
-    def to_json(self) -> dict[str, Json]:
-        """Plain data."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        if self.how:
-            return f"{self.name} ({self.how})"
-        if self.before is None and self.after is None:
-            return self.name
-        return f"{self.name} {_value(self.before)} → {_value(self.after)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +247,9 @@ class _Look:
         before = str(self.spec.training.versions.get("python") or self.now.python)
         if before != self.now.python:
             self.differences.append(Difference("package", "python", "", before, self.now.python))
-        packages = set(self.used.get("packages") or ())
-        if packages and environment:
-            self.differences += _packages(environment.get("distributions") or {}, self.now.distributions, packages)
+        used = set(self.used.get("packages") or ())
+        if used and environment:
+            self.differences += packages(environment.get("distributions") or {}, self.now.distributions, used)
         self.differences += self._variables(environment.get("variables") or {})
         self.differences += self._settings()
         if not environment:
@@ -344,55 +308,9 @@ class _Look:
         if is_over and not used:
             self.unchecked.append("what its training read (that was not recorded)")
         elif is_over and not used.get("complete"):
-            self.unchecked.append("the packages and variables that it used (an older release did not record them)")
-
-
-def _packages(before: Mapping[str, str], now: Mapping[str, str], used: set[str]) -> Iterator[Difference]:
-    """Distributions of ``used`` packages that changed. Which packages one holds is asked of changed ones only."""
-    changed = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)} - _OURS
-    lower = {package.lower() for package in used}
-    for name in sorted(changed & now.keys()):
-        if used & _packages_of(name):
-            yield _version(name, before[name], now[name]) if name in before else Difference("package", name, "new")
-    gone = changed - now.keys()
-    told = {name for name in gone if lower & _guessed(name)}
-    for name in sorted(told):
-        yield Difference("package", f"{name} {_bare(before[name])}", "gone")
-    known = {package for name in told for package in _guessed(name)}
-    for package in sorted(used) if gone else ():
-        if package.lower() not in known and not _is_there(package):
-            yield Difference("package", package, "gone")
-
-
-def _version(name: str, one: str, other: str) -> Difference:
-    if _bare(one) == _bare(other):
-        return Difference("package", name, "from elsewhere")
-    return Difference("package", name, "", _bare(one), _bare(other))
-
-
-def _bare(version: str | None) -> str:
-    return (version or "").partition(" @ ")[0]
-
-
-def _guessed(distribution: str) -> set[str]:
-    """The packages that a distribution is likely to hold, by its name."""
-    return {distribution.replace("-", "_"), _ALIASES.get(distribution, distribution)}
-
-
-def _packages_of(distribution: str) -> set[str]:
-    """The packages (and modules) that an installed distribution holds."""
-    found = _guessed(distribution)
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError, OSError, ValueError):
-        for file in importlib.metadata.distribution(distribution).files or ():
-            top = file.parts[0] if file.parts else ""
-            found.add(re.sub(r"(\.[\w-]+)?\.(py|so|pyd)$", "", top))
-    return found
-
-
-def _is_there(package: str) -> bool:
-    with contextlib.suppress(ImportError, ValueError, AttributeError):
-        return importlib.util.find_spec(package) is not None
-    return False
+            self.unchecked.append(
+                "the packages, variables and settings that it used (an older release did not record them)"
+            )
 
 
 def _code(path: Path | None) -> str | None:
@@ -413,8 +331,3 @@ def _sibling(name: str, known: Mapping[str, str]) -> str:
 def _listed(names: list[str], most: int = _SAID) -> str:
     rest = len(names) - most
     return ", ".join(names if rest <= 0 else [*names[:most], f"{rest} more"])
-
-
-def _value(value: Json) -> str:
-    text = "not set" if value is None else str(value)
-    return text if len(text) <= 40 else text[:39] + "…"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.utils.text import DollarFormatter
 
-from workbench.compare.same import Standing
 from workbench.errors import BadInput, BadOption, WorkbenchError
 from workbench.experiment import executed
 from workbench.experiment.experiment import goes_on
@@ -23,6 +22,7 @@ from workbench.lab.show import Shown, face, follow, say, show_result
 from workbench.snapshot.settings import taken
 
 if TYPE_CHECKING:
+    from workbench.compare.same import Standing
     from workbench.experiment import Experiment
     from workbench.launch import Draft
     from workbench.store import Store
@@ -231,7 +231,7 @@ async def _shown(shell: Any, experiment: Experiment, options: grammar.Options, f
     _give(shell, experiment)
     looker = face(shell)
     if experiment.is_ended:
-        say(_before(experiment, found or Standing()))
+        say(_before(experiment, found))
         await asyncio.to_thread(show_result, experiment)
         return
     if looker != "live" and experiment.changed:
@@ -250,13 +250,13 @@ async def _shown(shell: Any, experiment: Experiment, options: grammar.Options, f
         experiment.check()
 
 
-def _before(experiment: Experiment, found: Standing) -> str:
+def _before(experiment: Experiment, found: Standing | None) -> str:
     """The line of an experiment that had ended before."""
     how = {"failed": "failed", "stopped": "was stopped"}.get(experiment.state, "was trained")
     line = f"{experiment.label} {how} before with the same content; nothing is trained. --again trains it anew."
-    if found.differences:
+    if found is not None and found.differences:
         line = f"{experiment.label} {how} before; changed since: {found.differs}. --same shows it all the same."
-    return f"{line} ({found.not_checked})" if found.unchecked else line
+    return f"{line} ({found.not_checked})" if found is not None and found.unchecked else line
 
 
 def _give(shell: Any, experiment: Experiment) -> None:
