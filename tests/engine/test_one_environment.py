@@ -277,7 +277,7 @@ def test_a_replay_from_another_shell_is_the_same_and_blames_nothing(store: Store
     assert (last["shift"], last["token"]) == ("2.5", mine["HF_TOKEN"])
     assert not {"KMP_DUPLICATE_LIB_OK", "ONLY_HERE"} & last["env"].keys()
     assert "nothing that is recorded differs" in command(store, "diff", "env@1/t0000", "env-replay@1/t0000", env=other)
-    # The panel asks the engine, whose own variables are nobody's: what it cannot know is named.
+    # The panel asks the engine, whose own variables do not count: what it cannot know is named.
     requests.put(store, {"kind": "replay", "experiment": spec.id, "trial": 0})
     made = until(lambda: (newest := max(store.experiment_ids())) != replayed.id and store.read_spec(newest), 30)
     assert ended(store, made) == "completed"

@@ -248,6 +248,17 @@ async def test_what_surrounded_an_experiment_is_told(ask, frozen):
     assert snapshot["environment"]["distributions"]["numpy"]
 
 
+async def test_what_training_was_given_of_the_notebooks_process_is_told_without_secrets(ask, written, frozen):
+    [experiment] = written.store.experiment_ids()
+    place = written.store.experiment(experiment).spec
+    data = json.loads(place.read_text())
+    given = {"env": {"X": "1"}, "secrets": {"HF_TOKEN": "0123456789"}, "settings": {"numpy.seterr": {"over": "raise"}}}
+    place.write_text(json.dumps({**data, "training": {**data["training"], **given, "threads": 2, "is_whole": True}}))
+    environment = (await ask("experiments", "digits", "snapshot"))["environment"]
+    assert environment["variables"] == {"X": "1", "HF_TOKEN": "a secret, #012345"}
+    assert (environment["threads"], environment["settings"]) == (2, given["settings"])
+
+
 async def test_the_notebook_opens_as_it_was(ask, refused, frozen):
     executed = nbformat.from_dict(await ask("experiments", "digits", "notebook"))
     nbformat.validate(executed)

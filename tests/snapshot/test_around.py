@@ -21,7 +21,7 @@ def torch_with(threads):
     ("wanted", "now", "texts", "env", "threads", "said"),
     [
         (None, None, (), {}, 1, None),
-        (None, 4, (), {}, 1, None),  # as torch begins here: nobody has said so
+        (None, 4, (), {}, 1, None),  # as torch begins here: no one has said so
         (None, 8, (), {}, 1, None),
         (None, 3, (), {}, 3, None),  # a cell has called torch.set_num_threads(3)
         (None, 1, (), {}, 1, None),

@@ -19,7 +19,7 @@ def replayed(store: Store, request: Mapping[str, Any]) -> str:
     experiment, trial = str(request["experiment"]), request.get("trial")
     spec = store.read_spec(experiment)
     wanted = Reference(spec.id, spec.label, None if trial is None else int(trial))
-    made = replay(store, wanted, around=None).spec.id  # this engine's variables are nobody's
+    made = replay(store, wanted, around=None).spec.id  # its variables are no person's
     private.keep(store.root, made, private.kept(store.root, spec.id))
     return made
 
