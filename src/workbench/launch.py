@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from workbench.compare.difference import Difference
+from workbench.compare.same import Now, Standing, chosen, standing
 from workbench.errors import BadName, BadOption, StoreError, WorkbenchError
 from workbench.records import Goal, Json, Keep, Program, Scheduler, Searcher, Spec, Training, checked_name
 from workbench.search import Plan, plan
@@ -29,6 +31,7 @@ from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.catalog import read_catalog
 from workbench.store.remote import VARIABLE, checked
+from workbench.store.said import said
 
 #: What is compared when it is said what changed since the version before, in this order.
 _COMPARED = ("goal", "searcher", "trials", "slots", "seed", "deterministic")
@@ -92,13 +95,25 @@ class Draft:
     content: str
     #: What training gets of this process: its variables, its settings, its threads.
     around: Around
-    #: The newest experiment of this name with the same content.
+    #: The newest experiment of this name with the same content, for which all that training depends on is as it was.
     twin: str | None
     #: The newest experiment of this name.
     previous: str | None
     version: int
     #: The checkpoint at which its trials begin, for a fork: what the spec keeps of it.
     parent: Json = None
+    #: How the twin, else the newest with the same content, else the newest of this name stands to what there is now.
+    standing: Standing = field(default_factory=Standing)
+    #: The newest experiment of this name with the same content, whatever has changed around it.
+    former: str | None = None
+
+    def shown(self, *, again: bool, same: bool) -> str | None:
+        """The experiment that is shown instead of a new one. Raises BadOption where both were wanted."""
+        if again and same:
+            raise BadOption(
+                "--again trains anew, and --same shows what was trained before. Wanted one of them; leave one out."
+            )
+        return None if again else self.twin or (self.former if same else None)
 
     @property
     def plan(self) -> Plan:
@@ -159,12 +174,19 @@ class Draft:
             alerts=self.settings.alerts,
             storage=self.settings.storage,
             mirror=self.settings.mirror,
+            since=self._since(),
             snapshot=None if snapshot is None else snapshot.digest,
             content=self.content,
             typed=self.origin.typed,
             expanded=self.origin.expanded,
             notebook=self.origin.notebook,
         )
+
+    def _since(self) -> Json:
+        found = self.standing
+        if not found.differences:
+            return None
+        return {"experiment": found.experiment, "differences": [one.to_json() for one in found.differences]}
 
 
 def settled(
@@ -252,9 +274,10 @@ def draft(
     )
     content = fingerprint(cell, settings, captured.fingerprint, _project(cell), parent)
     others = [entry for entry in experiments(store) if entry["name"] == name]
-    newest = max(others, key=lambda entry: (entry["version"], entry["id"]), default=None)
-    same = [entry for entry in others if entry.get("content") == content]
-    twin = max(same, key=lambda entry: (entry["version"], entry["id"]), default=None)
+    newest = max(others, key=_age, default=None)
+    same = sorted((one for one in others if one.get("content") == content), key=_age, reverse=True)
+    twin, former = chosen(store, [one["id"] for one in same], now := Now.here(around))
+    found = twin or former or (standing(store, newest["id"], now) if newest else Standing())
     return Draft(
         store=store,
         name=name,
@@ -264,11 +287,17 @@ def draft(
         capture=captured,
         content=content,
         around=around,
-        twin=twin["id"] if twin else None,
+        twin=twin.experiment if twin else None,
         previous=newest["id"] if newest else None,
         version=newest["version"] + 1 if newest else 1,
         parent=parent,
+        standing=found,
+        former=same[0]["id"] if same else None,
     )
+
+
+def _age(entry: Mapping[str, Any]) -> tuple[int, str]:
+    return entry["version"], entry["id"]
 
 
 def _executed_here(origin: Origin) -> list[str]:
@@ -293,8 +322,9 @@ def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[
 
 def experiments(store: Store) -> list[dict[str, Any]]:
     """The catalog's entries, and those whose start the engine has not taken yet."""
-    entries = [dict(entry) for entry in read_catalog(store)]
-    known = {entry["id"] for entry in entries}
+    deleted = said(store).deleted
+    entries = [dict(entry) for entry in read_catalog(store) if entry["id"] not in deleted]
+    known = {entry["id"] for entry in entries} | deleted
     try:
         written = sorted(set(os.listdir(store.experiments)) - known)
     except FileNotFoundError:
@@ -347,15 +377,28 @@ def changes(store: Store, old: Spec, new: Spec) -> list[str]:
     lines = _changed_lines(old, new, set(before) | set(after))
     if lines:
         told.append(f"{lines} line{'s' * (lines != 1)} of code")
-    if not told and old.content == new.content:
+    since = differences_of(new) if (new.since or {}).get("experiment") == old.id else []
+    if not told and not since and old.content == new.content:
         return [f"the same as @{old.version}, trained again"]
-    before, after = _captured(store, old), _captured(store, new)
-    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    (before, ours), (after, theirs) = _captured(store, old), _captured(store, new)
+    # Of the project, a kernel may have loaded more than the cell imports.
+    before |= {name: digest for name, digest in ours.items() if name in theirs}
+    after |= {name: digest for name, digest in theirs.items() if name in ours}
+    named = {re.split(r"[/. ]", one.name)[0] for one in since if one.kind in ("module", "package")}
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name) and name not in named]
     if names:
         told.append(f"{', '.join(names[:4])}{' …' if len(names) > 4 else ''} outside of the cell")
+    told += map(str, since)
     if not told and old.content != new.content:
         told.append("something that the cell uses")
     return [f"changed since @{old.version}: {told[0]}", *told[1:]] if told else []
+
+
+def differences_of(spec: Spec) -> list[Difference]:
+    """What ``spec.since`` names; of a later Workbench's what this one understands."""
+    known = {one.name for one in dataclasses.fields(Difference)}
+    found = (spec.since or {}).get("differences") or ()
+    return [Difference(**{key: value for key, value in one.items() if key in known}) for one in found]
 
 
 def _word(value: Any) -> str:
@@ -372,22 +415,21 @@ def _described(spec: Spec) -> dict[str, str]:
     return dict(line.split(" = ", 1) for line in lines if " = " in line)
 
 
-def _captured(store: Store, spec: Spec) -> dict[str, str]:
-    """Digests of the names and of the project code that it took along."""
+def _captured(store: Store, spec: Spec) -> tuple[dict[str, str], dict[str, str]]:
+    """Digests of the names that it took along, and of the project code."""
     if spec.snapshot is None:
-        return {}
+        return {}, {}
     try:
         snapshot = read_snapshot(store, spec.snapshot)
     except (WorkbenchError, ValueError, OSError):
-        return {}
+        return {}, {}
     captured = snapshot.get("capture") or {}
-    return {**captured.get("names", {}), **captured.get("modules", {}), **snapshot.get("project", {})}
+    return {**captured.get("names", {}), **captured.get("modules", {})}, dict(snapshot.get("project", {}))
 
 
 def _project(cell: Cell) -> dict[str, str]:
     """Digests of the project code that the cell or the function comes from or imports itself."""
-    tops = {name.partition(".")[0] for name in (*cell.imports, *([cell.module] if cell.module else []))}
-    return {name: digest for name, digest in project_digests(sorted(tops)).items() if name in tops}
+    return project_digests([*cell.imports, *([cell.module] if cell.module else [])])
 
 
 def _changed_lines(old: Spec, new: Spec, hyperparameters: set[str]) -> int:

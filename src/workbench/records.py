@@ -449,7 +449,8 @@ class Spec:
     ``label``), the parent's ``configuration``, and the ``seeds`` from which its set-up's came. notify: whom to tell
     (``webhook``, ``command``, ``on``). alerts: rules of which a person wants to be told. storage: the URL to which
     checkpoints are copied; it may hold a secret. mirror: other programs in which each trial is shown as a run while it
-    trains (see ``store.mirrors``).
+    trains (see ``store.mirrors``). since: what training depends on beside code, values and settings that is not as an
+    earlier version had it: that one's ``experiment`` and the ``differences``.
     """
 
     id: str
@@ -492,6 +493,7 @@ class Spec:
     alerts: tuple[str, ...] = ()
     storage: str | None = None
     mirror: tuple[Json, ...] = ()
+    since: Json = None
     schema: int = SCHEMA
 
     @property

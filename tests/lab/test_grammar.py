@@ -21,7 +21,7 @@ def test_every_option_is_read():
         "--storage s3://bucket/x --mirror mlflow:http://host:5000 "
         "--deterministic --save-every 10m --hang 30m --verify off --keep latest=2 --from digits@2/t0007:27 "
         "--notify https://example.org/hook --notify-command my-notify --alert 'loss is nan; no improvement in 3 steps' "
-        "--plan --try --wait --again --store /tmp/s --cluster tcp://h:1"
+        "--plan --try --wait --again --same --store /tmp/s --cluster tcp://h:1"
     )
     options = parse(line)
     assert options.name == "my net"
@@ -40,6 +40,7 @@ def test_every_option_is_read():
     assert options.attempt
     assert options.wait
     assert options.again
+    assert options.same
     assert options.storage == "s3://bucket/x"
     assert [(one["kind"], one["where"]) for one in options.mirror] == [("mlflow", "http://host:5000")]
     assert (options.store, options.cluster) == ("/tmp/s", "tcp://h:1")
@@ -118,7 +119,7 @@ def test_help_names_every_option():
 
 def test_completion_offers_options_then_their_words():
     assert completions("digits --s") == [
-        *("--steps", "--scheduler", "--searcher", "--slots", "--seed", "--save-every", "--storage", "--store")
+        *("--steps", "--scheduler", "--searcher", "--slots", "--seed", "--save-every", "--same", "--storage", "--store")
     ]
     assert "--goal" not in completions("digits --goal max acc --")
     assert completions("digits --scheduler a") == ["asha", "all"]

@@ -190,7 +190,7 @@ def test_a_webhook_is_kept_where_the_engine_needs_it_and_nowhere_else(shell, now
     secret = "".join(reversed("4321-nekot"))  # this very file is copied into the snapshot
     line = f"secretive --goal max val_acc --steps 1-9 --notify https://example.org/{secret}"
     shell.history_manager.input_hist_raw.append(f"%%train {line}")
-    experiment, _ = _prepared(shell, line, CELL.partition("\n")[2])
+    experiment, *_ = _prepared(shell, line, CELL.partition("\n")[2])
     spec = experiment.spec
     assert spec.notify["webhook"] == f"https://example.org/{secret}"
     assert secret not in spec.typed + spec.expanded + spec.program.source

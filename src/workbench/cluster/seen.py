@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from workbench.snapshot.data import DataFile, describe
+from workbench.snapshot.data import DataFile, content_of_folder, describe
 
 Message = dict[str, Any]
 
@@ -44,21 +44,23 @@ class Digests:
             return None
         return found[2] if not path.endswith("/") or time.monotonic() - found[1] < FOLDER_S else None
 
-    async def read(self, path: str) -> Message:
-        """The same, read where it must be."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, path)
+    async def read(self, path: str, without: Collection[str] = ()) -> Message:
+        """The same, read where it must be. without: files that are not part of a folder's content."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, path, without)
 
     def close(self) -> None:
         """Read no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _read(self, path: str) -> Message:
+    def _read(self, path: str, without: Collection[str]) -> Message:
         known = self.known(path)
         if known is not None:
             return known
         try:
             mark = _mark(os.stat(path))
-            found = told(describe(path))
+            found = {**told(describe(path)), "mark": [mark[0], mark[2]]}
+            if path.endswith("/"):
+                found["content"] = content_of_folder(path, without)
         except OSError:
             return {}
         if len(self._known) >= _REMEMBERED:
@@ -119,12 +121,18 @@ class Sight:
         if before is not None:
             await before
         for path in paths:
-            found = await self._digests.read(path)
+            found = await self._digests.read(path, seen.get("made", ()))
             if found:
                 self._found.setdefault(path, found)
         self._tell({"op": "seen", "seen": self._told(seen)})
 
     def _told(self, seen: Message) -> Message:
         """A file whose digest is still being made has its name only, so that it is not passed over."""
-        files = {path: self._found.get(path, {}) for path in seen["paths"] if os.path.exists(path)}
-        return {"files": files, "beyond": seen["beyond"]}
+        files, absent = {}, []
+        for path in seen["paths"]:
+            if os.path.exists(path):
+                files[path] = self._found.get(path, {})
+            elif path not in self._found:
+                absent.append(path)
+        rest = {key: value for key, value in seen.items() if key != "paths"}
+        return {"files": files, **({"absent": absent} if absent else {}), **rest}

@@ -18,6 +18,7 @@ from workbench.engine.orders import leg_order
 from workbench.engine.patience import Patience
 from workbench.engine.shown import Shown
 from workbench.engine.teller import Teller
+from workbench.engine.used import Used
 from workbench.engine.verify import Verification
 from workbench.records import (
     Ended,
@@ -116,6 +117,7 @@ class Legs(ABC):
         #: Bytes of the largest checkpoint so far, and of those heard of since the disk was looked at.
         self.largest = self.heard_bytes = 0
         self.series = Series.open(self.paths.series)
+        self._used = Used(self.series)
         self._lacks: list[str] = self.series.meta().get("lacks") or []
         self.shown = Shown(spec, self.search, self.series, now)
         self._teller = Teller(store, spec, self.series, self._note, now)
@@ -230,7 +232,7 @@ class Legs(ABC):
                 self.series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))
                 self.shown.say(message["text"])
             case "seen":
-                leg.detail["seen"] = message["seen"]
+                leg.detail["seen"] = self._used.take(message["seen"], self._host(leg))
                 self.series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))
             case "left":
                 self._left(leg, message)
@@ -243,6 +245,8 @@ class Legs(ABC):
         for one in message.get("skipped", ()):
             self._lines.append({"kind": "Skipped", "trial": leg.trial, "attempt": leg.attempt, **one})
         leg.detail = {k: message[k] for k in DETAIL if k in message}
+        if "seen" in leg.detail:
+            leg.detail["seen"] = self._used.take(message["seen"], self._host(leg))
         self._told_lacks(message.get("lacks", []))
         self.shown.resumed(leg.trial, (message.get("found") or {}).get("inexact") or [])
         self.series.put_leg(
@@ -255,6 +259,11 @@ class Legs(ABC):
             detail=dict(leg.detail),
         )
         self._put_trial(leg.trial)
+
+    @staticmethod
+    def _host(leg: Leg) -> str:
+        """The machine on which ``leg`` trains, as far as it has said."""
+        return str((leg.detail.get("environment") or {}).get("host") or "")
 
     def _told_lacks(self, names: list[str]) -> None:
         """Secrets of the notebook that were not at hand when a leg began: said once, until that changes."""

@@ -148,18 +148,22 @@ class Experiment:
             search = Search.of(self.spec)
         return simulate(search, curve, slots, step_time)
 
-    def start(self, *, again: bool = False, cluster: str | None = None) -> Experiment:
+    def start(self, *, again: bool = False, same: bool = False, cluster: str | None = None) -> Experiment:
         """Train, unless the same content was trained under this name before: then that experiment is taken.
 
-        ``again`` trains anew. ``cluster`` is a Dask scheduler's address, for the engine that is started now; without
-        one it makes a cluster on this machine. It returns as soon as the engine has taken it.
+        It is taken only while all that its training was seen to depend on (files, packages, modules, variables) is as
+        it was; :attr:`changed` says what differs. ``same`` takes it all the same, and ``again`` trains anew.
+        ``cluster`` is a Dask scheduler's address, for the engine that is started now; without one it makes a cluster
+        on this machine. It returns as soon as the engine has taken it.
         """
         from workbench.engine.ask import ask, check_cluster
 
         if self._id is None:
             made = self._drafted()
-            if made.twin is not None and not again:
-                self._id = made.twin
+            shown = made.shown(again=again, same=same)
+            if shown is not None:
+                self._id = shown
+                self.changed.append(str(made.standing))
             else:
                 check_cluster(made.store, cluster)
                 self._id = made.launch().id
@@ -522,8 +526,11 @@ def _changed(store: Store, spec: Spec) -> list[str]:
     before = [entry for entry in experiments(store) if entry["name"] == spec.name and entry["version"] < spec.version]
     if not before:
         return []
+    newest = max(before, key=lambda entry: int(entry["version"]))["id"]
+    # Where only what is around the cell changed, that is told against the version with the same content.
+    base = (spec.since or {}).get("experiment")
     try:
-        old = store.read_spec(max(before, key=lambda entry: entry["version"])["id"], viewing=True)
+        old = store.read_spec(base if base and store.experiment(base).spec.exists() else newest, viewing=True)
     except (NotFound, StoreError):
         return []
     return changes(store, old, spec)

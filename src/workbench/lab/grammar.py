@@ -54,6 +54,7 @@ class Options:
     attempt: bool = False
     wait: bool = False
     again: bool = False
+    same: bool = False
     #: Names of the fields that were written, on the line or in a comment.
     written: frozenset[str] = frozenset()
 
@@ -263,6 +264,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("try", "attempt", "", "train two steps of one trial in this kernel", words=0, bare=True),
     Option("wait", "wait", "", "keep the cell running until the experiment ends", words=0, bare=True),
     Option("again", "again", "", "train anew, though this content was trained before", words=0, bare=True),
+    Option("same", "same", "", "show what was trained before with this content, though files, packages, variables or "
+           "settings changed since", words=0, bare=True),
     Option("storage", "storage", "URL", "copies every level's checkpoint to a folder or a URL that fsspec knows, and "
            "takes it from there where the disk was lost (WORKBENCH_STORAGE)",
            read=_text("storage", "s3://bucket/workbench")),

@@ -22,6 +22,7 @@ from workbench.lab.show import Shown, face, follow, say, show_result
 from workbench.snapshot.settings import taken
 
 if TYPE_CHECKING:
+    from workbench.compare.same import Standing
     from workbench.experiment import Experiment
     from workbench.launch import Draft
     from workbench.store import Store
@@ -66,8 +67,8 @@ class WorkbenchMagics(Magics):
             prepared = _prepared(self.shell, line, cell)
             if prepared is None:
                 return
-            experiment, options = prepared
-            await _shown(self.shell, experiment, options)
+            experiment, options, found = prepared
+            await _shown(self.shell, experiment, options, found)
         except WorkbenchError as error:
             raise _calm(error, line, cell) from None
         except (asyncio.CancelledError, KeyboardInterrupt):
@@ -113,8 +114,10 @@ awaited.has_side_effects = True  # type: ignore[attr-defined]
 # From the line to the experiment
 
 
-def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Options] | None:
-    """The experiment of this cell, written or found; None where nothing is to be trained."""
+def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Options, Standing | None] | None:
+    """The experiment of this cell, and how it stands to what there is now where it was found and not written; None
+    where nothing is to be trained.
+    """
     from workbench.engine.notify import masked
     from workbench.launch import draft, settled
     from workbench.snapshot.cell import read_cell
@@ -169,7 +172,8 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
     stale = _stale(read.assigned - {one.name for one in read.hyperparameters}, namespace)
     if stale:
         say(f"Note: {' and '.join(stale)} in this kernel stay as they are; exp.best.load() brings the trained ones.")
-    return _experiment(made, options), options
+    experiment, is_new = _experiment(made, options)
+    return experiment, options, None if is_new else made.standing
 
 
 def _forked(store: Store, options: grammar.Options) -> tuple[grammar.Options, Any]:
@@ -201,16 +205,17 @@ _SAME = (
 )
 
 
-def _experiment(made: Draft, options: grammar.Options) -> Experiment:
+def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool]:
+    """The experiment that is shown, and whether it is a new one."""
     from workbench.engine.ask import check_cluster
     from workbench.experiment.experiment import Experiment, remember
 
-    is_twin = made.twin is not None and not options.again
-    if not is_twin:
+    shown = made.shown(again=options.again, same=options.same)
+    if shown is None:
         check_cluster(made.store, options.cluster)
-    experiment = Experiment.of(made.store, made.twin if made.twin is not None and is_twin else made.launch().id)
-    if is_twin:
-        experiment.changed.append("the same content as before: nothing new is trained; --again trains it anew")
+    experiment = Experiment.of(made.store, made.launch().id if shown is None else shown)
+    if shown is not None:
+        experiment.changed.append(f"{made.standing}; nothing new is trained; --again trains it anew")
         if options.mirror:
             experiment.changed.append(
                 f"its mirrors stay; `workbench export {experiment.label} --to mlflow:` writes it now"
@@ -218,18 +223,19 @@ def _experiment(made: Draft, options: grammar.Options) -> Experiment:
         if "keep" in options.written:
             experiment.changed.append(f"its rule stays; %workbench keep {experiment.label} {options.keep} changes it")
     remember(experiment)
-    return experiment
+    return experiment, shown is None
 
 
-async def _shown(shell: Any, experiment: Experiment, options: grammar.Options) -> None:
+async def _shown(shell: Any, experiment: Experiment, options: grammar.Options, found: Standing | None) -> None:
     """Show the experiment, have it started, and wait for its end where that is wanted."""
     _give(shell, experiment)
     looker = face(shell)
     if experiment.is_ended:
-        how = "failed" if experiment.state == "failed" else "was trained"
-        say(f"{experiment.label} {how} before with the same content; nothing is trained. --again trains it anew.")
+        say(_before(experiment, found))
         await asyncio.to_thread(show_result, experiment)
         return
+    if looker != "live" and experiment.changed:
+        say(f"{experiment.label}: {', '.join(experiment.changed)}")
     shown = Shown(experiment) if looker == "live" else None
     await asyncio.to_thread(experiment.start, cluster=options.cluster)
     if looker == "terminal" and not options.wait:
@@ -242,6 +248,15 @@ async def _shown(shell: Any, experiment: Experiment, options: grammar.Options) -
     elif options.wait:
         await shown.until_end()
         experiment.check()
+
+
+def _before(experiment: Experiment, found: Standing | None) -> str:
+    """The line of an experiment that had ended before."""
+    how = {"failed": "failed", "stopped": "was stopped"}.get(experiment.state, "was trained")
+    line = f"{experiment.label} {how} before with the same content; nothing is trained. --again trains it anew."
+    if found is not None and found.differences:
+        line = f"{experiment.label} {how} before; changed since: {found.differs}. --same shows it all the same."
+    return f"{line} ({found.not_checked})" if found is not None and found.unchecked else line
 
 
 def _give(shell: Any, experiment: Experiment) -> None:

@@ -39,7 +39,20 @@ def masked_spec(data: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {key: masked_data(value) for key, value in data.items() if key != "program"}
     program = {**data["program"], "source": masked_code(data["program"]["source"])}
     env = variables_that_matter(found["training"].get("env") or {})
-    return {**without_own(found), "training": {**found["training"], "env": env, "is_whole": False}, "program": program}
+    found |= {"program": program, "since": _since(found.get("since"))}
+    return {**without_own(found), "training": {**found["training"], "env": env, "is_whole": False}}
+
+
+def _since(since: Any) -> Any:
+    """What changed since an earlier version, of variables the names only."""
+    if not isinstance(since, dict):
+        return since
+    told = [one | {"before": None, "after": None} if one.get("kind") == "variable" else one for one in _listed(since)]
+    return {**since, "differences": told}
+
+
+def _listed(since: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in since.get("differences") or () if isinstance(one, dict)]
 
 
 def masked_lines(data: bytes) -> bytes:

@@ -8,7 +8,7 @@ import functools
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,8 @@ _WHOLE = 1 << 26
 _PIECES, _PIECE = 64, 1 << 20
 #: Most files of a folder that are looked at.
 _ENTRIES = 20_000
+#: Bytes of a folder's files that are read for its content; of what is beyond only names and sizes count.
+_FOLDER = 1 << 32
 #: Files of which each line is a row.
 _TEXT = frozenset({".csv", ".tsv", ".txt", ".jsonl", ".ndjson"})
 #: The first number of the shape in the heading of a NumPy array's file.
@@ -61,6 +63,34 @@ def describe(path: str | os.PathLike[str]) -> DataFile:
         return _folder(place, str(path))
     digest, sampled, rows = _file(str(place.resolve()), status.st_mtime_ns, status.st_size, status.st_ino)
     return DataFile(str(path), status.st_size, 1, _utc(status.st_mtime), digest, sampled, rows)
+
+
+def content_of_folder(path: str | os.PathLike[str], without: Collection[str] = ()) -> Json:
+    """A folder's content, whatever the times of its files say: their digest, and whether samples made it.
+
+    without: paths of files that do not belong to it. Raises OSError where the folder is gone.
+    """
+    place = Path(path).expanduser()
+    place.stat()
+    state, left, is_sampled = xxhash.xxh3_128(), _FOLDER, False
+    for at, (file, status) in enumerate(_files_in(place)):
+        if at >= _ENTRIES:
+            is_sampled = True
+            break
+        if str(file) in without or file.name.startswith(".") or file.parent.name == "__pycache__":
+            continue
+        state.update(f"{file.relative_to(place)}\0{status.st_size}\0".encode(errors="surrogateescape"))
+        if status.st_size > left:
+            is_sampled = True
+            continue
+        left -= status.st_size
+        try:
+            digest, sampled, _ = _file(str(file), status.st_mtime_ns, status.st_size, status.st_ino)
+        except OSError:
+            digest, sampled = "unreadable", True
+        is_sampled = is_sampled or sampled
+        state.update(f"{digest}\n".encode())
+    return {"digest": state.hexdigest(), **({"sampled": True} if is_sampled else {})}
 
 
 def named_files(sources: Iterable[str], folder: Path, *, seconds: float = 0.2, limit: int = 200) -> list[DataFile]:
@@ -129,18 +159,23 @@ def _folder(place: Path, shown: str) -> DataFile:
     state = xxhash.xxh3_128()
     size = files = 0
     newest = place.stat().st_mtime
+    for file, status in _files_in(place):
+        if files >= _ENTRIES:
+            return DataFile(shown, size, files, _utc(newest), state.hexdigest(), sampled=True)
+        files += 1
+        size += status.st_size
+        newest = max(newest, status.st_mtime)
+        inside = os.path.relpath(file, place)
+        state.update(f"{inside}\0{status.st_size}\0{status.st_mtime_ns}\n".encode(errors="surrogateescape"))
+    return DataFile(shown, size, files, _utc(newest), state.hexdigest())
+
+
+def _files_in(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The files of a folder and of those below it, in order; hidden folders are left out."""
     for here, folders, names in os.walk(place):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
-            if files >= _ENTRIES:
-                return DataFile(shown, size, files, _utc(newest), state.hexdigest(), sampled=True)
             try:
-                status = os.stat(os.path.join(here, name))
+                yield Path(here, name), os.stat(os.path.join(here, name))
             except OSError:
                 continue
-            files += 1
-            size += status.st_size
-            newest = max(newest, status.st_mtime)
-            inside = os.path.relpath(os.path.join(here, name), place)
-            state.update(f"{inside}\0{status.st_size}\0{status.st_mtime_ns}\n".encode(errors="surrogateescape"))
-    return DataFile(shown, size, files, _utc(newest), state.hexdigest())

@@ -72,16 +72,24 @@ def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
 
 
 def project_digests(imports: Iterable[str] = ()) -> dict[str, str]:
-    """For each top-level name of the project: the digest of its code and of all project code that it imports."""
-    return digests_of(project_modules(imports))
+    """For the top of each of ``imports`` that is the project's: the digest of all project code that they import.
+
+    What else this process has loaded does not count: a new kernel would give another digest.
+    """
+    wanted = {one for name in imports for one in (name, *_parents(name))}
+    modules = project_modules(wanted)
+    return {name: digest for name, digest in digests_of(modules, wanted).items() if name in wanted}
 
 
-def digests_of(modules: Mapping[str, ProjectModule]) -> dict[str, str]:
-    """For each top-level name among ``modules``: the digest of its code and of all project code that it imports."""
+def digests_of(modules: Mapping[str, ProjectModule], imports: Collection[str] | None = None) -> dict[str, str]:
+    """For each top-level name among ``modules``: the digest of its code and of all project code that it imports.
+
+    imports: the modules from which that is reached; where None, all of them.
+    """
     found = {}
     for top in {module.top for module in modules.values()}:
         reached: set[str] = set()
-        waiting = [name for name, module in modules.items() if module.top == top]
+        waiting = [name for name in modules if modules[name].top == top and (imports is None or name in imports)]
         while waiting:
             name = waiting.pop()
             if name in modules and name not in reached:
@@ -90,6 +98,15 @@ def digests_of(modules: Mapping[str, ProjectModule]) -> dict[str, str]:
         parts = [f"{name} {modules[name].content}" for name in sorted(reached)]
         found[top] = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     return found
+
+
+def code_of(path: Path) -> str | None:
+    """The digest of the code in a file, comments and layout left out; None where it cannot be read."""
+    try:
+        status = path.stat()
+        return _read(str(path), path.stem, status.st_mtime_ns, status.st_size)[1]
+    except (OSError, ValueError):
+        return None
 
 
 def _parents(name: str) -> list[str]:

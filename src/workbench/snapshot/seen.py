@@ -21,6 +21,8 @@ from pathlib import Path
 MOST_NOTED = 20_000
 #: Most entries that are told of one leg, and most files of one folder that are told one by one.
 MOST_TOLD, MOST_OF_A_FOLDER = 64, 32
+#: Most files that were written at which it is looked whether they are data.
+_MOST_WRITTEN = 1000
 #: Flags by which a file is opened to be made or emptied.
 _MAKES = os.O_CREAT | os.O_TRUNC
 #: Code, however it is opened, and what holds secrets.
@@ -61,6 +63,8 @@ class Seen:
         fcntl.fcntl(self._shared, fcntl.F_SETFL, os.O_APPEND)
         self._read: dict[str, None] = {}
         self._made: set[str] = set()
+        #: Files that were read first, and opened for writing later.
+        self._changed: set[str] = set()
         self._beyond = 0
         self._taken = 0
         self._passed: tuple[str, ...] = ()
@@ -81,7 +85,7 @@ class Seen:
         """A leg begins: forget what the last one read. store: its files are nobody's data."""
         os.ftruncate(self._shared, 0)
         self._taken = self._beyond = self._checked = 0
-        self._read, self._made, self._kept = {}, set(), {}
+        self._read, self._made, self._changed, self._kept = {}, set(), set(), {}
         self._store = os.path.join(os.path.realpath(store), "")
         self._passed = (self._store, os.path.join(os.path.abspath(store), ""))
 
@@ -105,6 +109,16 @@ class Seen:
         found = grouped(self._kept, os.getcwd())
         return found[:MOST_TOLD], self._beyond + len(found[MOST_TOLD:])
 
+    def written(self) -> dict[str, list[str]]:
+        """The files that were ``made`` here, and those that were ``changed``: read first, and written after that."""
+        told = {"made": self._data_of(self._made), "changed": self._data_of(self._changed)}
+        return {key: paths for key, paths in told.items() if paths}
+
+    def _data_of(self, paths: Iterable[str]) -> list[str]:
+        """Those of ``paths`` that are data and there, by the paths under which they are told."""
+        found = {self._data(path) for path in sorted(paths)[:_MOST_WRITTEN] if os.path.exists(path)}
+        return sorted(path for path in found if path is not None)[:MOST_TOLD]
+
     # -- noting -------------------------------------------------------------------------------------------------------
 
     def _heard(self, event: str, arguments: tuple[object, ...]) -> None:
@@ -116,8 +130,9 @@ class Seen:
                 return
             name = os.path.abspath(os.fsdecode(path))  # type: ignore[arg-type]  # what is no path raises, below
             if flags & os.O_ACCMODE == os.O_WRONLY or flags & _MAKES:
-                if name not in self._read and len(self._made) < MOST_NOTED:
-                    self._made.add(name)
+                written = self._changed if name in self._read else self._made
+                if len(written) < MOST_NOTED:
+                    written.add(name)
             elif not (flags & os.O_DIRECTORY or name.endswith(_CODE) or name in self._made):
                 self._note(name)
         except Exception:  # noqa: S110 - whoever looks on must not make fail what it looks at

@@ -126,15 +126,15 @@ def _prepare(order: Message) -> Message:
     for entry in reversed(order.get("path", [])):
         if entry not in sys.path:
             sys.path.insert(0, entry)
-    failed = {}
+    failed: dict[str, str] = {}
     before = dict(os.environ)
     preload = order.get("preload", [])
-    for name in ("workbench.trial.leg", *preload, *(late for name, late in _COMPANIONS.items() if name in preload)):
-        try:
-            importlib.import_module(name)
-        except Exception as error:
-            # A preload is only a head start: the training code meets the same error, with its line.
-            failed[name] = f"{type(error).__name__}: {error}"
+    _import("workbench.trial.leg", failed)
+    # What packages look up while they are imported ahead is noted, as what they look up later.
+    noting = importlib.import_module("workbench.snapshot.used").used()
+    for name in (*preload, *(late for name, late in _COMPANIONS.items() if name in preload)):
+        _import(name, failed)
+    noting.look()
     made_by_imports.update({name: value for name, value in os.environ.items() if before.get(name) != value})
     # What is imported now is shared by every runner: the collector must not touch, and so copy, its pages.
     gc.collect()
@@ -147,6 +147,14 @@ def _prepare(order: Message) -> Message:
         "failed": failed,
         "threads": _threads_alive(),
     }
+
+
+def _import(name: str, failed: dict[str, str]) -> None:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        # It is only a head start: the training code meets the same error, with its line.
+        failed[name] = f"{type(error).__name__}: {error}"
 
 
 def versions() -> dict[str, str | None]:

@@ -22,6 +22,7 @@ from workbench.search.seeds import trial_seed
 from workbench.snapshot import cell, loading, spawned
 from workbench.snapshot.seen import Seen
 from workbench.snapshot.settings import Holding
+from workbench.snapshot.used import used
 from workbench.store import Store, remote
 from workbench.store.checkpoints import Skipped
 from workbench.trial import determinism, iterators, make_current, seeds, tracebacks
@@ -304,10 +305,10 @@ def _environment() -> dict[str, Any]:
 
 
 class Sight:
-    """What a runner sees of the files that its legs read, as their messages tell it."""
+    """What a runner sees of the files that its legs read and of what else they use, as their messages tell it."""
 
     def __init__(self) -> None:
-        self.seen = Seen()
+        self.seen, self._used, self._copies = Seen(), used(), ""
         self._began = 0.0
         self._looked = False
         self._told: Message | None = None
@@ -315,6 +316,7 @@ class Sight:
     def begin(self, store: Store) -> None:
         """A leg begins."""
         self.seen.begin(store.root)
+        self._copies = os.path.join(os.path.realpath(store.snapshots), "")
         self._began, self._told = time.monotonic(), None
 
     def first(self) -> Message:
@@ -337,7 +339,7 @@ class Sight:
 
     def _now(self) -> Message:
         paths, beyond = self.seen.told()
-        return {"paths": paths, "beyond": beyond}
+        return {"paths": paths, "beyond": beyond, **self.seen.written(), **self._used.told(self._copies)}
 
 
 class _Left:

@@ -1,0 +1,38 @@
+"""One thing that is not as it was when an experiment was trained. Law: it is data, and has one way to be said."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from workbench.records import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as it was.
+
+    how: in a word, for what has no values (``content``, ``gone``, ``new``); before, after: its values otherwise.
+    """
+
+    kind: Literal["file", "module", "package", "variable", "setting"]
+    name: str
+    how: str = ""
+    before: Json = None
+    after: Json = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        if self.how:
+            return f"{self.name} ({self.how})"
+        if self.before is None and self.after is None:
+            return self.name
+        return f"{self.name} {_value(self.before)} → {_value(self.after)}"
+
+
+def _value(value: Json) -> str:
+    text = "not set" if value is None else str(value)
+    return text if len(text) <= 40 else text[:39] + "…"

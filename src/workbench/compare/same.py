@@ -1,0 +1,333 @@
+"""Whether what an experiment's training was seen to depend on is as it was. Law: it reads, and changes nothing; what it
+cannot tell it says, and takes for unchanged.
+
+A look at a file that has not changed asks for its size, time and number only; where one of these differs its content is
+read, so that a new date alone is no change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.compare.difference import Difference
+from workbench.compare.packages import packages
+from workbench.errors import WorkbenchError
+from workbench.records import ENDED, Json, Spec
+from workbench.snapshot import read_snapshot, settings
+from workbench.snapshot.around import Around
+from workbench.snapshot.data import content_of_folder, describe
+from workbench.snapshot.environment import distributions, variables
+from workbench.snapshot.modules import code_of, project_modules
+from workbench.snapshot.used import ALWAYS, counts
+from workbench.store import Store
+from workbench.store.series import Series
+
+#: Names that are said of one kind; of the others, how many there are.
+_SAID = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What a training would find that were launched now.
+
+    around: what it would get of this process. variables: those that snapshots record.
+    """
+
+    around: Around
+    variables: Mapping[str, str]
+    distributions: Mapping[str, str]
+    folder: str = field(default_factory=os.getcwd)
+    python: str = field(default_factory=lambda: sys.version.split()[0])
+    host: str = field(default_factory=platform.node)
+
+    @classmethod
+    def here(cls, around: Around | None = None) -> Now:
+        """What it would find if this process launched it. Raises BadSetting as ``Around.here`` does."""
+        return cls(around or Around.here(), variables(), distributions())
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an experiment stands to what there is now: what differs, and what could not be checked, in words."""
+
+    experiment: str = ""
+    differences: tuple[Difference, ...] = ()
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether all that could be checked is as it was."""
+        return not self.differences
+
+    @property
+    def differs(self) -> str:
+        """``data/train.csv (content), OMP_NUM_THREADS 1 → 4``; empty where nothing differs."""
+        return _listed([str(one) for one in self.differences], 8)
+
+    @property
+    def not_checked(self) -> str:
+        """``not checked: data/large.bin (samples of it are as they were)``; empty where all was checked."""
+        return f"not checked: {_listed([*self.unchecked])}" if self.unchecked else ""
+
+    def __str__(self) -> str:
+        first = f"changed since: {self.differs}" if self.differences else "the same content as before"
+        return "; ".join(filter(None, [first, self.not_checked]))
+
+
+def chosen(store: Store, experiments: Iterable[str], now: Now) -> tuple[Standing | None, Standing | None]:
+    """Of experiments with one content, newest first: the first one for which all is as it was, and the newest one."""
+    newest: Standing | None = None
+    for experiment in experiments:
+        found = standing(store, experiment, now)
+        newest = newest or found
+        if found.holds:
+            return found, newest
+    return None, newest
+
+
+def standing(store: Store, experiment: str, now: Now) -> Standing:
+    """Compare what the trials of ``experiment`` were seen to depend on with ``now``. Raises nothing."""
+    try:
+        spec = store.read_spec(experiment, viewing=True)
+        used, state = _used(store, experiment)
+    except (WorkbenchError, OSError) as error:
+        return Standing(experiment, (), (f"what its training read ({error})",))
+    look = _Look(store, spec, used, now)
+    look.files()
+    look.modules(is_over=state in ENDED)
+    look.surroundings()
+    look.says(is_over=state in ENDED)
+    return Standing(experiment, tuple(look.differences), tuple(look.unchecked))
+
+
+def _used(store: Store, experiment: str) -> tuple[dict[str, Any], str]:
+    """What its trials told, all together, and its state. Of older releases only the files of each leg are known."""
+    path = store.experiment(experiment).series
+    if not path.exists():
+        return {}, "waiting"
+    with Series.read(path) as series:
+        meta = series.meta()
+        state = str(meta.get("state") or "")
+        if isinstance(meta.get("used"), dict):
+            return meta["used"], state
+        files: dict[str, Any] = {}
+        for leg in series.legs():
+            seen = (leg.get("detail") or {}).get("seen") or {}
+            files = {**(seen.get("files") or {}), **files}
+        return ({"files": files} if files else {}), state
+
+
+class _Look:
+    """One comparison, as it goes on."""
+
+    def __init__(self, store: Store, spec: Spec, used: Mapping[str, Any], now: Now) -> None:
+        self.store, self.spec, self.used, self.now = store, spec, used, now
+        self.differences: list[Difference] = []
+        self.unchecked: list[str] = []
+        self.snapshot: dict[str, Json] = {}
+        with contextlib.suppress(WorkbenchError, OSError, ValueError):
+            if spec.snapshot is not None:
+                self.snapshot = read_snapshot(store, spec.snapshot)
+        self.folder = str(self.snapshot.get("folder") or spec.training.cwd)
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def files(self) -> None:
+        made = set(self.used.get("made") or ())
+        changed = set(self.used.get("changed") or ())
+        for path, file in (self.used.get("files") or {}).items():
+            if path in made:
+                continue
+            if path in changed:
+                self.unchecked.append(f"{self._short(path)} (training writes it)")
+            elif file.get("mixed"):
+                self._differs(path, "changed while it trained")
+            else:
+                self._file(path, file, made)
+        for path in self.used.get("absent") or ():
+            if path not in made and path not in changed and os.path.exists(self._place(path)):
+                self._differs(path, "was not there")
+
+    def _file(self, path: str, file: Mapping[str, Any], made: set[str]) -> None:
+        place = self._place(path)
+        elsewhere = str(file.get("host") or self.now.host)
+        try:
+            status = os.stat(place)
+            if not file.get("digest"):
+                self.unchecked.append(f"{self._short(path)} (not read in time)")
+            elif path.endswith("/") != stat.S_ISDIR(status.st_mode):
+                self._differs(path, "content")
+            elif path.endswith("/"):
+                self._inside(path, place, file, made)
+            elif file.get("mark") != [status.st_mtime_ns, status.st_ino] or file.get("size") != status.st_size:
+                self._content(path, place, file, status.st_size)
+        except (FileNotFoundError, NotADirectoryError):
+            if elsewhere != self.now.host:
+                self.unchecked.append(f"{self._short(path)} (on {elsewhere})")
+            elif place != path and os.path.exists(path):
+                self.unchecked.append(f"{self._short(path)} (it is in the folder of before only)")
+            else:
+                self._differs(path, "gone")
+        except OSError as error:
+            self.unchecked.append(f"{self._short(path)} ({(error.strerror or 'cannot be read').lower()})")
+
+    def _content(self, path: str, place: str, file: Mapping[str, Any], size: int) -> None:
+        if file.get("size") != size or (found := describe(place)).digest != file["digest"]:
+            self._differs(path, "content")
+        elif found.sampled:
+            self.unchecked.append(f"{self._short(path)} (samples of it are as they were)")
+
+    def _inside(self, path: str, place: str, file: Mapping[str, Any], made: set[str]) -> None:
+        """A folder: names, sizes and times of its files first."""
+        if describe(place).digest == file["digest"]:
+            return
+        content = file.get("content")
+        if not content:
+            self.unchecked.append(f"{self._short(path)} (an older release kept the times of its files only)")
+            return
+        now = content_of_folder(place, {self._place(one) for one in made})
+        if now["digest"] != content["digest"]:
+            self._differs(path, "content")
+        elif now.get("sampled"):
+            self.unchecked.append(f"{self._short(path)} (samples of it are as they were)")
+
+    def _place(self, path: str) -> str:
+        """Where ``path`` would be read now: in the same place, seen from the notebook's folder, where that moved."""
+        if self.now.folder == self.folder:
+            return path
+        moved = os.path.normpath(os.path.join(self.now.folder, os.path.relpath(path, self.folder)))
+        is_inside = path.startswith(f"{self.folder}{os.sep}")
+        return moved if is_inside or (os.path.exists(moved) and not os.path.exists(path)) else path
+
+    def _short(self, path: str) -> str:
+        return path.removeprefix(f"{self.folder}{os.sep}")
+
+    def _differs(self, path: str, how: str) -> None:
+        self.differences.append(Difference("file", self._short(path), how))
+
+    # -- project modules ----------------------------------------------------------------------------------------------
+
+    def modules(self, *, is_over: bool) -> None:
+        known = {str(one["name"]): str(one["path"]) for one in self.snapshot.get("modules") or ()}
+        used: dict[str, list[str]] = self.used.get("modules") or {}
+        if not is_over and not self.used.get("complete"):
+            used = {name: [] for name in known}  # it has imported none yet, and will import the copies
+        for name, told in used.items():
+            before = told[1] if told else _code(self._copy(name))
+            origin = told[0] if told else known.get(name) or _sibling(name, known)
+            path = Path(self._place(origin)) if origin else None
+            if path is None or not path.exists():
+                found = project_modules([name]).get(name)
+                path = found.path if found is not None else None
+            if not before:
+                self.unchecked.append(f"{name} (its code of then was not kept)")
+            elif path is None:
+                self.differences.append(Difference("module", f"{name}.py", "gone"))
+            elif code_of(path) != before:
+                self.differences.append(Difference("module", self._short(str(origin or path))))
+
+    def _copy(self, name: str) -> Path | None:
+        if self.spec.snapshot is None:
+            return None
+        path = (self.store.snapshot(self.spec.snapshot) / "code").joinpath(*name.split("."))
+        return next((one for one in (path / "__init__.py", path.with_name(f"{path.name}.py")) if one.is_file()), None)
+
+    # -- packages, variables, settings --------------------------------------------------------------------------------
+
+    def surroundings(self) -> None:
+        environment = self.snapshot.get("environment") or {}
+        before = str(self.spec.training.versions.get("python") or self.now.python)
+        if before != self.now.python:
+            self.differences.append(Difference("package", "python", "", before, self.now.python))
+        used = set(self.used.get("packages") or ())
+        if used and environment:
+            self.differences += packages(environment.get("distributions") or {}, self.now.distributions, used)
+        self.differences += self._variables(environment.get("variables") or {})
+        self.differences += self._settings()
+        if not environment:
+            self.unchecked.append("packages and threads (its snapshot is gone)")
+
+    def _variables(self, recorded: Mapping[str, str]) -> Iterator[Difference]:
+        """Variables that may matter to libraries, and those that its code has read, where their values are known."""
+        training, now = self.spec.training, self.now.around
+        before, after = dict(recorded), dict(self.now.variables)
+        if training.is_whole:
+            before |= {**training.env, **training.secrets}
+            after |= {**now.variables.env, **now.variables.secrets}
+        read = set(self.used.get("variables") or ())
+        hidden = training.secrets.keys() | now.variables.secrets.keys()
+        for name in sorted(before.keys() | after.keys() if before else ()):
+            if before.get(name) == after.get(name) or not counts(name):
+                continue
+            if name == "PYTHONHASHSEED" and training.is_whole:
+                continue  # the seed of hashes is recorded by itself
+            if name in hidden and name in read:
+                yield Difference("variable", name, "another secret")
+            elif name not in hidden and (name in read or ALWAYS.fullmatch(name)):
+                yield Difference("variable", name, "", before.get(name), after.get(name))
+        if not training.is_whole:
+            if self.used.get("variables"):
+                self.unchecked.append("the variables that it read (their values were not recorded)")
+        elif training.hash_seed != now.hash_seed:
+            yield Difference("variable", "PYTHONHASHSEED", "", training.hash_seed, now.hash_seed)
+
+    def _settings(self) -> Iterator[Difference]:
+        training, now = self.spec.training, self.now.around
+        if not training.is_whole:
+            return
+        before, after = settings.compared(training.settings), settings.compared(now.settings)
+        for name in sorted(before.keys() | after.keys()):
+            one, other = before.get(name), after.get(name)
+            if one != other:
+                yield Difference("setting", name, "", settings.shown(name, one), settings.shown(name, other))
+        if training.threads != now.threads:
+            yield Difference("setting", "threads", "", training.threads, now.threads)
+
+    # -- what could not be looked at ----------------------------------------------------------------------------------
+
+    def says(self, *, is_over: bool) -> None:
+        used = self.used
+        if used.get("beyond"):
+            self.unchecked.append(f"{used['beyond']:,} more files that it read")
+        if used.get("copied"):
+            self.unchecked.append("variables that it took from a copy of os.environ")
+        if used.get("programs"):
+            self.unchecked.append(f"what {_listed(used['programs'], 2)} read by itself")
+        if used.get("not_seen"):
+            self.unchecked.append(f"files that {_listed(used['not_seen'], 2)} may have read unseen")
+        if used.get("hosts"):
+            self.unchecked.append(f"what {_listed(used['hosts'], 2)} answered")
+        if is_over and not used:
+            self.unchecked.append("what its training read (that was not recorded)")
+        elif is_over and not used.get("complete"):
+            self.unchecked.append(
+                "the packages, variables and settings that it used (an older release did not record them)"
+            )
+
+
+def _code(path: Path | None) -> str | None:
+    return code_of(path) if path is not None else None
+
+
+def _sibling(name: str, known: Mapping[str, str]) -> str:
+    """Where a module lies that was imported late, by the place of another one of its package; empty without one."""
+    top, *rest = name.split(".")
+    for other, path in known.items():
+        if other.partition(".")[0] == top:
+            levels = other.count(".") + (1 if path.endswith("__init__.py") else 0)
+            base = Path(path).parents[levels].joinpath(top, *rest)
+            return str(base / "__init__.py" if base.is_dir() else base.with_name(f"{base.name}.py"))
+    return ""
+
+
+def _listed(names: list[str], most: int = _SAID) -> str:
+    rest = len(names) - most
+    return ", ".join(names if rest <= 0 else [*names[:most], f"{rest} more"])

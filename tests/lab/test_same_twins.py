@@ -1,0 +1,192 @@
+"""Which of the experiments with one content is shown again: running, failed, stopped, deleted, older and moved ones."""
+
+import dataclasses
+import os
+import shutil
+
+import pytest
+from running import ended, engine, until
+from same_world import World, begin, inside, write
+
+from workbench.compare.same import Now, standing
+from workbench.engine.ask import ask
+from workbench.errors import BadOption
+from workbench.launch import changes
+from workbench.records import Searcher
+from workbench.store.series import Series
+
+#: It reads what its configuration says, and computed names tell no one.
+READS = """
+{space}
+total = sum(float(line) for name in {names} for line in open("{folder}" + "/" + name))
+for epoch in trial.steps():
+    trial.report(score=total)
+    {turn}
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    found = World(tmp_path_factory.mktemp("twins"))
+    with inside(found.folder), engine(found.store, workers=2):
+        yield found
+
+
+def cell(folder, names=("train.csv",), space="", turn=""):
+    return READS.format(space=space, names=names, folder=folder, turn=turn)
+
+
+def test_where_an_older_one_fits_again_that_one_is_shown(world):
+    text = cell("back")
+    write(world.path("back/train.csv"), "1\n1\n")
+    first = world.train(world.draft("back", text))
+    write(world.path("back/train.csv"), "1\n1\n1\n1\n")
+    made = world.draft("back", text)
+    assert (made.twin, made.former, made.version) == (None, first.id, 2)
+    second = world.train(made)
+    assert changes(world.store, first, second) == ["changed since @1: back/train.csv (content)"]
+    assert world.draft("back", text).twin == second.id
+    write(world.path("back/train.csv"), "1\n1\n")
+    assert world.draft("back", text).twin == first.id
+
+
+def test_same_shows_the_former_one_and_again_trains_anew(world):
+    text = cell("asked")
+    write(world.path("asked/train.csv"), "1\n")
+    first = world.train(world.draft("asked", text))
+    write(world.path("asked/train.csv"), "2\n")
+    made = world.draft("asked", text)
+    assert made.shown(again=False, same=True) == first.id
+    assert str(made.standing) == "changed since: asked/train.csv (content)"
+    assert made.shown(again=True, same=False) is made.shown(again=False, same=False) is None
+    with pytest.raises(BadOption, match=r"--again trains anew, and --same shows what was trained before\. Wanted one"):
+        made.shown(again=True, same=True)
+    write(world.path("asked/train.csv"), "1\n")
+    assert world.draft("asked", text).shown(again=False, same=True) == first.id
+
+
+def test_a_running_one_is_shown_while_what_it_has_read_is_as_it_was(world):
+    text = cell("runs", turn="import os, time\n    while not os.path.exists('go'): time.sleep(0.01)")
+    write(world.path("runs/train.csv"), "1\n")
+    made = world.draft("runs", text)
+    assert made.former is None
+    spec = begin(made)
+    assert world.draft("runs", text).twin == spec.id  # it waits, or has just begun
+    path = world.store.experiment(spec.id).series
+
+    def read():
+        with Series.read(path) as series:
+            return (series.meta().get("used") or {}).get("files")
+
+    until(lambda: path.exists() and read(), 60, "the first leg's word of what it reads")
+    assert world.draft("runs", text).twin == spec.id
+    write(world.path("runs/train.csv"), "2\n")
+    made = world.draft("runs", text)
+    assert (made.twin, made.former) == (None, spec.id)
+    write(world.path("go"), "")
+    assert ended(world.store, spec) == "completed"
+
+
+def test_one_that_failed_for_want_of_a_file_is_trained_again_once_the_file_is_there(world):
+    text = cell("missing")
+    world.path("missing").mkdir()
+    failed = world.train(world.draft("missing", text), "failed")
+    assert world.draft("missing", text).twin == failed.id
+    write(world.path("missing/train.csv"), "1\n")
+    made = world.draft("missing", text)
+    assert made.twin is None
+    assert str(made.standing) == "changed since: missing/train.csv (was not there)"
+    world.train(made)
+
+
+def test_files_of_all_trials_count(world):
+    text = cell("union", names='(("a.csv",) if x < 0.5 else ("b.csv",))', space="x = choice(0.0, 1.0)")
+    for name in ("a.csv", "b.csv"):
+        write(world.path(f"union/{name}"), "1\n")
+    spec = world.train(world.draft("union", text, trials=2, searcher=Searcher("grid")))
+    for name in ("a.csv", "b.csv"):
+        write(world.path(f"union/{name}"), "2\n")
+        assert str(standing(world.store, spec.id, Now.here())) == f"changed since: union/{name} (content)"
+        write(world.path(f"union/{name}"), "1\n")
+    assert standing(world.store, spec.id, Now.here()).holds
+
+
+def test_a_stopped_one_is_shown_and_a_deleted_one_is_not(world):
+    text = cell("gone", turn="import os, time\n    while not os.path.exists('never'): time.sleep(0.01)")
+    write(world.path("gone/train.csv"), "1\n")
+    spec = begin(world.draft("gone", text))
+    until(world.store.experiment(spec.id).series.exists, 60, "its start")
+    ask(world.store, {"kind": "stop", "experiment": spec.id, "trial": None})
+    assert ended(world.store, spec) == "stopped"
+    assert world.draft("gone", text).twin == spec.id
+    ask(world.store, {"kind": "delete", "experiment": spec.id})
+    made = world.draft("gone", text)
+    assert (made.twin, made.former) == (None, None)
+
+
+def test_a_folder_that_moved_is_the_same_and_a_change_in_it_is_seen(world, tmp_path):
+    text = cell("moves")
+    write(world.path("moves/train.csv"), "1\n1\n")
+    spec = world.train(world.draft("moves", text))
+    there = tmp_path / "elsewhere" / "project"
+    shutil.copytree(world.folder, there, symlinks=True, ignore=shutil.ignore_patterns(".workbench"))
+    with inside(there):
+        made = world.draft("moves", text)
+        assert (made.twin, made.standing.unchecked) == (spec.id, ())
+        write(there / "moves/train.csv", "3\n3\n")
+        assert str(world.draft("moves", text).standing) == "changed since: moves/train.csv (content)"
+        (there / "moves/train.csv").unlink()
+        made = world.draft("moves", text)
+        assert made.standing.not_checked == "not checked: moves/train.csv (it is in the folder of before only)"
+
+
+def test_what_cannot_be_checked_is_said(world):
+    text = cell("said", names=("train.csv", "large.csv"))
+    write(world.path("said/train.csv"), "1\n")
+    large = world.path("said/large.csv")
+    large.write_text("2\n" + "0" * (1 << 26) + "\n")
+    spec = world.train(world.draft("said", text))
+    assert standing(world.store, spec.id, Now.here()).unchecked == ()
+    copies = world.train(world.draft("copies", cell("said", turn="dict(__import__('os').environ)")))
+    words = ("variables that it took from a copy of os.environ",)
+    assert standing(world.store, copies.id, Now.here()).unchecked == words
+    os.utime(large, (1, 1))
+    found = standing(world.store, spec.id, Now.here())
+    assert str(found) == ("the same content as before; not checked: said/large.csv (samples of it are as they were)")
+    world.path("said/train.csv").unlink()
+    world.path("said/train.csv").symlink_to("train.csv")  # it leads to itself
+    large.unlink()
+    found = standing(world.store, spec.id, Now.here())
+    assert [str(one) for one in found.differences] == ["said/large.csv (gone)"]
+    assert found.unchecked == ("said/train.csv (too many levels of symbolic links)",)
+    now = Now.here()
+    elsewhere = dataclasses.replace(now, host="another")
+    assert standing(world.store, spec.id, elsewhere).unchecked[1] == f"said/large.csv (on {now.host})"
+
+
+def test_an_experiment_of_an_older_release_is_shown_and_what_is_not_known_is_said(world):
+    text = cell("older")
+    write(world.path("older/train.csv"), "1\n")
+    spec = world.train(world.draft("older", text))
+    with Series.open(world.store.experiment(spec.id).series) as series:
+        series.put_meta("used", None)
+        series.flush()
+    made = world.draft("older", text)
+    assert made.twin == spec.id
+    assert made.standing.not_checked == (
+        "not checked: the packages, variables and settings that it used (an older release did not record them)"
+    )
+    write(world.path("older/train.csv"), "2\n")
+    assert str(world.draft("older", text).standing).startswith("changed since: older/train.csv (content); not checked")
+
+
+def test_code_that_changed_is_told_with_what_changed_around_it(world):
+    write(world.path("both/train.csv"), "1\n")
+    first = world.train(world.draft("both", cell("both")))
+    write(world.path("both/train.csv"), "2\n")
+    made = world.draft("both", cell("both") + "print(total)\n")
+    assert (made.twin, made.former) == (None, None)
+    assert changes(world.store, first, made.spec(None)) == [
+        "changed since @1: 1 line of code",
+        "both/train.csv (content)",
+    ]
