@@ -144,6 +144,7 @@ class LegCourse:
         self._in_turn = False
         self._inside.begin_turn()
         self.step = step = self.step + 1
+        self.place.stepped()
         self._logged.clear()
         if step in self.order.levels:
             self._tell_level(step)
@@ -297,6 +298,7 @@ class LegCourse:
         if skipped:
             raise metrics.missing_goal(self.goal, self.order.trial, min(skipped), self.history.get(min(skipped), {}))
         self.step = max(self.step, step)
+        self.place.stepped()
         stop = self._link.stop()
         if stop is not None or step >= self.order.until:
             if step < self.order.max_steps:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from workbench.records import PROTOCOL
+from workbench.snapshot import readers
 from workbench.trial.processes import descendants
 from workbench.trial.wire import Connection, Message
 
@@ -125,6 +126,8 @@ def _prepare(order: Message) -> Message:
     for entry in reversed(order.get("path", [])):
         if entry not in sys.path:
             sys.path.insert(0, entry)
+    # Before the readers that are imported ahead: names that other modules take from them are wrapped as well.
+    readers.install()
     failed = {}
     preload = order.get("preload", [])
     for name in ("workbench.trial.leg", *preload, *(late for name, late in _COMPANIONS.items() if name in preload)):

@@ -29,6 +29,7 @@ from workbench.trial.fork import Fork
 from workbench.trial.isolation import Baseline
 from workbench.trial.kinds import loaded
 from workbench.trial.order import Order, Place
+from workbench.trial.processes import descendants
 from workbench.trial.runner import Link
 from workbench.trial.saver import Vault, When
 from workbench.trial.trial import LegLeft, Trial
@@ -37,6 +38,8 @@ from workbench.trial.wire import Message
 
 #: Seconds that a leg has lasted when it is looked up again what its process holds open or mapped.
 LOOK_AFTER_S = 0.25
+#: Looking again at the ends of steps takes at most this part of the time, and comes at most once in so many seconds.
+LOOK_COST, LOOK_EVERY_S = 0.005, 1.0
 BACKEND = "module://workbench.trial.backend"
 
 
@@ -104,7 +107,7 @@ class Legs:
         if is_strict:
             place.begins = determinism.hold_again
         if self._sight is not None:
-            place.seen = self._sight.first
+            place.seen, place.stepped = self._sight.first, self._sight.step
         fetch = partial(_fetch, store, spec, wanted) if spec.storage else None
         vault: Vault = StoreVault(paths, wanted.attempt, self._settler, wanted.start, fetch)
         link, when = self.link, When.of(spec)
@@ -284,6 +287,8 @@ class Sight:
     def __init__(self) -> None:
         self.seen = Seen()
         self._began = 0.0
+        #: When it is looked again at the end of a step.
+        self._next = 0.0
         self._looked = False
         self._told: Message | None = None
 
@@ -291,6 +296,7 @@ class Sight:
         """A leg begins."""
         self.seen.begin(store.root)
         self._began, self._told = time.monotonic(), None
+        self._next = self._began + LOOK_EVERY_S
 
     def first(self) -> Message:
         """What was read until its loop began."""
@@ -304,15 +310,23 @@ class Sight:
         found = self._now()
         return found if found != self._told else None
 
+    def step(self) -> None:
+        """A step has ended: now and then it is looked again, for readers that keep a file open for a while only."""
+        if time.monotonic() >= self._next:
+            self._look()
+
     def _look(self) -> None:
         # It costs as much as a very short leg does: then once in a process.
-        if not self._looked or time.monotonic() - self._began > LOOK_AFTER_S:
+        begun = time.monotonic()
+        if not self._looked or begun - self._began > LOOK_AFTER_S:
             self._looked = True
-            self.seen.look()
+            self.seen.look(descendants(os.getpid()))
+            now = time.monotonic()
+            self._next = now + max(LOOK_EVERY_S, (now - begun) / LOOK_COST)
 
     def _now(self) -> Message:
         paths, beyond = self.seen.told()
-        return {"paths": paths, "beyond": beyond}
+        return {"paths": paths, "beyond": beyond, **self.seen.around()}
 
 
 class _Left:

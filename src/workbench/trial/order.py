@@ -51,5 +51,7 @@ class Place:
     environment: Callable[[], Mapping[str, Any]] = dict
     #: The files that were read so far, as a message says it; None where nobody looks.
     seen: Callable[[], Message | None] = lambda: None
+    #: Called when a step has ended.
+    stepped: Callable[[], None] = lambda: None
     #: Called when the set-up is done and the first turn begins.
     begins: Callable[[], None] = lambda: None
