@@ -27,12 +27,25 @@ from workbench.snapshot.modules import project_digests
 from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.catalog import read_catalog
+from workbench.store.kept import LIMIT
 from workbench.store.remote import VARIABLE, checked
 
 #: What is compared when it is said what changed since the version before, in this order.
 _COMPARED = ("goal", "searcher", "trials", "slots", "seed", "deterministic")
 #: Settings that make no other result.
-_BESIDES = ("notify", "alerts", "parallel", "limit_s", "save_every", "hang_s", "verify", "keep", "storage", "mirror")
+_BESIDES = (
+    "notify",
+    "alerts",
+    "parallel",
+    "limit_s",
+    "save_every",
+    "hang_s",
+    "verify",
+    "keep",
+    "storage",
+    "mirror",
+    "keep_data",
+)
 #: Surroundings of the kernel that training code may depend on, and that hold no secrets. Others stay with the kernel.
 _PASSED = re.compile(r"LANG|LANGUAGE|LC_\w+|TZ|HF_(HOME|HUB_CACHE|DATASETS_CACHE|HUB_OFFLINE)|(TORCH|XDG_CACHE)_HOME")
 #: Installed packages that take long to import: the forkserver imports them ahead when the notebook has them.
@@ -64,6 +77,8 @@ class Settings:
     storage: str | None = None
     #: Other programs in which each trial is shown as a run, as the spec keeps them.
     mirror: tuple[Json, ...] = ()
+    #: Bytes of the largest file that training reads and that is kept; 0 keeps none.
+    keep_data: int = LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +171,7 @@ class Draft:
             alerts=self.settings.alerts,
             storage=self.settings.storage,
             mirror=self.settings.mirror,
+            keep_data=self.settings.keep_data,
             snapshot=None if snapshot is None else snapshot.digest,
             content=self.content,
             typed=self.origin.typed,

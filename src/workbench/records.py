@@ -419,7 +419,9 @@ class Spec:
     ``label``), the parent's ``configuration``, and the ``seeds`` from which its set-up's came. notify: whom to tell
     (``webhook``, ``command``, ``on``). alerts: rules of which a person wants to be told. storage: the URL to which
     checkpoints are copied; it may hold a secret. mirror: other programs in which each trial is shown as a run while it
-    trains (see ``store.mirrors``).
+    trains (see ``store.mirrors``). keep_data: bytes of the largest file that training reads and that is kept by
+    content; 0 keeps none. data_back: files that have changed since, by path, as training sees them (``kept``, a blob,
+    and what lies ``beside`` it by the ending of its name).
     """
 
     id: str
@@ -462,6 +464,8 @@ class Spec:
     alerts: tuple[str, ...] = ()
     storage: str | None = None
     mirror: tuple[Json, ...] = ()
+    keep_data: int = 50_000_000
+    data_back: dict[str, Json] = field(default_factory=dict)
     schema: int = SCHEMA
 
     @property

@@ -213,7 +213,8 @@ class Workplace(WorkerPlugin):
         def tell(message: Message) -> None:
             self._emit({**message, "key": order["key"]}, now=False)
 
-        sight = Sight(self._digests, tell)
+        keeper = self._digests.keeper(order["leg"]["store"], order.get("keep_data", 0))
+        sight = Sight(self._digests, tell, keeper)
 
         def take(message: Message | None) -> None:
             if message is None or message["op"] == "left":

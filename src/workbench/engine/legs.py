@@ -23,6 +23,7 @@ from workbench.engine.verify import Verification
 from workbench.records import Ended, Fact, Failed, Left, Lost, Metrics, Reached, Run, Spec, StopAsked, trial_label
 from workbench.search import Search
 from workbench.store import Store
+from workbench.store.kept import Kept
 from workbench.store.passing import drop_passing
 from workbench.store.series import Series
 
@@ -104,6 +105,7 @@ class Legs(ABC):
         #: Bytes of the largest checkpoint so far, and of those heard of since the disk was looked at.
         self.largest = self.heard_bytes = 0
         self.series = Series.open(self.paths.series)
+        self._kept = Kept(self.paths)
         self.shown = Shown(spec, self.search, self.series, now)
         self._teller = Teller(store, spec, self.series, self._note, now)
         self._retries = 0
@@ -212,6 +214,7 @@ class Legs(ABC):
                 self._heard_saved(leg, message)
             case "seen":
                 leg.detail["seen"] = message["seen"]
+                self._kept.note(message["seen"]["files"])
                 self.series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))
             case "left":
                 self._left(leg, message)
@@ -224,6 +227,7 @@ class Legs(ABC):
         for one in message.get("skipped", ()):
             self._lines.append({"kind": "Skipped", "trial": leg.trial, "attempt": leg.attempt, **one})
         leg.detail = {k: message[k] for k in DETAIL if k in message}
+        self._kept.note(leg.detail.get("seen", {}).get("files", {}))
         self.series.put_leg(
             leg.trial,
             leg.attempt,

@@ -195,6 +195,7 @@ _SAME = (
     "keep",
     "storage",
     "mirror",
+    "keep_data",
 )
 
 
