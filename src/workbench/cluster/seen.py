@@ -108,6 +108,16 @@ def told(file: DataFile) -> Message:
     return {**found, **{name: value for name, value in more.items() if value is not None}}
 
 
+#: Parts of a runner's message that are told file by file.
+_OF_FILES = ("paths", "named", "copies")
+
+
+def _source(seen: Message, path: str) -> str:
+    """Where the bytes lie that were read at ``path``: there, or in a copy that stands for it."""
+    source: str = seen.get("copies", {}).get(path, path)
+    return source
+
+
 class Sight:
     """The files that one leg has read. tell: how what is found later is said. keeper: what keeps their bytes."""
 
@@ -137,36 +147,37 @@ class Sight:
         missing = []
         for path in seen["paths"]:
             if path not in self._found:
-                known = self._digests.known(path)
+                known = self._digests.known(_source(seen, path))
                 if known:
-                    self._found[path] = {**known, **(self._kept(path, known) or {})}
-                if known is None or (known and self._kept(path, known) is None):
+                    self._found[path] = {**known, **(self._kept(seen, path, known) or {})}
+                if known is None or (known and self._kept(seen, path, known) is None):
                     missing.append(path)
         if missing:
             self._reading = asyncio.get_running_loop().create_task(self._read(missing, seen, self._reading))
 
-    def _kept(self, path: str, found: Message) -> Message | None:
-        return {} if self._keeper is None else self._digests.kept(path, found, self._keeper)
+    def _kept(self, seen: Message, path: str, found: Message) -> Message | None:
+        return {} if self._keeper is None else self._digests.kept(_source(seen, path), found, self._keeper)
 
     async def _read(self, paths: list[str], seen: Message, before: asyncio.Task[None] | None) -> None:
         """Digests first, which take least; then the bytes."""
         if before is not None:
             await before
         for path in paths:
-            found = await self._digests.read(path)
+            found = await self._digests.read(_source(seen, path))
             if found:
                 self._found.setdefault(path, dict(found))
         self._tell({"op": "seen", "seen": self._told(seen)})
         for path in paths:
             if self._keeper is not None and path in self._found:
-                self._found[path] |= await self._digests.keep(path, self._found[path], self._keeper)
+                self._found[path] |= await self._digests.keep(_source(seen, path), self._found[path], self._keeper)
         if self._keeper is not None:
             self._tell({"op": "seen", "seen": self._told(seen)})
 
     def _told(self, seen: Message) -> Message:
         """A file whose digest is still being made has its name only, so that it is not passed over."""
-        files = {path: dict(self._found.get(path, {})) for path in seen["paths"] if os.path.exists(path)}
+        there = [path for path in seen["paths"] if os.path.exists(_source(seen, path))]
+        files = {path: dict(self._found.get(path, {})) for path in there}
         for path in seen.get("named", ()):
             if path in files:
                 files[path]["named"] = True
-        return {**{key: value for key, value in seen.items() if key not in ("paths", "named")}, "files": files}
+        return {**{key: value for key, value in seen.items() if key not in _OF_FILES}, "files": files}

@@ -18,11 +18,12 @@ from typing import Any
 from distributed import get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from workbench.cluster import laying
 from workbench.cluster.log import LogWriter
 from workbench.cluster.runners import Forkserver, ForkserverKilled, Runner
 from workbench.cluster.seen import Digests, Sight
 from workbench.cluster.trouble import how_it_died, oom_kills
-from workbench.errors import ClusterError, StoreNotShared, VersionsDiffer
+from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
 from workbench.records import PROTOCOL, Training
 from workbench.store import Store
 from workbench.store.lease import EngineInfo, read_engine
@@ -163,6 +164,7 @@ class Workplace(WorkerPlugin):
                 "error": {"type": type(error).__name__, "message": str(error)},
             }
         finally:
+            await self._laid_out(order, is_over=True)
             del self._legs[key]
             if not self._legs:
                 self._empty.set()
@@ -206,7 +208,8 @@ class Workplace(WorkerPlugin):
     async def _train(self, leg: Leg) -> Message:
         order = leg.order
         forkserver = self._forkserver(training_from(order["training"]))
-        runner = leg.runner = await forkserver.runner(order["experiment"])
+        back = await self._laid_out(order)
+        runner = leg.runner = await forkserver.runner(order["experiment"], list(back["copies"].items()) if back else ())
         ooms, began = oom_kills(), time.monotonic()
         ended: asyncio.Future[Message | None] = self._loop.create_future()
 
@@ -232,13 +235,15 @@ class Workplace(WorkerPlugin):
 
         log = LogWriter(Path(order["log"]))
         log.feed(b"[attempt %d from step %d]\n" % (order["attempt"], order["start"]))
-        runner.begin({**order["leg"], "op": "leg"}, log, take)
+        runner.begin({**order["leg"], "op": "leg", "back": back}, log, take)
         if leg.stop_reason is None and order["leg"]["until"] - order["leg"]["start"] > 0:
             forkserver.fork_ahead()
         left = await self._until_left(leg, runner, ended)
         runner.end_of_leg()
         if left is None:
             return self._gone(leg, runner, oom_kills() > ooms)
+        if back:
+            left["reusable"] = False
         if left.get("reusable") and time.monotonic() - began < REUSE_BELOW_S and not order.get("strict"):
             forkserver.give_back(runner)
         else:
@@ -247,6 +252,20 @@ class Workplace(WorkerPlugin):
         if leg.stop_reason is not None and left["outcome"] == "stopped":
             left["reason"] = leg.stop_reason
         return left
+
+    async def _laid_out(self, order: Message, *, is_over: bool = False) -> Message | None:
+        """Copies of files that have changed since, for the leg to see; once it is over they are removed."""
+        if not order.get("data_back"):
+            return None
+        store = Store(order["leg"]["store"])
+        place = laying.place_of(store, order["experiment"], order["leg"]["trial"], order["attempt"])
+        if is_over:
+            await asyncio.to_thread(laying.remove, place)
+            return None
+        try:
+            return await asyncio.to_thread(laying.lay_out, store, order["data_back"], place)
+        except StoreError as error:
+            raise ClusterError(str(error)) from error
 
     async def _until_left(self, leg: Leg, runner: Runner, ended: asyncio.Future[Message | None]) -> Message | None:
         grace: float | None = None

@@ -38,7 +38,7 @@ MOST_QUEUED = 8
 #: Two trials that fail in the same way before anybody reported anything: the code is wrong, not their configuration.
 PROBES = 2
 #: Of what a leg says when it begins, what is kept for its page and for comparisons.
-DETAIL = ("found", "environment", "setup_s", "skipped", "architecture", "data", "seen")
+DETAIL = ("found", "environment", "setup_s", "skipped", "architecture", "data", "seen", "back")
 #: What is journaled of an error: all that a later engine judges by.
 ERROR = ("type", "message", "line", "device_memory")
 

@@ -21,6 +21,7 @@ def leg_order(store: Store, spec: Spec, search: Search, leg: Leg, training: Mess
         "log": str(store.experiment(spec.id).trial(leg.trial).log),
         "training": training,
         "keep_data": spec.keep_data,
+        "data_back": spec.data_back,
         "leg": {
             "protocol": PROTOCOL,
             "store": str(store.root),

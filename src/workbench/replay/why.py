@@ -7,6 +7,7 @@ others are put back all the same.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,8 +18,8 @@ from workbench.compare.sides import Side, seen_of
 from workbench.errors import BadOption, WorkbenchError
 from workbench.records import Json, Program, Spec
 from workbench.replay.again import Prepared, Recorded, composed, recorded
+from workbench.replay.data import Files, is_changed, moved, not_kept, past
 from workbench.replay.place import place
-from workbench.snapshot.data import describe
 from workbench.store import Store
 from workbench.store.catalog import Reference
 from workbench.store.series import Series
@@ -85,7 +86,7 @@ class Hybrids:
 
     def again(self) -> Prepared | None:
         """``b`` itself, to be trained again where its environment or its data are not as they were; else None."""
-        if self._there.how == "same" and not _changed(_files(self.b)):
+        if self._there.how == "same" and not is_changed(self.store, _files(self.b)):
             return None
         return self._composed([])
 
@@ -100,20 +101,14 @@ class Hybrids:
                 continue
             self._file(step, item.name, wanted, disk)
 
-    @staticmethod
-    def _file(step: Step, name: str, wanted: Mapping[str, Any], disk: Mapping[str, Any]) -> None:
+    def _file(self, step: Step, name: str, wanted: Files, disk: Files) -> None:
         key = next((path for path in (*wanted, *disk) if path == name or path.endswith(f"/{name}")), None)
         if key is None or key not in wanted:
             step.could_not.append(f"{name} was read by one side only; it comes with the code")
             return
-        try:
-            now = describe(key).digest
-        except OSError:
-            step.could_not.append(f"{name} is gone")
-            return
-        then = str(wanted[key].get("digest"))
-        if now != then:
-            step.could_not.append(f"{name}: its bytes of then were not kept (digest {then[:12]})")
+        if is_changed(self.store, {key: wanted[key]}):
+            then = str(wanted[key].get("digest"))
+            step.could_not.append(f"{not_kept(name, wanted[key])} (digest {then[:12]})")
 
     def _configuration(self, step: Step, sections: list[Section]) -> None:
         missing = self.a.configuration.keys() - self.b.configuration.keys()
@@ -157,7 +152,7 @@ class Hybrids:
             self._values(back),
             min(self.a.steps, spec.length),
             base.snapshot,
-            base.seen,
+            self._read(base, self.a if "data" in back else self.b),
         )
         seeds = self.a.spec.seeds_of(self.a.trial) if "seeds" in back else self.b.spec.seeds_of(self.b.trial)
         training = dataclasses.replace(self._there.training, cwd=base.spec.training.cwd)
@@ -169,6 +164,11 @@ class Hybrids:
             "back": back,
         }
         return composed(origin, "why", [seeds], where, puts_back=told)
+
+    @staticmethod
+    def _read(base: Recorded, side: Recorded) -> dict[str, Mapping[str, Any]]:
+        """The files that the hybrid is to read, as ``side`` read them; others as the one did whose code it has."""
+        return {**base.seen, **moved(side.seen, side.spec.training.cwd, base.spec.training.cwd)}
 
     def _values(self, back: list[str]) -> dict[str, Any]:
         if "code" in back:  # configurations were put back before, or were the same
@@ -192,19 +192,12 @@ class Hybrids:
 
 
 def _files(one: Recorded) -> dict[str, Any]:
-    named = {str(file["path"]): file for file in (one.snapshot.get("data") or {}).get("files") or ()}
-    return {**one.seen, **named}
-
-
-def _changed(files: Mapping[str, Mapping[str, Any]]) -> bool:
-    """True where one of ``files`` is not on the disk as it is described."""
-    for path, file in files.items():
-        try:
-            if describe(path).digest != file.get("digest"):
-                return True
-        except OSError:
-            return True
-    return False
+    """What is known of the files of one side, by path; what it was seen to read is known best."""
+    folder = one.spec.training.cwd
+    named = {
+        os.path.join(folder, str(file["path"])): file for file in (one.snapshot.get("data") or {}).get("files") or ()
+    }
+    return {**named, **one.seen}
 
 
 def trained_before(store: Store, wanted: Spec) -> str | None:
@@ -220,19 +213,20 @@ def trained_before(store: Store, wanted: Spec) -> str | None:
             found = store.read_spec(experiment)
         except WorkbenchError:
             continue
-        if _content(found) == content and _holds(store, experiment):
+        if _content(found) == content and _holds(store, found):
             return experiment
     return None
 
 
-def _holds(store: Store, experiment: str) -> bool:
+def _holds(store: Store, spec: Spec) -> bool:
     """True where the hybrid was trained to its end, and would read today what it read then."""
-    path = store.experiment(experiment).series
+    path = store.experiment(spec.id).series
     if not path.exists():
         return False
     with Series.read(path) as series:
         trials, seen = series.trials(), seen_of(series.legs(0)) or {}
-    return [one["state"] for one in trials] == ["completed"] and not _changed(seen)
+    read = {path: file for path, file in seen.items() if path not in spec.data_back}
+    return [one["state"] for one in trials] == ["completed"] and not any(past(store, read).notes)
 
 
 def _content(spec: Spec) -> dict[str, Json]:

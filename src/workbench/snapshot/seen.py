@@ -119,6 +119,10 @@ class Seen:
             if path not in self._made and not path.endswith(_BESIDE_SQLITE):
                 self._note(path)
 
+    def has_read(self, path: str) -> bool:
+        """Whether ``path`` itself was read, and not only a copy that stands for it."""
+        return path in self._read
+
     def told(self) -> tuple[list[str], int]:
         """The files that were read, by path, in order; folders of which many were (with a ``/`` at their end); and
         how many more there may be.

@@ -20,16 +20,16 @@ QUOTA = 2_000_000_000
 #: Files up to this size are kept unless somebody wrote another limit, and the largest limit.
 LIMIT, MOST = 50_000_000, 1_000_000_000
 
-#: Why the bytes of a file were not kept, and how that is said.
+#: Why only the digest of a file is kept.
 NOT_KEPT = {
-    "large": "only the digest is kept: it is larger than --keep-data",
-    "off": "only the digest is kept: --keep-data off",
-    "folder": "only names, sizes and times are kept of a folder",
-    "secret": "its name is that of a secret: never kept",
-    "changing": "it changed while it was read: not kept",
-    "changes": "only the digest is kept: it changes too often",
-    "quota": f"only the digest is kept: the store keeps {QUOTA // 10**9} GB of data already",
-    "full": "only the digest is kept: the store's disk is nearly full",
+    "large": "it is larger than --keep-data",
+    "off": "--keep-data off",
+    "folder": "of folders, names, sizes and times are kept",
+    "secret": "its name is that of a secret",
+    "changing": "it changed while it was read",
+    "changes": "it changes again and again",
+    "quota": f"the store keeps {QUOTA // 10**9} GB of data already",
+    "full": "the store's disk is nearly full",
 }
 
 

@@ -216,6 +216,7 @@ class LegCourse:
                 **({"skipped": [{"step": one.step, "why": one.why} for one in skipped]} if skipped else {}),
                 **(made or {}),
                 **({"seen": seen} if seen is not None else {}),
+                **({"back": self.place.back} if self.place.back is not None else {}),
             }
         )
 

@@ -11,6 +11,7 @@ import secrets
 import sys
 import time
 import types
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from workbench.snapshot import cell, loading, spawned
 from workbench.snapshot.seen import Seen
 from workbench.store import Store, remote
 from workbench.store.checkpoints import Skipped
-from workbench.trial import determinism, make_current, seeds, tracebacks
+from workbench.trial import determinism, make_current, seeds, tracebacks, view
 from workbench.trial.check import CheckVault, Watch
 from workbench.trial.course import LegCourse
 from workbench.trial.fork import Fork
@@ -34,6 +35,7 @@ from workbench.trial.runner import Link
 from workbench.trial.saver import Vault, When
 from workbench.trial.trial import LegLeft, Trial
 from workbench.trial.vault import Settler, StoreVault, Writer
+from workbench.trial.view import View, arrange
 from workbench.trial.wire import Message
 
 #: Seconds that a leg has lasted when it is looked up again what its process holds open or mapped.
@@ -88,13 +90,15 @@ class Legs:
         store = Store(order["store"])
         spec = self._spec(store, order)
         left.filename = spec.program.filename
+        shown = View()
         if self._own:
-            self._arrange(spec)
+            shown = arrange(order.get("back"), spec.training.cwd)
+            self._arrange(spec, shown.where)
         main = _fresh_main()
         paths = store.experiment(spec.id).trial(order["trial"])
         wanted = Order.of(order)
         if self._sight is not None:
-            self._sight.begin(store)
+            self._sight.begin(store, shown.copies)
         seed, number = spec.seeds_of(wanted.trial)
         is_strict = self._own and spec.deterministic == "strict"
         # Processes are forked from one another: without a seed of some sort their numbers would be the same.
@@ -107,6 +111,7 @@ class Legs:
         if is_strict:
             place.begins = determinism.hold_again
         if self._sight is not None:
+            place.back = shown.told()
             place.seen, place.stepped = self._sight.first, self._sight.step
         fetch = partial(_fetch, store, spec, wanted) if spec.storage else None
         vault: Vault = StoreVault(paths, wanted.attempt, self._settler, wanted.start, fetch)
@@ -145,11 +150,14 @@ class Legs:
             self._specs[key] = store.read_spec(order["experiment"])
         return self._specs[key]
 
-    def _arrange(self, spec: Spec) -> None:
-        """Working directory, search path, environment and threads, as the spec has them."""
+    def _arrange(self, spec: Spec, folder: str) -> None:
+        """Working directory, search path, environment and threads, as the spec has them.
+
+        folder: the notebook's, or what stands for it.
+        """
         training = spec.training
         try:
-            os.chdir(training.cwd)
+            os.chdir(folder)
         except OSError as error:
             raise NotFound(
                 f"the notebook's folder {training.cwd} cannot be entered on this machine ({error.strerror}). Workers "
@@ -291,10 +299,12 @@ class Sight:
         self._next = 0.0
         self._looked = False
         self._told: Message | None = None
+        self._copies: dict[str, str] = {}
 
-    def begin(self, store: Store) -> None:
-        """A leg begins."""
-        self.seen.begin(store.root)
+    def begin(self, store: Store, copies: Mapping[str, str]) -> None:
+        """A leg begins. copies: by path, what stands for files that have changed since."""
+        self.seen.begin(store.root, {os.path.realpath(copy): file for file, copy in copies.items()})
+        self._copies = {file: os.path.realpath(copy) for file, copy in copies.items()}
         self._began, self._told = time.monotonic(), None
         self._next = self._began + LOOK_EVERY_S
 
@@ -326,7 +336,13 @@ class Sight:
 
     def _now(self) -> Message:
         paths, beyond = self.seen.told()
-        return {"paths": paths, "beyond": beyond, **self.seen.around()}
+        told = {"paths": paths, "beyond": beyond, **self.seen.around()}
+        behind = {path: self._copies[path] for path in paths if path in self._copies and self._is_copy(path)}
+        return {**told, "copies": behind} if behind else told
+
+    def _is_copy(self, path: str) -> bool:
+        """Whether what was read at ``path`` was the copy: an absolute path passes by a folder of links."""
+        return path in view.covered or not self.seen.has_read(path)
 
 
 class _Left:
