@@ -4,6 +4,7 @@ copied is not kept, and no secret ever is.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -70,6 +71,18 @@ class Keeper:
         except (OSError, StoreError):
             return {"not_kept": "full" if not self._has_room(0) else "changing"}
         return {"not_kept": "changing"}
+
+    def has(self, said: Message) -> bool:
+        """Whether what was kept is still there; it is touched, so that cleaning up spares it until it is named."""
+        if "kept" not in said:
+            return True
+        path = self.store.blob_path(said["kept"])
+        with contextlib.suppress(PermissionError):  # another person's, who may not be told that it is wanted here too
+            try:
+                os.utime(path)
+            except FileNotFoundError:
+                return False
+        return path.exists()
 
     def _refused(self, path: str, found: Message) -> str | None:
         size = int(found["size"])

@@ -48,7 +48,9 @@ class Digests:
     def kept(self, path: str, found: Message, keeper: Keeper) -> Message | None:
         """What is known of keeping the content that ``found`` describes; None where it was not tried yet."""
         known = self._kept.get((keeper, path))
-        return known[1] if known is not None and known[0] == found["digest"] else None
+        if known is None or known[0] != found["digest"] or not keeper.has(known[1]):
+            return None
+        return known[1]
 
     async def keep(self, path: str, found: Message, keeper: Keeper) -> Message:
         """Keep it, if it is still what ``found`` describes."""
