@@ -21,7 +21,7 @@ Message = dict[str, Any]
 #: Bytes that stay free on the store's disk beside what is kept.
 _ROOM = 1_000_000_000
 #: Most contents of one path: a file that training itself changes again and again is no data to put back.
-_CONTENTS = 4
+_CONTENTS = 16
 #: How often a file is read that changed meanwhile.
 _TRIES = 3
 #: Names of files that hold secrets.
