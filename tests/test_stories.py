@@ -48,6 +48,7 @@ def test_every_cause_is_found_and_the_last_row_equals_the_baseline(tmp_path):
     shown = executed("reproduce.ipynb", tmp_path)
     assert "it equals digits@1/t0000 bit for bit" in shown
     assert "identical: 12 values of 6 steps" in shown
+    assert "samples.npz, which the trial was seen to read, changed since" in shown
 
 
 @pytest.mark.slow

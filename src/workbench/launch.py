@@ -30,13 +30,17 @@ from workbench.snapshot.modules import project_digests
 from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.catalog import read_catalog
+from workbench.store.kept import LIMIT
 from workbench.store.remote import VARIABLE, checked
 from workbench.store.said import said
 
 #: What is compared when it is said what changed since the version before, in this order.
 _COMPARED = ("goal", "searcher", "trials", "slots", "seed", "deterministic")
 #: Settings that make no other result.
-_BESIDES = ("notify", "alerts", "parallel", "limit_s", "save_every", "hang_s", "verify", "keep", "storage", "mirror")
+_BESIDES = (
+    *("notify", "alerts", "parallel", "limit_s", "save_every", "hang_s", "verify", "keep", "storage", "mirror"),
+    "keep_data",
+)
 #: Installed packages that take long to import: the forkserver imports them ahead when the notebook has them.
 _HEAVY = ("numpy", "scipy", "pandas", "sklearn", "torch", "torchvision", "torchaudio", "transformers", "lightning")
 
@@ -68,6 +72,8 @@ class Settings:
     storage: str | None = None
     #: Other programs in which each trial is shown as a run, as the spec keeps them.
     mirror: tuple[Json, ...] = ()
+    #: Bytes of the largest file that training reads and that is kept; 0 keeps none.
+    keep_data: int = LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +181,7 @@ class Draft:
             storage=self.settings.storage,
             mirror=self.settings.mirror,
             since=self._since(),
+            keep_data=self.settings.keep_data,
             snapshot=None if snapshot is None else snapshot.digest,
             content=self.content,
             typed=self.origin.typed,

@@ -450,7 +450,9 @@ class Spec:
     (``webhook``, ``command``, ``on``). alerts: rules of which a person wants to be told. storage: the URL to which
     checkpoints are copied; it may hold a secret. mirror: other programs in which each trial is shown as a run while it
     trains (see ``store.mirrors``). since: what training depends on beside code, values and settings that is not as an
-    earlier version had it: that one's ``experiment`` and the ``differences``.
+    earlier version had it: that one's ``experiment`` and the ``differences``. keep_data: bytes of the largest file that
+    training reads and that is kept by content; 0 keeps none. data_back: files that have changed since, by path, as
+    training sees them (``kept``, a blob, and what lies ``beside`` it by the ending of its name).
     """
 
     id: str
@@ -494,6 +496,8 @@ class Spec:
     storage: str | None = None
     mirror: tuple[Json, ...] = ()
     since: Json = None
+    keep_data: int = 50_000_000
+    data_back: dict[str, Json] = field(default_factory=dict)
     schema: int = SCHEMA
 
     @property

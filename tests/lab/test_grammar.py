@@ -18,7 +18,7 @@ def test_every_option_is_read():
     line = (
         "'my net' --goal=min val_loss --steps 3-81 --scheduler asha --eta 4 --table table1 --mode stop "
         "--brackets standard --searcher sobol --trials 50 --parallel 4 --for 1h30m --slots 0.25 --threads 1 --seed 7 "
-        "--storage s3://bucket/x --mirror mlflow:http://host:5000 "
+        "--storage s3://bucket/x --keep-data 1.5MB --mirror mlflow:http://host:5000 "
         "--deterministic --save-every 10m --hang 30m --verify off --keep latest=2 --from digits@2/t0007:27 "
         "--notify https://example.org/hook --notify-command my-notify --alert 'loss is nan; no improvement in 3 steps' "
         "--plan --try --wait --again --same --store /tmp/s --cluster tcp://h:1"
@@ -42,6 +42,7 @@ def test_every_option_is_read():
     assert options.again
     assert options.same
     assert options.storage == "s3://bucket/x"
+    assert options.keep_data == 1_500_000
     assert [(one["kind"], one["where"]) for one in options.mirror] == [("mlflow", "http://host:5000")]
     assert (options.store, options.cluster) == ("/tmp/s", "tcp://h:1")
     assert len(options.written) == len(OPTIONS) + 1
@@ -141,3 +142,11 @@ def test_checkpoints_are_asked_for_by_steps_or_by_time(given, meant):
 def test_other_periods_are_refused_with_both_forms(given):
     with pytest.raises(BadOption, match=r"--save-every .*: wanted a number of steps, or a time.*--save-every 5 or 10m"):
         parse(f"--save-every '{given}'")
+
+
+def test_how_much_data_is_kept_is_a_size_or_off():
+    sizes = {"50MB": 50_000_000, "off": 0, "0": 0, "200kB": 200_000, "1GB": 10**9, "7": 7}
+    assert {text: parse(f"x --keep-data {text}").keep_data for text in sizes} == sizes
+    for text in ("much", "2GB", "-1", "50 TB"):
+        with pytest.raises(BadOption, match="wanted a size with its unit"):
+            parse(f"x --keep-data '{text}'")

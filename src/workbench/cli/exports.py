@@ -39,6 +39,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--no-checkpoints", action="store_true", help="zip: only results; nothing can be loaded from it"
     )
+    parser.add_argument("--data", action="store_true", help="zip: also the files that its trials read, as far as "
+                        "they are kept (else only their digests)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -91,6 +93,6 @@ def _written(options: Any, target: str) -> tuple[dict[str, Any], list[str]]:
     if path.suffix in (".csv", ".parquet"):
         told = write_table(store, options.ref, path)
     else:
-        told = write(store, options.ref, path, checkpoints=not options.no_checkpoints)
+        told = write(store, options.ref, path, checkpoints=not options.no_checkpoints, data=options.data)
     counts = ", ".join(f"{value} {key}" for key, value in told.items() if key in ("rows", "files", "trials"))
     return told, [counts, f"Written: {path}"]

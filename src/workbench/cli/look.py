@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.cli.data import seen, seen_lines
+from workbench.cli.data import back_lines, seen, seen_part
 from workbench.cli.found import Experiment, Row, best_of, lines, store_of
 from workbench.cli.verbs import OK
 from workbench.cli.words import (
@@ -334,7 +334,10 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
         + [f"  step {d['step']:<6} damaged: {clean(d['why'])}" for d in damaged]
         + [f"  step {at:<6} gone: {clean(why)} removed it" for at, why in sorted(gone.items())],
     )
-    _say_part("data seen (there may be more)", seen_lines(legs))
+    title, lines = seen_part(legs)
+    if title:
+        say("", title, *lines)
+    _say_part("data put back", back_lines(legs))
     _say_part("error", _traceback(row.get("error")))
 
 

@@ -12,7 +12,7 @@ import contextlib
 import os
 import socket
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench.cluster.log import LogWriter
@@ -104,7 +104,7 @@ class Channel:
 class Runner:
     """One forked child, while it lives. ``exited`` is set when the forkserver has reaped it."""
 
-    def __init__(self, parent: Forkserver, number: int) -> None:
+    def __init__(self, parent: Forkserver, number: int, cover: Sequence[tuple[str, str]] = ()) -> None:
         self._parent = parent
         self.number = number
         self.pid: int | None = None
@@ -122,7 +122,7 @@ class Runner:
         self._output, their_output = os.pipe()
         os.set_blocking(self._output, False)
         self._channel = Channel(ours, self._take, self._closed)
-        parent.channel.send({"op": "fork", "id": number}, (theirs.fileno(), their_output))
+        parent.channel.send({"op": "fork", "id": number, "cover": list(cover)}, (theirs.fileno(), their_output))
         theirs.close()
         os.close(their_output)
         asyncio.get_running_loop().add_reader(self._output, self._printed)
@@ -255,9 +255,16 @@ class Forkserver:
                 "kernel. Install the same versions on every machine."
             )
 
-    async def runner(self, experiment: str) -> Runner:
-        """A runner for one leg: a clean one of this experiment, the spare, or a new one."""
+    async def runner(self, experiment: str, cover: Sequence[tuple[str, str]] = ()) -> Runner:
+        """A runner for one leg: a clean one of this experiment, the spare, or a new one.
+
+        cover: files over which copies are to lie; a runner with such is a new one, for this leg only.
+        """
         await self.ready()
+        if cover:
+            runner = self._fork(cover)
+            runner.experiment = experiment
+            return runner
         idle = self._idle.get(experiment, [])
         while idle:
             runner = idle.pop()
@@ -300,9 +307,9 @@ class Forkserver:
         """End it; it kills its runners' groups when its socket closes."""
         self.channel.close()
 
-    def _fork(self) -> Runner:
+    def _fork(self, cover: Sequence[tuple[str, str]] = ()) -> Runner:
         self._count += 1
-        runner = Runner(self, self._count)
+        runner = Runner(self, self._count, cover)
         self._runners[runner.number] = runner
         return runner
 

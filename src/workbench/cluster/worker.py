@@ -18,13 +18,14 @@ from typing import Any
 from distributed import get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from workbench.cluster import laying
 from workbench.cluster.log import LogWriter
 from workbench.cluster.runners import Forkserver, ForkserverKilled, Runner
 from workbench.cluster.secrets import Secrets
 from workbench.cluster.seen import Digests, Sight
 from workbench.cluster.trainings import Known, Trainings
 from workbench.cluster.trouble import how_it_died, oom_kills
-from workbench.errors import ClusterError, StoreNotShared, VersionsDiffer
+from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
 from workbench.records import PROTOCOL
 from workbench.store import Store
 from workbench.store.lease import EngineInfo, read_engine
@@ -174,6 +175,7 @@ class Workplace(WorkerPlugin):
                 "error": {"type": type(error).__name__, "message": str(error)},
             }
         finally:
+            await self._laid_out(order, is_over=True)
             del self._legs[key]
             if not self._legs:
                 self._empty.set()
@@ -220,14 +222,16 @@ class Workplace(WorkerPlugin):
         forkserver, hidden = self._forkserver(known), known.training.secrets
         secrets = await self._secrets.of(order["leg"]["experiment"], hidden)
         lacks = sorted(hidden.keys() - secrets)
-        runner = leg.runner = await forkserver.runner(order["experiment"])
+        back = await self._laid_out(order)
+        runner = leg.runner = await forkserver.runner(order["experiment"], list(back["copies"].items()) if back else ())
         ooms, began = oom_kills(), time.monotonic()
         ended: asyncio.Future[Message | None] = self._loop.create_future()
 
         def tell(message: Message) -> None:
             self._emit({**message, "key": order["key"]}, now=False)
 
-        sight = Sight(self._digests, tell)
+        keeper = self._digests.keeper(order["leg"]["store"], order.get("keep_data", 0))
+        sight = Sight(self._digests, tell, keeper)
 
         def take(message: Message | None) -> None:
             if message is None or message["op"] == "left":
@@ -249,13 +253,16 @@ class Workplace(WorkerPlugin):
         log.feed(b"[attempt %d from step %d]\n" % (order["attempt"], order["start"]))
         if lacks:
             log.feed(f"[secrets of the notebook that are not at hand, and so not set: {', '.join(lacks)}]\n".encode())
-        runner.begin({**order["leg"], "op": "leg", **({"secrets": secrets} if secrets else {})}, log, take)
+        more = {"secrets": secrets} if secrets else {}
+        runner.begin({**order["leg"], "op": "leg", "back": back, **more}, log, take)
         if leg.stop_reason is None and order["leg"]["until"] - order["leg"]["start"] > 0:
             forkserver.fork_ahead()
         left = await self._until_left(leg, runner, ended)
         runner.end_of_leg()
         if left is None:
             return self._gone(leg, runner, oom_kills() > ooms)
+        if back:
+            left["reusable"] = False
         if left.get("reusable") and time.monotonic() - began < REUSE_BELOW_S and not order.get("strict"):
             forkserver.give_back(runner)
         else:
@@ -264,6 +271,20 @@ class Workplace(WorkerPlugin):
         if leg.stop_reason is not None and left["outcome"] == "stopped":
             left["reason"] = leg.stop_reason
         return left
+
+    async def _laid_out(self, order: Message, *, is_over: bool = False) -> Message | None:
+        """Copies of files that have changed since, for the leg to see; once it is over they are removed."""
+        if not order.get("data_back"):
+            return None
+        store = Store(order["leg"]["store"])
+        place = laying.place_of(store, order["experiment"], order["leg"]["trial"], order["attempt"])
+        if is_over:
+            await asyncio.to_thread(laying.remove, place)
+            return None
+        try:
+            return await asyncio.to_thread(laying.lay_out, store, order["data_back"], place)
+        except StoreError as error:
+            raise ClusterError(str(error)) from error
 
     async def _until_left(self, leg: Leg, runner: Runner, ended: asyncio.Future[Message | None]) -> Message | None:
         grace: float | None = None

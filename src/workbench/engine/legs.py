@@ -36,6 +36,7 @@ from workbench.records import (
 )
 from workbench.search import Search
 from workbench.store import Store
+from workbench.store.kept import Kept
 from workbench.store.passing import drop_passing
 from workbench.store.series import Series
 
@@ -50,7 +51,7 @@ MOST_QUEUED = 8
 #: Two trials that fail in the same way before anybody reported anything: the code is wrong, not their configuration.
 PROBES = 2
 #: Of what a leg says when it begins, what is kept for its page and for comparisons.
-DETAIL = ("found", "environment", "setup_s", "skipped", "architecture", "data", "seen", "lacks")
+DETAIL = ("found", "environment", "setup_s", "skipped", "architecture", "data", "seen", "back", "lacks")
 #: What is journaled of an error: all that a later engine judges by.
 ERROR = ("type", "message", "line", "device_memory")
 
@@ -119,6 +120,7 @@ class Legs(ABC):
         self.series = Series.open(self.paths.series)
         self._used = Used(self.series)
         self._lacks: list[str] = self.series.meta().get("lacks") or []
+        self._kept = Kept(self.paths)
         self.shown = Shown(spec, self.search, self.series, now)
         self._teller = Teller(store, spec, self.series, self._note, now)
         self._retries = 0
@@ -233,6 +235,7 @@ class Legs(ABC):
                 self.shown.say(message["text"])
             case "seen":
                 leg.detail["seen"] = self._used.take(message["seen"], self._host(leg))
+                self._kept.note(message["seen"]["files"])
                 self.series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))
             case "left":
                 self._left(leg, message)
@@ -249,6 +252,7 @@ class Legs(ABC):
             leg.detail["seen"] = self._used.take(message["seen"], self._host(leg))
         self._told_lacks(message.get("lacks", []))
         self.shown.resumed(leg.trial, (message.get("found") or {}).get("inexact") or [])
+        self._kept.note(leg.detail.get("seen", {}).get("files", {}))
         self.series.put_leg(
             leg.trial,
             leg.attempt,

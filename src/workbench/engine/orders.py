@@ -20,6 +20,8 @@ def leg_order(store: Store, spec: Spec, search: Search, leg: Leg, training: Mess
         "strict": spec.deterministic == "strict",
         "log": str(store.experiment(spec.id).trial(leg.trial).log),
         "training": training,
+        "keep_data": spec.keep_data,
+        "data_back": spec.data_back,
         "leg": {
             "protocol": PROTOCOL,
             "store": str(store.root),

@@ -70,11 +70,13 @@ class Experiment:
         keep: str | Keep = "",
         storage: str | None = None,
         mirror: str | Sequence[str] = (),
+        keep_data: str | int = "50MB",
         store: str | Store | None = None,
     ) -> None:
         from workbench.engine.alerts import rules
         from workbench.engine.notify import checked
         from workbench.engine.patience import checked_limit
+        from workbench.lab.grammar import keep_data as read_keep_data
         from workbench.lab.grammar import save_every as read_save_every
         from workbench.launch import settled
         from workbench.snapshot.function import read_function
@@ -108,6 +110,7 @@ class Experiment:
             keep=Keep.of(keep) if isinstance(keep, str) and keep else keep or Keep(),
             storage=storage,
             mirror=mirrors.recorded([mirror] if isinstance(mirror, str) else mirror, "mirror="),
+            keep_data=read_keep_data(keep_data),
         )
         self._name = checked_name(name)
         self.store = store if isinstance(store, Store) else Store.find(store)
@@ -412,10 +415,10 @@ class Experiment:
 
         return str(publish(self.store, self.id, destination, checkpoints=checkpoints)["page"])
 
-    def export(self, target: str | os.PathLike[str], *, checkpoints: bool = True) -> dict[str, Any]:
+    def export(self, target: str | os.PathLike[str], *, checkpoints: bool = True, data: bool = False) -> dict[str, Any]:
         """Write one file that another store takes in (``.zip``), all points as a table (``.csv``, ``.parquet``), a
         ``Containerfile`` that trains the best trial again, or a run for each trial in another program
-        (``mlflow:WHERE``, ``tensorboard:FOLDER``, ``wandb:PROJECT``).
+        (``mlflow:WHERE``, ``tensorboard:FOLDER``, ``wandb:PROJECT``). data: the ``.zip`` holds the kept data as well.
         """
         from workbench.share import export, write_table
         from workbench.share.container import NAMES, write_container
@@ -429,7 +432,7 @@ class Experiment:
             return write_container(self.store, self.id, path)
         if path.suffix in (".csv", ".parquet"):
             return write_table(self.store, self.id, path)
-        return export(self.store, self.id, path, checkpoints=checkpoints)
+        return export(self.store, self.id, path, checkpoints=checkpoints, data=data)
 
     def _ask(self, kind: str, **fields: Any) -> None:
         from workbench.engine.ask import ask

@@ -18,6 +18,7 @@ from workbench.experiment.trial import Trial
 from workbench.records import Json
 from workbench.replay.again import Prepared
 from workbench.replay.before import trained_before
+from workbench.replay.data import not_seen_as_it_was
 from workbench.replay.why import Hybrids, Step
 from workbench.store import Store
 from workbench.store.catalog import Reference
@@ -223,6 +224,8 @@ class _Table:
             value, baseline = last(values), last(curve(base, base.trial, metric))
             parts = [parts_at(curve(base, base.trial, name), curve(side, side.trial, name)) for name in base.metrics]
             known = [step for step in parts if step is not None]
+            legs = side.series.legs(side.trial) if side.series is not None else []
+            unseen = not_seen_as_it_was(side.spec.data_back, legs)
             reached = max((key[0] for key in values), default=0)
             if not known and reached < self.made.a.steps:
                 known = [reached + 1]  # it was not trained as far
@@ -230,7 +233,8 @@ class _Table:
             base.close()
             side.close()
         apart = None if value is None or baseline is None or not math.isfinite(value - baseline) else value - baseline
-        row = Row(what, words, str(reference), value, apart, min(known, default=None), step.could_not if step else [])
+        could_not = [*(step.could_not if step else ()), *unseen]
+        row = Row(what, words, str(reference), value, apart, min(known, default=None), could_not)
         self.rows.append(row)
         moved = "" if len(self.rows) == 1 or apart is None else f" ({apart:+.4g} from the baseline)"
         self.say(f"{what}: {metric} {number(value)}{moved}")

@@ -12,9 +12,12 @@ from typing import Any, Literal
 
 from workbench.errors import BadName, BadOption
 from workbench.records import Goal, Keep, Scheduler, Searcher, checked_name
+from workbench.store.kept import LIMIT, MOST
 
 _METRIC = re.compile(r"[^\W\d][\w./-]{0,99}")
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+#: Bytes of the units in which sizes are written.
+_SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 _COMMENT = re.compile(r"\s*#\|\s*(.*?)\s*")
 
 
@@ -48,6 +51,7 @@ class Options:
     alerts: tuple[str, ...] = ()
     storage: str | None = None
     mirror: tuple[Any, ...] = ()
+    keep_data: int = LIMIT
     store: str | None = None
     cluster: str | None = None
     plan: bool = False
@@ -186,6 +190,17 @@ def _keep(text: str) -> Keep:
         raise _wrong("keep", text, wanted, "best=1,latest=1,stopped=1") from None
 
 
+def keep_data(given: int | str) -> int:
+    """Bytes of the largest file that is kept, from ``50MB`` or ``off`` (0). Raises BadOption."""
+    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*([kMG]?)i?B?", str(given), re.IGNORECASE)
+    size = round(float(match[1]) * _SIZES[match[2].upper()]) if match else 0 if given == "off" else -1
+    if isinstance(given, bool) or not 0 <= size <= MOST:
+        raise _wrong(
+            "keep-data", str(given), f"a size with its unit (kB, MB, GB), at most {MOST // 10**9}GB, or off", "50MB"
+        )
+    return size
+
+
 def _text(option: str, example: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if not text.strip() or any(ord(letter) < 32 for letter in text):
@@ -271,6 +286,8 @@ OPTIONS: tuple[Option, ...] = (
            read=_text("storage", "s3://bucket/workbench")),
     Option("mirror", "mirror", "WHERE", "shows each trial as a run of mlflow, tensorboard or wandb while it trains; "
            "mlflow:http://host:5000, tensorboard:runs, wandb:project; several with a comma", read=_mirrors),
+    Option("keep-data", "keep_data", "SIZE|off", "files up to this size that training reads are kept, so that replay "
+           "and why can put them back (50MB)", read=keep_data),
     Option("store", "store", "FOLDER", "where experiments are kept (.workbench beside the notebook)",
            read=_text("store", "/data/workbench")),
     Option("cluster", "cluster", "ADDRESS", "a Dask cluster's address (a local cluster)",

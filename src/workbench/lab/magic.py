@@ -202,6 +202,7 @@ _SAME = (
     "keep",
     "storage",
     "mirror",
+    "keep_data",
 )
 
 

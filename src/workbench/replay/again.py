@@ -21,9 +21,9 @@ from workbench.compare.sides import seen_of
 from workbench.errors import BadOption, NotFound, WorkbenchError
 from workbench.records import Json, Scheduler, Searcher, Spec, trial_label
 from workbench.replay.before import seeds_before
+from workbench.replay.data import as_they_were, past
 from workbench.replay.place import Place, place
 from workbench.snapshot import read_snapshot
-from workbench.snapshot.data import DataFile, describe
 from workbench.snapshot.folder import retake
 from workbench.snapshot.loading import blobs_of
 from workbench.space import Space
@@ -172,8 +172,10 @@ def composed(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], wher
     """The same with its spec not written: only the snapshot is."""
     store, spec = origin.store, origin.spec
     notes = [*([where.words] if where.how != "same" else []), *where.variables]
-    files, changed = _data(origin)
-    notes += changed
+    then = past(store, origin.seen)
+    named = (origin.snapshot.get("data") or {}).get("files") or ()
+    files, changed = as_they_were(named, origin.seen, then, spec.training.cwd)
+    notes += [*changed, *then.notes]
     training = where.training
     if spec.snapshot is not None:
         snapshot = retake(store, spec.snapshot, environment=where.environment, data=files)
@@ -189,6 +191,7 @@ def composed(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], wher
         "repeats": None,
         "mirror": (),
         "puts_back": None,
+        "data_back": then.back,
     }
     made = dataclasses.replace(
         spec,
@@ -211,39 +214,6 @@ def composed(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], wher
         notes.append(f"the notebook's folder {training.cwd} is gone; it trains in an empty one")
         made = dataclasses.replace(made, training=dataclasses.replace(training, cwd=str(cwd)))
     return Prepared(made, tuple(notes))
-
-
-def _data(origin: Recorded) -> tuple[list[DataFile], list[str]]:
-    """The files that the snapshot names, as they are now; and what changed of them and of those that were seen."""
-    found, told = [], []
-    for entry in (origin.snapshot.get("data") or {}).get("files") or ():
-        before = DataFile(**{key: value for key, value in entry.items() if key in DataFile.__dataclass_fields__})
-        try:
-            now = describe(before.path)
-        except OSError:
-            told.append(f"{before.path} is gone (its digest was {before.digest[:12]})")
-            continue
-        found.append(now)
-        if now.digest != before.digest:
-            told.append(
-                f"{before.path} changed: {before.size:,} → {now.size:,} bytes, digest {before.digest[:12]} → "
-                f"{now.digest[:12]}"
-            )
-    named = {os.path.realpath(Path(origin.spec.training.cwd, one.path)) for one in found}
-    for path, seen in origin.seen.items():
-        if not seen.get("digest") or os.path.realpath(path) in named:
-            continue
-        try:
-            now = describe(path)
-        except OSError:
-            told.append(f"{path}, which the trial was seen to read, is gone (its digest was {seen['digest'][:12]})")
-            continue
-        if now.digest != seen["digest"]:
-            told.append(
-                f"{path}, which the trial was seen to read, changed since: {seen['size']:,} → {now.size:,} bytes, "
-                f"digest {seen['digest'][:12]} → {now.digest[:12]}"
-            )
-    return found, told
 
 
 def _path(path: Sequence[str], store: Store, spec: Spec) -> tuple[str, ...]:

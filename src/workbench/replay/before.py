@@ -4,14 +4,13 @@ files that it was seen to read are there as they were.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator
 
 from workbench.compare.repeats import Seeds, first_of
 from workbench.compare.sides import seen_of
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, Json, Spec
-from workbench.snapshot.data import describe
+from workbench.replay.data import past
 from workbench.store import Store
 from workbench.store.series import Series
 
@@ -76,15 +75,8 @@ def _kept(store: Store, spec: Spec, *, under_way: bool = False) -> set[int]:
         state = states.get(number)
         return state == "completed" or (under_way and not has_ended and state not in ENDED)
 
-    return {number for number in numbers if counts(number) and not changed(seen.get(number, {}))}
+    def is_as_then(number: int) -> bool:
+        read = {path: file for path, file in seen.get(number, {}).items() if path not in spec.data_back}
+        return not past(store, read).notes
 
-
-def changed(files: Mapping[str, Mapping[str, Any]]) -> bool:
-    """True where one of ``files`` is not on the disk as it is described."""
-    for path, file in files.items():
-        try:
-            if describe(path).digest != file.get("digest"):
-                return True
-        except OSError:
-            return True
-    return False
+    return {number for number in numbers if counts(number) and is_as_then(number)}

@@ -19,10 +19,9 @@ from workbench.compare.sides import Side
 from workbench.errors import BadOption, VersionsDiffer, WorkbenchError
 from workbench.records import Json, Program
 from workbench.replay.again import Prepared, Recorded, composed, recorded
-from workbench.replay.before import changed
+from workbench.replay.data import Files, is_changed, moved, not_kept
 from workbench.replay.place import Place, place
 from workbench.replay.variables import again
-from workbench.snapshot.data import describe
 from workbench.store import Store
 from workbench.store.catalog import Reference
 
@@ -100,7 +99,7 @@ class Hybrids:
 
     def again(self) -> Prepared | None:
         """``b`` itself, to be trained again where its environment or its data are not as they were; else None."""
-        if self._there.how == "same" and not changed(_files(self.b)):
+        if self._there.how == "same" and not is_changed(self.store, _files(self.b)):
             return None
         return self._composed([])
 
@@ -115,20 +114,14 @@ class Hybrids:
                 continue
             self._file(step, item.name, wanted, disk)
 
-    @staticmethod
-    def _file(step: Step, name: str, wanted: Mapping[str, Any], disk: Mapping[str, Any]) -> None:
+    def _file(self, step: Step, name: str, wanted: Files, disk: Files) -> None:
         key = next((path for path in (*wanted, *disk) if path == name or path.endswith(f"/{name}")), None)
         if key is None or key not in wanted:
             step.could_not.append(f"{name} was read by one side only; it comes with the code")
             return
-        try:
-            now = describe(key).digest
-        except OSError:
-            step.could_not.append(f"{name} is gone")
-            return
-        then = str(wanted[key].get("digest"))
-        if now != then:
-            step.could_not.append(f"{name}: its bytes of then were not kept (digest {then[:12]})")
+        if is_changed(self.store, {key: wanted[key]}):
+            then = str(wanted[key].get("digest"))
+            step.could_not.append(f"{not_kept(name, wanted[key])} (digest {then[:12]})")
 
     def _configuration(self, step: Step) -> None:
         missing = self.a.configuration.keys() - self.b.configuration.keys()
@@ -188,7 +181,7 @@ class Hybrids:
             self._values(back),
             min(self.a.steps, spec.length),
             base.snapshot,
-            base.seen,
+            self._read(base, self.a if "data" in back else self.b),
         )
         seeds = self.a.spec.seeds_of(self.a.trial) if "seeds" in back else self.b.spec.seeds_of(self.b.trial)
         around = self._first[0] if "environment" in back else self._second
@@ -206,6 +199,11 @@ class Hybrids:
             "back": [*back],
         }
         return composed(origin, "why", [seeds], where, puts_back=told)
+
+    @staticmethod
+    def _read(base: Recorded, side: Recorded) -> dict[str, Mapping[str, Any]]:
+        """The files that the hybrid is to read, as ``side`` read them; others as the one did whose code it has."""
+        return {**base.seen, **moved(side.seen, side.spec.training.cwd, base.spec.training.cwd)}
 
     def _values(self, back: list[str]) -> dict[str, Any]:
         if "code" in back:  # configurations were put back before, or were the same
@@ -229,5 +227,9 @@ class Hybrids:
 
 
 def _files(one: Recorded) -> dict[str, Any]:
-    named = {str(file["path"]): file for file in (one.snapshot.get("data") or {}).get("files") or ()}
-    return {**one.seen, **named}
+    """What is known of the files of one side, by path; what it was seen to read is known best."""
+    folder = one.spec.training.cwd
+    named = {
+        os.path.join(folder, str(file["path"])): file for file in (one.snapshot.get("data") or {}).get("files") or ()
+    }
+    return {**named, **one.seen}

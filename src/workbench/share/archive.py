@@ -43,9 +43,10 @@ _CHUNK = 1 << 20
 ELSEWHERE = "it came from elsewhere while it was training"
 
 
-def export(store: Store, ref: str, target: Path, *, checkpoints: bool = True) -> dict[str, Any]:
+def export(store: Store, ref: str, target: Path, *, checkpoints: bool = True, data: bool = False) -> dict[str, Any]:
     """Write the experiment ``ref`` to the file ``target``, which must not exist; what was written, in numbers.
 
+    data: also the files that its trials read, as far as they are kept; else only their digests go along.
     It is looked at as it is now: of one that still trains, what its engine has written so far goes along.
     """
     experiment_id = resolve(store.check(), ref).experiment
@@ -56,7 +57,7 @@ def export(store: Store, ref: str, target: Path, *, checkpoints: bool = True) ->
     listed: list[dict[str, Any]] = []
     with telling(target), tempfile.TemporaryDirectory(dir=target.parent, prefix=".workbench-") as folder:
         series = Path(folder) / "series.db"
-        files = list(files_of(store, experiment_id, checkpoints=checkpoints))
+        files = list(files_of(store, experiment_id, checkpoints=checkpoints, data=data))
         spec = store.read_spec_json(experiment_id)
         if spec != without_own(spec):
             write_json(Path(folder) / "spec.json", without_own(spec))

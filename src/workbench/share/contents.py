@@ -10,6 +10,7 @@ from pathlib import Path
 
 from workbench.errors import NotFound
 from workbench.store import Store
+from workbench.store.kept import blobs_in
 from workbench.store.naming import named_by_experiment
 
 _PART = r"[^/\\\x00-\x1f]{1,200}"
@@ -17,7 +18,7 @@ _PART = r"[^/\\\x00-\x1f]{1,200}"
 _SHAPES = re.compile(
     rf"""(?x)
     experiments/(?P<experiment>[0-9A-Za-z-]{{10,60}})/
-        (?: spec\.json | events\.jsonl | series\.db
+        (?: spec\.json | events\.jsonl | series\.db | data\.json
           | trials/t\d{{4,9}}/(?: log\.txt(?:\.\d+)? | (?:checkpoints|passing|files)(?:/{_PART})+ ) )
     | snapshots/[0-9a-f]{{16,64}}(?:/{_PART})+
     | blobs/[0-9a-f]{{64}}
@@ -38,20 +39,27 @@ def experiment_of(name: str) -> str | None:
     return match["experiment"] if match else None
 
 
-def files_of(store: Store, experiment_id: str, *, checkpoints: bool = True) -> Iterator[tuple[str, Path]]:
+def files_of(
+    store: Store, experiment_id: str, *, checkpoints: bool = True, data: bool = False
+) -> Iterator[tuple[str, Path]]:
     """Name and path of every file that the experiment needs, but its series (see :func:`copy_series`).
 
-    checkpoints: also those of its trials, and with them what can be loaded and replayed from a step.
+    checkpoints: also those of its trials, and with them what can be loaded and replayed from a step. data: also files
+    that its trials read, as far as they are kept.
     """
     paths = store.experiment(experiment_id)
     if not paths.spec.exists():
         raise NotFound(f"experiment {experiment_id} is not in {store.root}. `workbench ls` lists what is.")
     for path in sorted(paths.folder.rglob("*")):
         name = path.relative_to(store.root).as_posix()
-        kept = path != paths.series and (checkpoints or not {"checkpoints", "passing"} & set(path.parts))
+        kept = path != paths.series and (data or path != paths.data)
+        kept = kept and (checkpoints or not {"checkpoints", "passing"} & set(path.parts))
         if kept and path.is_file() and not path.is_symlink() and is_name(name) and not _PASSING.search(name):
             yield name, path
-    for needed in sorted(named_by_experiment(store, experiment_id)):
+    needs = named_by_experiment(store, experiment_id, data=data)
+    if not data:
+        needs -= blobs_in(store.read_spec_json(experiment_id).get("data_back") or {}).keys()
+    for needed in sorted(needs):
         blob, snapshot = store.blobs / needed, store.snapshots / needed
         if blob.is_file():
             yield f"blobs/{needed}", blob

@@ -1,21 +1,27 @@
 """Which files a process reads, as far as it can be seen. Law: it notes and never opens; what it misses, nobody claims.
 
-An audit hook hears of files that Python opens, in the process itself and in those forked from it (loaders' workers).
-What other readers hold open or mapped is looked up in ``/proc/self``. A file that is read by a library of its own and
-closed again is not seen.
+An audit hook hears of files and SQLite databases that Python opens, in the process itself and in those forked from it
+(loaders' workers); wrappers tell of what other readers open (``readers.py``), and the words of a command line of what a
+subprocess may read. What is held open or mapped, by children as well, is looked up in ``/proc``. A file that any other
+library or a subprocess opens and closes by itself is not seen.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import stat
 import sys
 import sysconfig
 import tempfile
+import types
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from workbench.snapshot import readers
+from workbench.snapshot.held import SYSTEM, mapped, of_children, opened
+from workbench.snapshot.programs import files_named, started
 
 #: Most paths that are noted for one leg; what is beyond is counted.
 MOST_NOTED = 20_000
@@ -23,15 +29,23 @@ MOST_NOTED = 20_000
 MOST_TOLD, MOST_OF_A_FOLDER = 64, 32
 #: Most files that were written at which it is looked whether they are data.
 _MOST_WRITTEN = 1000
+_EVENTS = frozenset({"open", "sqlite3.connect", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"})
 #: Flags by which a file is opened to be made or emptied.
 _MAKES = os.O_CREAT | os.O_TRUNC
 #: Code, however it is opened, and what holds secrets.
-_CODE = (".py", ".pyc", ".pyi", ".so", ".pyd", ".pth")
+_CODE = (".pyc", ".so", ".pyd")
+#: Code where it is imported or shown in a traceback, and data where training code opens it.
+_SOURCE = (".py", ".pyi")
+#: Files of the standard library that read code: whoever opens a source through them wants no data.
+_CODE_READERS = ("linecache.py", "tokenize.py", "inspect.py", "runpy.py", "pkgutil.py", "zipimport.py", "pdb.py")
+#: What SQLite keeps beside a database while it is open.
+_BESIDE_SQLITE = ("-wal", "-shm", "-journal")
+#: Most programs that are named, and most children that are looked at.
+MOST_PROGRAMS, _MOST_CHILDREN = 16, 64
+#: How the names of what is no plain reading begin where processes tell one another: a file that was named to a
+#: subprocess, and a program.
+_NAMED, _PROGRAM = "\x01", "\x02"
 _SECRET = ("/.env", "/.netrc")
-_SYSTEM = (
-    *("/proc/", "/sys/", "/dev/", "/etc/", "/run/", "/boot/", "/memfd:"),
-    *("/usr/", "/lib/", "/lib32/", "/lib64/", "/bin/", "/sbin/"),
-)
 #: Parts of paths of what libraries keep for themselves.
 _LIBRARIES = (
     *("/site-packages/", "/dist-packages/", "/__pycache__/", "/.git/", "/.cache/matplotlib/", "/.cache/fontconfig/"),
@@ -72,28 +86,46 @@ class Seen:
         self._kept: dict[str, None] = {}
         self._checked = 0
         self._forget = _installed()
+        self._library = f"{os.path.dirname(os.__file__)}/"
+        #: Files that a command line named, and that were not seen to be read; programs that were started.
+        self._named: dict[str, None] = {}
+        self._programs: dict[str, None] = {}
+        #: Copies that stand for files that have changed since, and where those are.
+        self._copies: dict[str, str] = {}
         self._home = os.path.join(os.path.expanduser("~"), "")
         os.register_at_fork(after_in_child=self._forked)
         sys.addaudithook(self._heard)
+        readers.tell(self._read_by)
+        readers.install()
 
     @property
     def file(self) -> str:
         """Where processes that this one starts tell what they see."""
         return f"/proc/{os.getpid()}/fd/{self._shared}"
 
-    def begin(self, store: str | os.PathLike[str]) -> None:
-        """A leg begins: forget what the last one read. store: its files are nobody's data."""
+    def begin(self, store: str | os.PathLike[str], copies: Mapping[str, str] | None = None) -> None:
+        """A leg begins: forget what the last one read. store: its files are no data. copies: by their paths, the files
+        for which copies in the store stand.
+        """
         os.ftruncate(self._shared, 0)
         self._taken = self._beyond = self._checked = 0
         self._read, self._made, self._changed, self._kept = {}, set(), set(), {}
+        self._named, self._programs = {}, {}
+        self._copies = dict(copies or {})
         self._store = os.path.join(os.path.realpath(store), "")
         self._passed = (self._store, os.path.join(os.path.abspath(store), ""))
 
-    def look(self) -> None:
-        """Note what is open or mapped now, by whoever opened it. Half a millisecond in a process with torch."""
-        for path in (*_open(), *_mapped()):
-            if path not in self._made:
+    def look(self, children: Sequence[int] = ()) -> None:
+        """Note what is open or mapped now, by any reader, and in these children. Half a millisecond in a process with
+        torch.
+        """
+        for path in (*opened("self"), *mapped("self"), *of_children(children[:_MOST_CHILDREN])):
+            if path not in self._made and not path.endswith(_BESIDE_SQLITE):
                 self._note(path)
+
+    def has_read(self, path: str) -> bool:
+        """Whether ``path`` itself was read, and not only a copy that stands for it."""
+        return path in self._read
 
     def told(self) -> tuple[list[str], int]:
         """The files that were read, by path, in order; folders of which many were (with a ``/`` at their end); and
@@ -106,6 +138,10 @@ class Seen:
             kept = self._data(path)
             if kept is not None:
                 self._kept[kept] = None
+        for path in list(self._named):
+            kept = self._data(path)
+            if kept is not None:
+                self._kept.setdefault(kept, None)
         found = grouped(self._kept, os.getcwd())
         return found[:MOST_TOLD], self._beyond + len(found[MOST_TOLD:])
 
@@ -119,24 +155,108 @@ class Seen:
         found = {self._data(path) for path in sorted(paths)[:_MOST_WRITTEN] if os.path.exists(path)}
         return sorted(path for path in found if path is not None)[:MOST_TOLD]
 
+    def around(self) -> dict[str, list[str]]:
+        """What is known beside :meth:`told`, which is asked first; without what is empty.
+
+        named: those files that only a subprocess was told of. programs: those that were started. not_seen: imported
+        packages that read files unseen.
+        """
+        read = {self._data(path) for path in list(self._read)} if self._named else set()
+        named = [self._data(path) for path in list(self._named)]
+        told = {
+            "named": [path for path in named if path is not None and path not in read],
+            "programs": list(self._programs)[:MOST_PROGRAMS],
+            "not_seen": readers.not_seen(),
+        }
+        return {key: value for key, value in told.items() if value}
+
     # -- noting -------------------------------------------------------------------------------------------------------
 
-    def _heard(self, event: str, arguments: tuple[object, ...]) -> None:
-        if event != "open":
+    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in _EVENTS:
             return
         try:
-            path, _, flags = arguments
-            if path in self._read or isinstance(path, int) or not isinstance(flags, int):
-                return
-            name = os.path.abspath(os.fsdecode(path))  # type: ignore[arg-type]  # what is no path raises, below
-            if flags & os.O_ACCMODE == os.O_WRONLY or flags & _MAKES:
-                written = self._changed if name in self._read else self._made
-                if len(written) < MOST_NOTED:
-                    written.add(name)
-            elif not (flags & os.O_DIRECTORY or name.endswith(_CODE) or name in self._made):
-                self._note(name)
-        except Exception:  # noqa: S110 - whoever looks on must not make fail what it looks at
+            if event == "open":
+                self._opened(*arguments)
+            elif event == "sqlite3.connect":
+                self._connected(os.fsdecode(arguments[0]))
+            elif event == "os.system":
+                self._started(arguments[0], None)
+            else:
+                self._started(arguments[1], arguments[2] if event == "subprocess.Popen" else None)
+        except Exception:  # noqa: S110 - to look on must not make fail what is looked at
             pass
+
+    def _opened(self, path: Any, _: Any, flags: Any) -> None:
+        if path in self._read or isinstance(path, int) or not isinstance(flags, int):
+            return
+        name = os.path.abspath(os.fsdecode(path))
+        if flags & os.O_ACCMODE == os.O_WRONLY or flags & _MAKES:
+            self._make(name)
+        elif not (
+            flags & os.O_DIRECTORY
+            or name.endswith(_CODE)
+            or name in self._made
+            or (name.endswith(_SOURCE) and self._is_code())
+        ):
+            self._note(name)
+
+    def _is_code(self) -> bool:
+        """Whether the source that is being opened is imported, or shown; and not read by the training code itself."""
+        frame: types.FrameType | None = sys._getframe(3)
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name.startswith(("<frozen importlib", "<frozen runpy", "<frozen zipimport")):
+                return True
+            if not name.startswith("<frozen "):
+                if not name.startswith(self._library) or "/site-packages/" in name:
+                    return False
+                if name.startswith(f"{self._library}importlib/") or name.endswith(_CODE_READERS):
+                    return True
+            frame = frame.f_back
+        return False
+
+    def _connected(self, database: str) -> None:
+        if database.startswith("file:"):
+            path, _, query = database.removeprefix("file:").partition("?")
+            if "mode=memory" in query:
+                return
+            database = unquote(path)
+            if database.startswith("//"):  # an authority, which is empty or localhost
+                database = "/" + database[2:].partition("/")[2]
+        if database in ("", ":memory:"):
+            return
+        self._read_by(database, not os.path.exists(database))
+        log = f"{database}-wal"
+        if os.path.exists(log) and os.path.getsize(log):
+            self._read_by(log, False)
+
+    def _started(self, arguments: Any, folder: Any) -> None:
+        programs, words = started(arguments)
+        for name in programs:
+            self._remember(self._programs, name, _PROGRAM)
+        for path in files_named(words, os.fsdecode(folder) if folder is not None else os.getcwd()):
+            if path not in self._made:
+                self._remember(self._named, path, _NAMED)
+
+    def _remember(self, known: dict[str, None], name: str, kind: str) -> None:
+        if name not in known and len(known) < MOST_TOLD:
+            known[name] = None
+            if self._is_child:
+                os.write(self._shared, os.fsencode(kind + name) + b"\0")
+
+    def _read_by(self, path: str, is_made: bool) -> None:
+        """A reader that is no part of Python opens ``path``."""
+        name = os.path.abspath(path)
+        if is_made:
+            self._make(name)
+        elif name not in self._made and os.path.isfile(name):
+            self._note(name)
+
+    def _make(self, name: str) -> None:
+        written = self._changed if name in self._read else self._made
+        if len(written) < MOST_NOTED:
+            written.add(name)
 
     def _note(self, name: str) -> None:
         if name in self._read:
@@ -158,8 +278,13 @@ class Seen:
             whole = data.rpartition(b"\0")[0]
             self._taken += len(whole) + 1 if whole else 0
             for name in whole.split(b"\0"):
-                if name:
-                    self._note(os.fsdecode(name))
+                told = os.fsdecode(name)
+                if told.startswith(_NAMED):
+                    self._named.setdefault(told[1:])
+                elif told.startswith(_PROGRAM):
+                    self._programs.setdefault(told[1:])
+                elif told:
+                    self._note(told)
 
     # -- telling data from the rest -----------------------------------------------------------------------------------
 
@@ -167,9 +292,10 @@ class Seen:
         """The path under which ``path`` is told, or None where it is no data."""
         if path.startswith(self._passed):
             path = os.path.realpath(path)  # a file that lies beside project code is linked into the copy of that code
+            path = self._copies.get(path, path)
             if path.startswith(self._store):
                 return None
-        if path.startswith(_SYSTEM) or path.endswith((*_CODE, *_SECRET, " (deleted)")) or path.startswith(self._forget):
+        if path.startswith((*SYSTEM, *self._forget)) or path.endswith((*_CODE, *_SECRET, " (deleted)")):
             return None
         if any(part in path for part in _LIBRARIES) or path.startswith(f"{tempfile.gettempdir()}/workbench"):
             return None
@@ -209,29 +335,3 @@ def _inside(path: str, folders: set[str]) -> str:
         if path[: at + 1] in folders:
             return path[: at + 1]
     return path
-
-
-def _open() -> Iterator[str]:
-    """Regular files that this process holds open for reading."""
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            path = os.readlink(f"/proc/self/fd/{number}")
-            if path.startswith("/") and not path.startswith(_SYSTEM):
-                is_file = stat.S_ISREG(os.fstat(int(number)).st_mode)
-                if is_file and fcntl.fcntl(int(number), fcntl.F_GETFL) & os.O_ACCMODE != os.O_WRONLY:
-                    yield path
-        except OSError:
-            continue
-
-
-def _mapped() -> Iterator[str]:
-    """Files that are mapped into this process's memory, libraries left out."""
-    found: dict[bytes, None] = {}
-    try:
-        for line in Path("/proc/self/maps").read_bytes().splitlines():
-            at = line.find(b" /")
-            if at > 0 and b".so" not in line:
-                found[line[at + 1 :]] = None
-    except OSError:
-        return
-    yield from map(os.fsdecode, found)

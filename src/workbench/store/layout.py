@@ -114,6 +114,11 @@ class ExperimentPaths:
         return self.folder / "series.db"
 
     @property
+    def data(self) -> Path:
+        """Which blobs hold data that its trials read. The engine writes it."""
+        return self.folder / "data.json"
+
+    @property
     def foreign(self) -> Path:
         """There where the experiment came from elsewhere and nobody has said yet that it is trusted."""
         return self.folder / "foreign.json"

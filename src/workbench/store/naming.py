@@ -29,9 +29,15 @@ _blobs: dict[Path, frozenset[str]] = {}
 _files: dict[Path, tuple[tuple[int, int, int], frozenset[str]]] = {}
 
 
-def named_by_experiment(store: Store, experiment_id: str) -> frozenset[str]:
-    """Blobs and snapshots that the experiment needs, with all that those need, whether they are there or not."""
-    return everything(store, _in_file(store.experiment(experiment_id).spec))
+def named_by_experiment(store: Store, experiment_id: str, *, data: bool = True) -> frozenset[str]:
+    """Blobs and snapshots that the experiment needs, with all that those need, whether they are there or not.
+
+    data: also the files that its trials read, as far as they are kept.
+    """
+    paths = store.experiment(experiment_id)
+    names = everything(store, _in_file(paths.spec))
+    # Data is named by nothing but its own list, and names nothing, whatever its bytes look like.
+    return names | _in_file(paths.data) if data else names
 
 
 def named_by_requests(store: Store) -> frozenset[str]:

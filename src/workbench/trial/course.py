@@ -214,6 +214,7 @@ class LegCourse:
         self._in_turn = False
         self._inside.begin_turn()
         self.step = step = self.step + 1
+        self.place.stepped()
         self._logged.clear()
         if step in self.order.levels:
             self._tell_level(step)
@@ -285,6 +286,7 @@ class LegCourse:
                 **({"skipped": [{"step": one.step, "why": one.why} for one in skipped]} if skipped else {}),
                 **(made or {}),
                 **({"seen": seen} if seen is not None else {}),
+                **({"back": self.place.back} if self.place.back is not None else {}),
             }
         )
 

@@ -19,11 +19,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from workbench.records import PROTOCOL
+from workbench.snapshot import readers
 from workbench.trial.processes import descendants
 from workbench.trial.wire import Connection, Message
 
@@ -126,6 +127,8 @@ def _prepare(order: Message) -> Message:
     for entry in reversed(order.get("path", [])):
         if entry not in sys.path:
             sys.path.insert(0, entry)
+    # Before the readers that are imported ahead: names that other modules take from them are wrapped as well.
+    readers.install()
     failed: dict[str, str] = {}
     before = dict(os.environ)
     preload = order.get("preload", [])
@@ -234,7 +237,7 @@ class _Forkserver:
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._become_runner(parent, runner, output)
+            self._become_runner(parent, runner, output, message.get("cover") or ())
         gc.enable()
         os.close(runner)
         os.close(output)
@@ -243,11 +246,16 @@ class _Forkserver:
             {"op": "forked", "id": message["id"], "pid": pid, "seconds": round(time.perf_counter() - begun, 6)}
         )
 
-    def _become_runner(self, parent: int, runner: int, output: int) -> NoReturn:
+    def _become_runner(self, parent: int, runner: int, output: int, pairs: Sequence[tuple[str, str]]) -> NoReturn:
         status = 70
         try:
             # Own session and group: a kill reaches the loader's workers too, and no terminal reaches us.
             os.setsid()
+            if pairs:
+                from workbench.trial.view import cover
+
+                signal.set_wakeup_fd(-1)
+                cover(pairs)  # before the signal below is asked for, which a change of rights takes back
             self._libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
             if os.getppid() != parent:  # it died before the line above
                 os._exit(1)

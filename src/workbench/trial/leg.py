@@ -25,7 +25,7 @@ from workbench.snapshot.settings import Holding
 from workbench.snapshot.used import used
 from workbench.store import Store, remote
 from workbench.store.checkpoints import Skipped
-from workbench.trial import determinism, iterators, make_current, seeds, tracebacks
+from workbench.trial import determinism, iterators, make_current, seeds, tracebacks, view
 from workbench.trial.check import CheckVault, Watch
 from workbench.trial.course import LegCourse
 from workbench.trial.fork import Fork
@@ -33,6 +33,7 @@ from workbench.trial.forkserver import made_by_imports
 from workbench.trial.isolation import Baseline
 from workbench.trial.kinds import loaded
 from workbench.trial.order import Order, Place
+from workbench.trial.processes import descendants
 from workbench.trial.runner import Link, Runner
 from workbench.trial.saver import Vault, When
 from workbench.trial.setup import Setup
@@ -40,10 +41,13 @@ from workbench.trial.surroundings import arranged
 from workbench.trial.trial import Course, LegLeft, Trial
 from workbench.trial.twin import Twin, TwinCourse
 from workbench.trial.vault import Settler, StoreVault, Writer
+from workbench.trial.view import View, arrange
 from workbench.trial.wire import Message
 
 #: Seconds that a leg has lasted when it is looked up again what its process holds open or mapped.
 LOOK_AFTER_S = 0.25
+#: Looking again at the ends of steps takes at most this part of the time, and comes at most once in so many seconds.
+LOOK_COST, LOOK_EVERY_S = 0.005, 1.0
 BACKEND = "module://workbench.trial.backend"
 
 
@@ -95,13 +99,15 @@ class Legs:
         store = Store(order["store"])
         spec = self._spec(store, order)
         left.filename = spec.program.filename
+        shown = View()
         if self._own:
-            self._arrange(spec, order.get("secrets") or {})
+            shown = arrange(order.get("back"), spec.training.cwd)
+            self._arrange(spec, order.get("secrets") or {}, shown.where)
         main = _fresh_main()
         paths = store.experiment(spec.id).trial(order["trial"])
         wanted = Order.of(order)
         if self._sight is not None:
-            self._sight.begin(store)
+            self._sight.begin(store, shown.copies)
         seed, number = spec.seeds_of(wanted.trial)
         is_strict = self._own and spec.deterministic == "strict"
         # Processes are forked from one another: without a seed of some sort their numbers would be the same.
@@ -115,7 +121,8 @@ class Legs:
         if is_strict:
             place.begins = determinism.hold_again
         if self._sight is not None:
-            place.seen = self._sight.first
+            place.back = shown.told()
+            place.seen, place.stepped = self._sight.first, self._sight.step
         fetch = partial(_fetch, store, spec, wanted) if spec.storage else None
         vault: Vault = StoreVault(paths, wanted.attempt, self._settler, wanted.start, fetch)
         link, when = self.link, When.of(spec)
@@ -168,11 +175,14 @@ class Legs:
             self._specs[key] = store.read_spec(order["experiment"])
         return self._specs[key]
 
-    def _arrange(self, spec: Spec, secrets: Mapping[str, str]) -> None:
-        """Working directory, search path, environment, settings and threads, as the spec has them."""
+    def _arrange(self, spec: Spec, secrets: Mapping[str, str], folder: str) -> None:
+        """Working directory, search path, environment, settings and threads, as the spec has them.
+
+        folder: the notebook's, or what stands for it.
+        """
         training = spec.training
         try:
-            os.chdir(training.cwd)
+            os.chdir(folder)
         except OSError as error:
             raise NotFound(
                 f"the notebook's folder {training.cwd} cannot be entered on this machine ({error.strerror}). Workers "
@@ -308,16 +318,21 @@ class Sight:
     """What a runner sees of the files that its legs read and of what else they use, as their messages tell it."""
 
     def __init__(self) -> None:
-        self.seen, self._used, self._copies = Seen(), used(), ""
+        self.seen, self._used, self._snapshots = Seen(), used(), ""
         self._began = 0.0
+        #: When it is looked again at the end of a step.
+        self._next = 0.0
         self._looked = False
         self._told: Message | None = None
+        self._copies: dict[str, str] = {}
 
-    def begin(self, store: Store) -> None:
-        """A leg begins."""
-        self.seen.begin(store.root)
-        self._copies = os.path.join(os.path.realpath(store.snapshots), "")
+    def begin(self, store: Store, copies: Mapping[str, str]) -> None:
+        """A leg begins. copies: by path, what stands for files that have changed since."""
+        self.seen.begin(store.root, {os.path.realpath(copy): file for file, copy in copies.items()})
+        self._copies = {file: os.path.realpath(copy) for file, copy in copies.items()}
+        self._snapshots = os.path.join(os.path.realpath(store.snapshots), "")
         self._began, self._told = time.monotonic(), None
+        self._next = self._began + LOOK_EVERY_S
 
     def first(self) -> Message:
         """What was read until its loop began."""
@@ -331,15 +346,30 @@ class Sight:
         found = self._now()
         return found if found != self._told else None
 
+    def step(self) -> None:
+        """A step has ended: now and then it is looked again, for readers that keep a file open for a while only."""
+        if time.monotonic() >= self._next:
+            self._look()
+
     def _look(self) -> None:
         # It costs as much as a very short leg does: then once in a process.
-        if not self._looked or time.monotonic() - self._began > LOOK_AFTER_S:
+        begun = time.monotonic()
+        if not self._looked or begun - self._began > LOOK_AFTER_S:
             self._looked = True
-            self.seen.look()
+            self.seen.look(descendants(os.getpid()))
+            now = time.monotonic()
+            self._next = now + max(LOOK_EVERY_S, (now - begun) / LOOK_COST)
 
     def _now(self) -> Message:
         paths, beyond = self.seen.told()
-        return {"paths": paths, "beyond": beyond, **self.seen.written(), **self._used.told(self._copies)}
+        told = {"paths": paths, "beyond": beyond, **self.seen.around(), **self.seen.written()}
+        told |= self._used.told(self._snapshots)
+        behind = {path: self._copies[path] for path in paths if path in self._copies and self._is_copy(path)}
+        return {**told, "copies": behind} if behind else told
+
+    def _is_copy(self, path: str) -> bool:
+        """Whether what was read at ``path`` was the copy: an absolute path passes by a folder of links."""
+        return path in view.covered or not self.seen.has_read(path)
 
 
 class _Left:

@@ -54,6 +54,10 @@ class Place:
     environment: Callable[[], Mapping[str, Any]] = dict
     #: The files that were read so far, as a message says it; None where nobody looks.
     seen: Callable[[], Message | None] = lambda: None
+    #: Which files stand as they were for files that have changed since; None where none do.
+    back: Message | None = None
+    #: Called when a step has ended.
+    stepped: Callable[[], None] = lambda: None
     #: Called when the set-up is done and the first turn begins.
     begins: Callable[[], None] = lambda: None
     #: Whether the globals of the experiment's modules are state: they are where the process is for its trials alone.

@@ -139,6 +139,7 @@ class OwnLoop:
             self._show()
         self._tell_levels(step)
         self._check_goal(step)
+        course.place.stepped()
         if step >= order.max_steps:
             return False
         stop = course.stop()

@@ -1,0 +1,220 @@
+"""Readers that open files without Python's ``open``: pyarrow, HDF5, safetensors and others. Law: a wrapper notes the
+path and calls what it wraps; it changes neither arguments nor results, and its own failure is never seen.
+
+:func:`install` puts the wrappers in when a reader's module is imported, and into those that are imported already. What
+cannot be wrapped (methods of extension types, libraries with readers of their own) is listed in :data:`NOT_SEEN`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob
+import importlib.machinery
+import os
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+#: Functions by module, each with the name of its parameter that is a path (the first one, unless a number says which).
+#: ``Class.__init__`` is a method; a name with ``+`` is an extension type, of which a subclass is put in place.
+READERS: dict[str, tuple[tuple[str, int, str], ...]] = {
+    "pyarrow": (("memory_map", 0, "path"), ("OSFile+", 0, "path")),
+    "pyarrow.ipc": (("RecordBatchFileReader.__init__", 1, "source"), ("RecordBatchStreamReader.__init__", 1, "source")),
+    "pyarrow.parquet.core": (
+        ("ParquetFile.__init__", 1, "source"),
+        ("ParquetDataset.__init__", 1, "path_or_paths"),
+        ("read_table", 0, "source"),
+        ("read_metadata", 0, "where"),
+    ),
+    "pyarrow.dataset": (("dataset", 0, "source"), ("parquet_dataset", 0, "metadata_path")),
+    "pyarrow.feather": (("read_table", 0, "source"), ("read_feather", 0, "source")),
+    "pyarrow.csv": (("read_csv", 0, "input_file"), ("open_csv", 0, "input_file")),
+    "pyarrow.json": (("read_json", 0, "input_file"), ("open_json", 0, "input_file")),
+    "pyarrow.orc": (("ORCFile.__init__", 1, "source"), ("read_table", 0, "source")),
+    "h5py.h5f": (("open", 0, "name"),),
+    "tables.file": (("File.__init__", 1, "filename"),),
+    "safetensors": (("safe_open", 0, "filename"),),
+    "torch": (("from_file", 0, "filename"), ("UntypedStorage.from_file", 0, "filename")),
+    "torch.jit._serialization": (("load", 0, "f"),),
+    "torchvision.io.image": (("read_file", 0, "path"),),
+    "soundfile": (("SoundFile.__init__", 1, "file"),),
+    "lmdb": (("open", 0, "path"),),
+    "cv2": (("imread", 0, "filename"), ("imreadmulti", 0, "filename")),
+    "polars": tuple(
+        (name, 0, "source")
+        for kind in ("csv", "parquet", "ipc", "ndjson", "avro", "excel", "ods", "json", "ipc_stream", "delta")
+        for name in (f"read_{kind}", f"scan_{kind}")
+    ),
+    "faiss": (("read_index", 0, "fname"),),
+    "netCDF4": (("Dataset+", 0, "filename"), ("MFDataset+", 0, "files")),
+    "onnxruntime": (("InferenceSession.__init__", 1, "path_or_bytes"),),
+}
+
+#: Packages that read files in libraries of their own, which neither an event nor a wrapper tells of.
+NOT_SEEN = (
+    *("tensorflow", "duckdb", "torchcodec", "decord", "av", "ffcv", "nvidia.dali", "deeplake", "tiledb", "cudf"),
+    *("osgeo", "rasterio", "SimpleITK", "pyvips", "openslide", "tokenizers", "sentencepiece", "fasttext"),
+    *("xgboost", "lightgbm", "catboost", "datatable", "vaex", "petastorm", "ROOT", "uproot"),
+)
+
+#: Most files of a folder that was given to a reader.
+_MOST = 5_000
+
+#: Who is told of what is read (the path, as it was given), and of what is made.
+Told = Callable[[str, bool], None]
+_told: Told | None = None
+
+
+def tell(told: Told) -> None:
+    """From now on ``told`` hears of each path, and whether the file is made there and not read."""
+    global _told
+    _told = told
+
+
+def install() -> None:
+    """Put the wrappers into the readers that are imported, and into the others when they are. Twice is once."""
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, _Finder())
+    for name in READERS:
+        module = sys.modules.get(name)
+        if module is not None:
+            _wrap(module)
+
+
+def not_seen() -> list[str]:
+    """The imported packages of which files may be read unseen."""
+    return [name for name in NOT_SEEN if name in sys.modules]
+
+
+def paths_in(given: Any) -> Iterator[str]:
+    """The local files that a reader's argument names: a path, a pattern, a folder of files, or several of them."""
+    if isinstance(given, list | tuple | set):
+        for one in given:
+            yield from paths_in(one)
+        return
+    if isinstance(given, bytes):
+        if b"\0" in given or len(given) > 4096:  # content, no name
+            return
+    elif not isinstance(given, str | os.PathLike):
+        return
+    path = os.fsdecode(given).removeprefix("file://")
+    if "\0" in path or "\n" in path or "://" in path:
+        return
+    if os.path.isdir(path):
+        yield from _inside(path)
+    elif glob.has_magic(path) and not os.path.exists(path):
+        for _, found in zip(range(_MOST), glob.iglob(path, recursive=True), strict=False):
+            yield found
+    else:
+        yield path
+
+
+def _inside(folder: str) -> Iterator[str]:
+    count = 0
+    for here, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        for name in sorted(names):
+            if not name.startswith((".", "_")) and name not in ("lock.mdb",):
+                yield os.path.join(here, name)
+                if (count := count + 1) >= _MOST:
+                    return
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Finder:
+    """Finds what the others find, and has a reader's module wrapped once it has run."""
+
+    def __init__(self) -> None:
+        #: Modules that the others are asked for. One of those may ask the others as well, and so this one.
+        self._asking: set[str] = set()
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        """Called by Python's import for every module; nearly all of them are none of ours."""
+        if name not in READERS or name in self._asking:
+            return None
+        self._asking.add(name)
+        try:
+            spec = self._found(name, path, target)
+        finally:
+            self._asking.discard(name)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            _wrap_after(spec)
+        return spec
+
+    def _found(self, name: str, path: Any, target: Any) -> importlib.machinery.ModuleSpec | None:
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec: importlib.machinery.ModuleSpec | None = find(name, path, target) if find is not None else None
+            if spec is not None:
+                return spec
+        return None
+
+
+def _wrap_after(spec: importlib.machinery.ModuleSpec) -> None:
+    loader: Any = spec.loader
+    run = loader.exec_module
+
+    def exec_module(module: types.ModuleType) -> None:
+        run(module)
+        _wrap(module)
+
+    with contextlib.suppress(AttributeError):  # a loader without a dictionary
+        loader.exec_module = exec_module
+
+
+def _wrap(module: types.ModuleType) -> None:
+    for name, at, parameter in READERS[module.__name__]:
+        with contextlib.suppress(Exception):  # another version of it has no such function, or none that can be replaced
+            _put(module, name, at, parameter)
+
+
+def _put(module: types.ModuleType, name: str, at: int, parameter: str) -> None:
+    where, _, last = name.removesuffix("+").rpartition(".")
+    owner: Any = getattr(module, where) if where else module
+    original = getattr(owner, last)
+    if getattr(original, "_workbench_reads", False):
+        return
+    made: Any = _subclass(original, parameter) if name.endswith("+") else _noting(original, at, parameter)
+    if where and not last.startswith("__"):
+        made = staticmethod(made)
+    setattr(owner, last, made)
+    # Where it was defined as well: a pickle looks for it there.
+    home = sys.modules.get(getattr(original, "__module__", None) or "")
+    if home is not None and not where and getattr(home, last, None) is original:
+        setattr(home, last, made)
+
+
+def _noting(original: Callable[..., Any], at: int, parameter: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def reads(*args: Any, **kwargs: Any) -> Any:
+        _note(args, kwargs, at, parameter)
+        return original(*args, **kwargs)
+
+    reads._workbench_reads = True  # type: ignore[attr-defined]
+    return reads
+
+
+def _subclass(original: Any, parameter: str) -> type:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        _note(args, kwargs, 0, parameter)
+        if original.__init__ is not object.__init__:
+            original.__init__(self, *args, **kwargs)
+
+    told = {"__init__": __init__, "__module__": original.__module__, "__doc__": original.__doc__}
+    return type(original.__name__, (original,), {**told, "_workbench_reads": True})
+
+
+def _note(args: tuple[Any, ...], kwargs: dict[str, Any], at: int, parameter: str) -> None:
+    if _told is None:
+        return
+    with contextlib.suppress(Exception):
+        given = kwargs[parameter] if parameter in kwargs else args[at]
+        mode = kwargs["mode"] if "mode" in kwargs else args[at + 1] if len(args) > at + 1 else ""
+        is_made = isinstance(mode, str) and mode[:1] in ("w", "x")
+        for path in paths_in(given):
+            _told(path, is_made)
