@@ -43,10 +43,19 @@ def test_the_first_step_counts_and_there_the_goal() -> None:
     assert compared(TASK, "loss", other, CALM)["metric"] == "loss"
 
 
-def test_what_differs_before_anything_was_resumed_says_nothing_of_resuming() -> None:
+def test_what_differs_before_anything_was_resumed_is_told_and_not_excused() -> None:
     trial, calm = {**CALM, **reports(seconds=[1.0] * 6)}, {**CALM, **reports(seconds=[2.0] * 6)}
-    assert compared(TASK, "loss", trial, calm) == {"verdict": "identical", "unsteady": ["seconds"]}
-    assert "(seconds aside, which differs by itself)" in words(trial, calm)
+    found = compared(TASK, "loss", trial, calm)
+    assert (found["verdict"], found["metric"], found["step"], found["before"]) == ("parts", "seconds", 1, True)
+    assert found["unsteady"] == ["seconds"]
+    assert words(trial, calm).endswith("so seconds does not repeat itself; loss has the same bits")
+    # What parts after resuming says more.
+    assert compared(TASK, "loss", {**trial, ("acc", 5): 0.0}, calm)["metric"] == "acc"
+
+
+def test_a_state_that_differs_is_named() -> None:
+    told = {"verdict": "parts", "differs": ["history", "t"], "step": 6, "metric": "the state of history, t"}
+    assert words(CALM, **told).endswith("the same bits as undisturbed, but the state differs in history, t")
 
 
 def test_a_goal_that_does_not_repeat_itself_is_told() -> None:

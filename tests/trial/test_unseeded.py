@@ -4,6 +4,7 @@ import multiprocessing
 import random
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -94,6 +95,14 @@ def test_what_has_a_seed_keeps_it():
     ours = np.random.default_rng(5).random(), random.Random(5).random(), torch.Generator().manual_seed(5).initial_seed()
     seeds.forget()
     assert ours == (np.random.default_rng(5).random(), random.Random(5).random(), 5)
+
+
+def test_names_of_temporary_files_are_no_ones_seed():
+    seeds.set_all(1, 2)
+    first = next(tempfile._RandomNameSequence())
+    assert seeds.state()["unseeded"] == {}
+    seeds.set_all(1, 2)
+    assert next(tempfile._RandomNameSequence()) != first
 
 
 def test_torch_sees_its_own_class():

@@ -43,8 +43,8 @@ class Task:
 def compared(task: Task, goal: str, trial: Reports, calm: Reports) -> dict[str, Json]:
     """The verdict: ``verdict``, and where they part ``step``, ``metric``, ``a`` (the trial's), ``b`` and ``before``.
 
-    A metric that parts before anything was resumed (a time, or training that does not repeat itself) says nothing of
-    resuming. Where it is not the goal it is named in ``unsteady`` and left out.
+    Nothing is excused. What parts after resuming comes first, and the goal before all; ``unsteady`` names the metrics
+    that part before anything was resumed (a time, or training that does not repeat itself).
     """
     parting: dict[str, int] = {}
     for (metric, step), value in sorted(calm.items(), key=lambda item: item[0][1]):
@@ -58,12 +58,13 @@ def compared(task: Task, goal: str, trial: Reports, calm: Reports) -> dict[str, 
     steady = {metric: step for metric, step in parting.items() if step > task.at}
     unsteady = sorted(metric for metric in parting if metric not in steady)
     verdict: dict[str, Json] = {"verdict": IDENTICAL, "unsteady": unsteady}
-    if goal in unsteady:
-        steady = {goal: parting[goal]}
-    if steady:
+    wanted = {goal: parting[goal]} if goal in unsteady else steady or parting
+    if wanted:
         # The goal first, where several part at one step.
-        metric = min(steady, key=lambda name: (steady[name], name != goal, name))
-        step = steady[metric]
+        metric = min(wanted, key=lambda name: (wanted[name], name != goal, name))
+        step = wanted[metric]
+        if goal not in parting:
+            verdict["same"] = goal
         verdict |= {"verdict": PARTS, "step": step, "metric": metric, "before": step <= task.at}
         verdict |= {"a": _plain(trial[metric, step]), "b": _plain(calm.get((metric, step)))}
     elif not any(task.start < step <= task.until for _, step in calm):
@@ -114,17 +115,23 @@ def sentence(verdict: Mapping[str, Json]) -> str:
     what = f"resuming {trial} at step {at}" if at else f"training {trial} again"
     kind = verdict["verdict"]
     if kind == IDENTICAL:
-        unsteady = ", ".join(verdict.get("unsteady") or ())
-        aside = f" ({unsteady} aside, which differs by itself)" if unsteady else ""
-        return f"{what} is exact: every metric to step {until} has the same bits as undisturbed{aside}"
+        whole = ", and so has the state" if verdict.get("state") == IDENTICAL else ""
+        return f"{what} is exact: every metric to step {until} has the same bits as undisturbed{whole}"
+    if kind == PARTS and verdict.get("differs"):
+        names = ", ".join(verdict["differs"][:6])
+        return (
+            f"{what}: every metric to step {until} has the same bits as undisturbed, but the state differs in {names}"
+        )
     if kind == PARTS:
         a, b = (_shown(verdict.get(key)) for key in ("a", "b"))
         where = f"parts at step {verdict['step']}: {verdict['metric']} {a} vs {b} undisturbed"
-        about = "before anything was resumed, so training does not repeat itself" if verdict.get("before") else (
+        same = verdict.get("same")
+        itself = verdict["metric"] if same else "training"
+        about = f"before anything was resumed, so {itself} does not repeat itself" if verdict.get("before") else (
             "something in the loop is not restored"
         )  # fmt: skip
-        likely = "; ".join(verdict.get("causes") or ())
-        return f"{what} {where}: {about}{f'; {likely}' if likely else ''}"
+        more = [*([f"{same} has the same bits"] if same else []), *(verdict.get("causes") or ())]
+        return f"{what} {where}: {about}{''.join(f'; {one}' for one in more)}"
     return f"{what} {'was not checked' if kind == NOT_CHECKED else 'could not be checked'}: {verdict.get('why')}"
 
 

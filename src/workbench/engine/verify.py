@@ -11,19 +11,20 @@ import secrets
 import shutil
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from workbench.cluster.backend import Message
+from workbench.engine import states
 from workbench.engine import verdict as verdicts
 from workbench.engine.leg import Leg, said
 from workbench.engine.verdict import COULD_NOT, IDENTICAL, NOT_CHECKED, PARTS, Task
 from workbench.errors import BadOption, StoreError
 from workbench.records import Spec, trial_label
 from workbench.store import outcome
-from workbench.store.checkpoints import Checkpoints
-from workbench.store.layout import ExperimentPaths
+from workbench.store.checkpoints import Checkpoint, Checkpoints
+from workbench.store.layout import ExperimentPaths, TrialPaths
 from workbench.store.series import Series
+from workbench.store.setups import begins_again, made_anew
 
 #: Checks of one task that may be lost before it is given up. Making room for the search does not count.
 TRIES = 3
@@ -62,6 +63,8 @@ class Verification:
         """A leg resumed ``trial`` at ``start`` and trained to ``step``; the first one of an experiment is checked."""
         if self._seen_first or not self.spec.verify or start <= self.spec.base or step <= start:
             return
+        if not begins_again(self._paths, trial):
+            return  # it began before it was known what the set-up makes anew: the next one that is promoted is checked
         self._seen_first = True
         if self.spec.deterministic == "off":
             task = Task(trial, 0, min(until, step), start, "the first promotion")
@@ -88,6 +91,12 @@ class Verification:
             # It never was disturbed: so it is itself what a check that resumes is held against.
             kept = [one.step for one in Checkpoints(self._paths.trial(trial)).all() if one.step < (upto or done)]
             start = kept[0] if kept else 0
+        if not start and not begins_again(self._paths, trial):
+            names = ", ".join(made_anew(self._paths)[:4])
+            raise BadOption(
+                f"{name} began before it was known that its set-up makes {names} otherwise each time, so it cannot be "
+                "trained again from its beginning. Its checkpoints hold what was made; verify a trial that began later."
+            )
         at = resumed or start
         if upto is None:
             upto = min([level for level in levels if at < level <= done], default=done)
@@ -173,8 +182,8 @@ class Verification:
         }
 
     def _is_light(self, leg: Leg) -> bool:
-        manifest = self._manifest(self._paths.trial(leg.trial).folder, leg.until)
-        return manifest is not None and sum(size for size, _ in manifest.values()) <= STATE_BYTES
+        kept = self._checkpoint(self._paths.trial(leg.trial), leg.until)
+        return kept is not None and kept.manifest.size <= STATE_BYTES
 
     def hear(self, leg: Leg, message: Message) -> None:
         """What the check's leg says."""
@@ -232,28 +241,29 @@ class Verification:
             touched = message.get("touched") or {"files": []}
             found["causes"] = verdicts.causes(self.spec, list(left_out.values()), [*places, self._place], touched)
         elif found["verdict"] == IDENTICAL:
-            found["state"] = self._state(task)
+            found |= self._state(task)
         return found
 
-    def _state(self, task: Task) -> str | None:
-        """Whether the tensors in both checkpoints are the same bytes; None where one of them is not kept."""
-        both = [
-            self._manifest(paths.folder, task.until)
-            for paths in (self._paths.trial(task.trial), self._paths.check(task.trial))
-        ]
-        if both[0] is None or both[1] is None:
-            return None
-        tensors = [
-            {name: one for name, one in files.items() if name.endswith(".safetensors")} for files in both if files
-        ]
-        if not tensors[0]:
-            return None
-        return IDENTICAL if tensors[0] == tensors[1] else "differs"
+    def _state(self, task: Task) -> dict[str, Any]:
+        """What both checkpoints say, where both are kept: whether they hold the same, set-up included."""
+        kept = [self._checkpoint(paths, task.until) for paths in self._places(task.trial)]
+        if kept[0] is None or kept[1] is None:
+            return {"state": None}
+        files = [{name: file.digest for name, file in one.manifest.files.items()} for one in kept if one]
+        both = {name: (files[0].get(name), files[1].get(name)) for name in {**files[0], **files[1]}}
+        names = states.differing(kept[0].folder, kept[1].folder, both)
+        if not names:
+            return {"state": None if names is None else IDENTICAL}
+        what = f"the state of {', '.join(names[:4])}"
+        told = {"step": task.until, "metric": what, "before": False, "same": self.spec.goal.metric}
+        return {"verdict": PARTS, "state": "differs", "differs": names, **told}
+
+    def _places(self, trial: int) -> tuple[TrialPaths, TrialPaths]:
+        return self._paths.trial(trial), self._paths.check(trial)
 
     @staticmethod
-    def _manifest(trial: Path, step: int) -> dict[str, tuple[int, str]] | None:
-        kept = [one for one in Checkpoints(trial).all() if one.step == step]
-        return {name: (file.size, file.digest) for name, file in kept[0].manifest.files.items()} if kept else None
+    def _checkpoint(trial: TrialPaths, step: int) -> Checkpoint | None:
+        return next((one for one in Checkpoints(trial).all() if one.step == step), None)
 
     # -- the end ----------------------------------------------------------------------------------------------------
 

@@ -454,6 +454,8 @@ class LegCourse:
         assert self._state is not None
         self.know_setup()
         header = self.header(ended=ended)
+        if self.place.compares:
+            header.anew = self._state.given_anew(frame)
         self.saver.take(self._state, header, None if ended else frame, passing=passing, needed=needed)
 
     def save(self, folder: Path, step: int | None) -> None:

@@ -130,6 +130,7 @@ class Legs:
             remote.at_hand(store, spec, wanted.trial, wanted.start or None)
             aside = store.experiment(spec.id).check(wanted.trial)
             vault, paths, when = CheckVault(paths, aside, wanted.start, order["check"]["keeps"]), aside, When(math.inf)
+            place.compares = True
             if self._own:
                 link = left.watch = Watch(self.link, store.root)
         fork = Fork.of(store, spec)

@@ -52,6 +52,8 @@ class Place:
     top: types.CodeType
     hidden: frozenset[str] = frozenset()
     environment: Callable[[], Mapping[str, Any]] = dict
+    #: True where the leg only checks another, whose state is compared with its own.
+    compares: bool = False
     #: The files that were read so far, as a message says it; None where nobody looks.
     seen: Callable[[], Message | None] = lambda: None
     #: Which files stand as they were for files that have changed since; None where none do.

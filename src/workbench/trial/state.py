@@ -69,6 +69,8 @@ class Header:
     length: int = 0
     #: What the set-up made, and the checkpoint does not hold: see :class:`workbench.trial.made.Made`.
     made: dict[str, Any] | None = None
+    #: Names that the next turn gives anew before it reads them: noted where a check compares states.
+    anew: list[str] = field(default_factory=list)
     #: Size and time of change of the files that the first set-up read, by path.
     read: dict[str, tuple[int, int]] = field(default_factory=dict)
     schema: int = SCHEMA
@@ -250,6 +252,19 @@ class State:
                 graph.make_in(None)
         seeds.put(pickle.loads(saved["random"]))
         return header
+
+    def given_anew(self, frame: types.FrameType | None) -> list[str]:
+        """Names that a next turn of the loop, which waits in ``frame``, gives anew before it reads them."""
+        loop = loop_frame(frame, self._main)
+        frames = self._reads.frames_of(loop)
+        if loop is None:
+            return []
+        return [
+            f"{root.label}{name}"
+            for root in self._roots
+            for name in root.values()
+            if not self._reads.may_read(root, name, frames)
+        ]
 
     def differing(self, header: Header) -> list[str]:
         """Names for which this set-up made something else than the first one of this trial; those that it added go.

@@ -23,7 +23,7 @@ from workbench.search.seeds import trial_seed
 from workbench.trial.kinds import loaded
 
 _OURS = str(Path(__file__).resolve().parent)
-_INSTALLED = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_LIBRARY = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")})
 #: Modules through which a generator is made; who calls them is the place that makes it.
 _MAKERS = ("random", "numpy.random", "torch", "secrets")
 
@@ -45,9 +45,9 @@ class _Seeds:
 
     def next(self) -> int | None:
         """The seed for a generator that is made now; None where the operating system is to be asked."""
-        if self.seed is None:
+        place = _place() if self.seed is not None else None
+        if self.seed is None or place is None:
             return None
-        place = _place()
         number = self.counts[place] = self.counts.get(place, 0) + 1
         worker = _worker_seed() if os.getpid() != self._pid else 0
         if worker is None:
@@ -97,8 +97,9 @@ def put_counts(saved: dict[str, int]) -> None:
     _seeds.counts = dict(saved)
 
 
-def _place() -> str:
-    """The function that makes a generator: where it lies in an installed package, or its name in the training code.
+def _place() -> str | None:
+    """The function that makes a generator: its module and name. None for Python's own library, which names temporary
+    files by such numbers.
 
     Not its line: an edit further up must not give it another seed.
     """
@@ -108,6 +109,9 @@ def _place() -> str:
         if not frame.f_code.co_filename.startswith(_OURS) and not module.startswith(_MAKERS):
             break
         frame = frame.f_back
+    file = frame.f_code.co_filename
+    if file.startswith(_LIBRARY) and "site-packages" not in file and "dist-packages" not in file:
+        return None
     module = str(frame.f_globals.get("__name__", ""))
     return f"{module}:{frame.f_code.co_qualname}"
 

@@ -1,0 +1,105 @@
+"""The states of a resumed and of an undisturbed trial, compared whole and by name, without running what they hold."""
+
+import pytest
+from trial.loops import ALL, FOOT
+
+from workbench.engine.states import differing
+
+#: Loops whose checkpoints hold every sort of thing.
+LOOPS = [
+    "a function with the loop in it",
+    "closures made in the loop that share a variable",
+    "two optimizers against each other",
+    "histories of all sorts",
+    "a dataclass as state",
+    "loaders of torch",
+    "random generators of every sort",
+    "arrays and views of arrays",
+    "classes, instances and functions made in the loop",
+    "tensors that are not strided",
+    "sklearn, fitted in parts",
+    "pandas",
+    "generators that have children",
+    "no torch at all",
+]
+
+
+def states(server, experiment, source, resumed_at=2, until=4):
+    """The checkpoints at ``until`` of a trial that was resumed and of one that was not, with the files' digests."""
+    folders = []
+    for legs in ([(0, resumed_at), (resumed_at, until)], [(0, until)]):
+        one = experiment(source, steps=until + 1)
+        for start, end in legs:
+            runner = server.runner()
+            told = runner.leg(one.order(end, start=start, levels=(resumed_at,) if start < resumed_at else ()))
+            assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+            runner.kill()
+        folders.append(one.paths().checkpoints / f"step-{until:08d}")
+    names = {path.name for folder in folders for path in folder.iterdir() if path.name != "manifest.json"}
+    return *folders, {name: tuple((folder / name).read_bytes() for folder in folders) for name in names}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_resuming_exactly_gives_the_same_state(server, experiment, name):
+    assert differing(*states(server, experiment, ALL[name] + FOOT)) == []
+
+
+PARTS = {
+    "a number": ("turns = []", "turns.append(os.getpid())", ["turns"]),
+    "a tensor": ("weights = torch.zeros(3)", "weights += os.getpid()", ["tensors"]),
+    "an array": ("table = np.zeros(3)", "table += os.getpid()", ["table"]),
+    "a name of an object": ("config = types.SimpleNamespace(n=0)", "config.n = os.getpid()", ["config"]),
+    "the random state": (
+        "",
+        "random.seed(os.getpid())",
+        ["the random state"],
+    ),
+    "a set that grew in another order": ("seen = set()", "seen.add(os.getpid())", ["seen"]),
+    "a closure": (
+        """
+def make():
+    n = 0
+    def up(k):
+        nonlocal n
+        n += k
+        return n
+    return up
+up = make()
+""",
+        "up(os.getpid())",
+        ["up"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_what_differs_is_named(server, experiment, name):
+    before, turn, expected = PARTS[name]
+    source = f"""
+import os, random, types
+import numpy as np
+import torch
+{before}
+for epoch in trial.steps():
+    {turn}
+    trial.report(score=1.0)
+"""
+    assert differing(*states(server, experiment, source)) == expected
+
+
+def test_a_graph_is_read_without_running_anything(tmp_path):
+    import os
+    import pickle
+
+    class Planted:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "ran"),)
+
+    for name, value in (("a", 1), ("b", 2)):
+        (tmp_path / name).mkdir()
+        with open(tmp_path / name / "graph.pkl", "wb") as file:
+            pickler = pickle.Pickler(file, 5)
+            for part in ({"step": 1}, [], [("", {"x": value, "planted": Planted()}, [])], None):
+                pickler.dump(part)
+    assert differing(tmp_path / "a", tmp_path / "b", {"graph.pkl": ("1", "2")}) == ["x"]
+    assert not (tmp_path / "ran").exists()
