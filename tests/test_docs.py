@@ -25,3 +25,12 @@ def test_the_state_diagram_in_the_docs_is_drawn_from_the_table(table: frozenset[
 def test_an_ended_state_is_left_by_an_extension_alone_and_always_reached(table: frozenset[tuple[str, str]]) -> None:
     assert {pair for pair in table if pair[0] in ENDED} <= BY_EXTENSION
     assert {after for _, after in table} >= ENDED
+
+
+ROWS = [line.split("`")[-2] for line in (ROOT / "docs" / "exactness.md").read_text().splitlines() if "::test_" in line]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_each_row_of_exactness_is_a_test(row: str) -> None:
+    path, name = row.split("::")
+    assert f"def {name}(" in (ROOT / path).read_text()

@@ -43,6 +43,8 @@ def test_what_the_set_up_does_not_make_again_is_kept(server, experiment, tmp_pat
     assert known["failed"] == ""
     assert known["names"]
     assert all(message["found"]["kept"] for message in said(told, "saved"))
+    (line,) = said(told, "says")
+    assert line["text"].startswith(f"the set-up makes {known['names'][0]}")
 
 
 @pytest.mark.parametrize("name", STEADY)

@@ -209,6 +209,9 @@ class LegCourse:
         if self._setup is not None:
             self._setup.settle(self.state)
             self.state.kept = self._setup.kept
+            if self._setup.told:
+                self.says(self._setup.told)
+                self._setup.told = ""
 
     def _end_turn(self, frame: types.FrameType) -> None:
         self._in_turn = False

@@ -39,6 +39,8 @@ class Setup:
         self._has_applied = False
         #: Names that every checkpoint of this leg holds, since the set-up does not make them again.
         self.kept: list[str] = []
+        #: One line for people, where this leg has found out what is not made again, or could not.
+        self.told = ""
         #: What is known; None before it is.
         self.known = self._read()
         if self.known is None and start is not None and self._claim():
@@ -104,6 +106,14 @@ class Setup:
 
     def _found(self, found: Unsteady) -> None:
         self.known = found
+        if found:
+            names = f"{', '.join(found.names[:6])}{' …' if len(found.names) > 6 else ''}"
+            self.told = f"the set-up makes {names} otherwise each time; each trial goes on with what it began with"
+        elif found.failed:
+            self.told = (
+                f"the set-up was not compared with a second run of it ({found.failed}); what it makes otherwise when a "
+                "trial is resumed is refused then"
+            )
         with contextlib.suppress(StoreError):  # a full disk: the others find it out in their own way
             write_json(self._paths.setup, found.to_json(), fsync=False)
         self._release()
