@@ -52,7 +52,7 @@ PARTS = {
     "the random state": (
         "",
         "random.seed(os.getpid())",
-        ["the random state"],
+        ["the random state of python"],
     ),
     "a set that grew in another order": ("seen = set()", "seen.add(os.getpid())", ["seen"]),
     "a closure": (

@@ -105,6 +105,12 @@ def test_names_of_temporary_files_are_no_ones_seed():
     assert next(tempfile._RandomNameSequence()) != first
 
 
+def test_generators_of_torchs_own_samplers_do_not_count():
+    seeds.set_all(1, 2)
+    list(torch.utils.data.DataLoader(range(4), shuffle=True))
+    assert seeds.state()["unseeded"] == {}
+
+
 def test_torch_sees_its_own_class():
     seeds.set_all(1, 2)
     made = torch.Generator()

@@ -6,6 +6,7 @@ calling one a node with its arguments and its state, so that two graphs can be c
 
 from __future__ import annotations
 
+import io
 import math
 import pickle
 import re
@@ -24,6 +25,8 @@ _BESIDES = frozenset({"read", "random", "made", "storages", "history", "anew"})
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 #: By which torch names a storage in a pickle.
 _ADDRESS = re.compile(rb"\d{9,}")
+#: Parts of the random state that are no library's.
+_GENERATORS = {"unseeded": "the count of generators made without a seed"}
 _TOP = re.compile(r"(?:[^:]*:)?[^.\[(<{]+")
 
 
@@ -51,8 +54,10 @@ def _in_graphs(one: Any, other: Any) -> Iterator[str]:
     for key in {**headers[0], **headers[1]}:
         if key not in _BESIDES and not _equal(headers[0].get(key), headers[1].get(key)):
             found[key] = None
-    if headers[0].get("random") != headers[1].get("random"):
-        found["the random state"] = None
+    draws = [_Symbolic(io.BytesIO(header.get("random") or pickle.dumps({}))).load() for header in headers]
+    for key in {**draws[0], **draws[1]}:
+        if not _equal(draws[0].get(key), draws[1].get(key)):
+            found[_GENERATORS.get(key, f"the random state of {key}")] = None
     sums = [(header.get("made") or {}).get("sums", {}) for header in headers]
     made = [name for name in sums[0] if name in sums[1] and sums[0][name] != sums[1][name]]
     found |= {f"{name} (made by the set-up)": None for name in made}

@@ -188,7 +188,9 @@ def _patch_torch(module: Any) -> None:
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             made = real(*args, **kwargs)
-            seed = _seeds.next()
+            # Torch's own samplers give theirs a seed at once, which they have drawn.
+            own = str(sys._getframe(1).f_globals.get("__name__", "")).startswith("torch.")
+            seed = None if own else _seeds.next()
             if seed is not None:
                 made.manual_seed(seed & _63_BITS)
             return made
