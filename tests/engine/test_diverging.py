@@ -61,7 +61,7 @@ def test_two_diverging_first_trials_end_neither_themselves_nor_the_search(tmp_pa
         shown = Ladder(plan_of(store, spec.id)).fold(events(store, spec.id)[1]).to_json()
         assert shown["best"]["trial"] == best
         experiment = Experiment.of(store, spec.id)
-        assert repr(experiment).endswith(f", {len(bad)} trials diverged>")
+        assert f", {len(bad)} trials diverged" in repr(experiment)
         assert experiment.best.number == best
         assert not math.isfinite(experiment.trials["loss"]["t0000"])
         # The journal is JSON that any program reads.

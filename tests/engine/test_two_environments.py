@@ -102,7 +102,8 @@ def test_an_engine_without_torch_trains_with_the_kernels_torch(lab: Path, engine
             engine = read_engine(store)
             assert engine is not None
             assert person.pid not in [parent.pid for parent in psutil.Process(engine.pid).parents()]
-            tree = {pid: psutil.Process(pid).cmdline()[:1] for pid in [engine.pid, *processes_below(engine.pid)]}
+            tree = {pid: command_of(pid) for pid in [engine.pid, *processes_below(engine.pid)]}
+            tree = {pid: command for pid, command in tree.items() if command}
             labs = [pid for pid, command in tree.items() if command == [str(lab)]]
             kernels = [pid for pid, command in tree.items() if command == [str(KERNEL)]]
             assert engine.pid in labs
@@ -148,6 +149,14 @@ def test_an_engine_without_torch_trains_with_the_kernels_torch(lab: Path, engine
     told = json.loads(exported.stdout or exported.stderr)
     assert (told["model"], told["input"], told["difference"]) == ("model", ["float32[8,3]"], 0)
     assert (tmp_path / "two.pt2").is_file()
+
+
+def command_of(pid: int) -> list[str]:
+    """What a process runs; nothing for one that has ended."""
+    try:
+        return psutil.Process(pid).cmdline()[:1]
+    except (psutil.ZombieProcess, psutil.NoSuchProcess):
+        return []
 
 
 def runner_of(store: Store, experiment: str) -> int | None:

@@ -29,6 +29,7 @@ MOST_NOTED = 20_000
 MOST_TOLD, MOST_OF_A_FOLDER = 64, 32
 #: Most files that were written at which it is looked whether they are data.
 _MOST_WRITTEN = 1000
+_WORKBENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _EVENTS = frozenset({"open", "sqlite3.connect", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"})
 #: Flags by which a file is opened to be made or emptied.
 _MAKES = os.O_CREAT | os.O_TRUNC
@@ -208,6 +209,8 @@ class Seen:
             name = frame.f_code.co_filename
             if name.startswith(("<frozen importlib", "<frozen runpy", "<frozen zipimport")):
                 return True
+            if name.startswith(_WORKBENCH):
+                return True  # it looks at code, to tell whether that has changed
             if not name.startswith("<frozen "):
                 if not name.startswith(self._library) or "/site-packages/" in name:
                     return False

@@ -82,6 +82,8 @@ class History:
             past.state = line["state"]
             past.asked = past.asked and not past.is_live
             past.with_all = past.with_all and not past.is_live
+            if past.state == "failed":
+                self.standings.drop(line["trial"])
         elif kind == "StopAsked":
             for number in [trial] if trial is not None else list(self.trials):
                 past = self._of(number)
