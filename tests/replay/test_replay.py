@@ -168,7 +168,7 @@ def test_a_seed_is_trained_once_and_counts_once(store, first, capsys):
     }
     assert "mean of 4 seeds" in more.words
     # What the engine kept says the same; a repeat's repeats, and fewer, are those of the trial.
-    [line] = lines(store, more.experiment.spec, "Concluded")
+    [line] = until(lambda: lines(store, more.experiment.spec, "Concluded"), what="the engine's conclusion")
     assert line["repeat"]["mean"] == more.mean
     known = store.experiment_ids()
     assert main(["--store", str(store.root), "repeat", f"{more.experiment.label}/t0000", "--seeds", "3"]) == 0
