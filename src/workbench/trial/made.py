@@ -144,11 +144,8 @@ class Unsteady:
             elif entry.mark in self.grown or entry.mark in self.changed:
                 (by_value.add if _is_sized(entry.how) else changed.append)(number)
         by_value |= _views(base, by_value)
-        names = [
-            (root.label, name)
-            for root, name, _ in base.tokens()
-            if _name_mark(root, name) in (self.changed | self.grown)
-        ]
+        every = self.changed | self.grown
+        names = [(root.label, name) for root, name, _ in base.tokens() if _name_mark(root, name) in every]
         base.save_from_now_on(changed, by_value, names)
         tops = [base.top(number) for number in (*changed, *by_value)]
         return sorted({*tops, *(f"{label}{name}" for label, name in names)})
@@ -187,7 +184,8 @@ def unsteady(ours: Survey, theirs: bytes) -> Unsteady:
     grown = {holder for _, holder in only}
     # A name that is there only sometimes has no holder but its namespace: it is kept itself.
     changed |= {mark for mark, _ in only}
-    tops = [ours.top(number) for number, entry in ours.entries.items() if number and entry.mark in changed | grown]
+    every = changed | grown
+    tops = [ours.top(number) for number, entry in ours.entries.items() if number and entry.mark in every]
     tops += [f"{root.label}{name}" for root, name, _ in ours.tokens() if _name_mark(root, name) in changed]
     return Unsteady(frozenset(changed), frozenset(grown), tuple(dict.fromkeys(tops)))
 

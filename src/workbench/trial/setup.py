@@ -94,7 +94,7 @@ class Setup:
             self.known = self._read()
             if self.known is not None:
                 return True
-            if self._claim():  # nobody is at it
+            if self._claim():  # no leg is finding it out
                 self._release()
                 self.known = self._read() or Unsteady(failed="it was not run a second time")
                 return True
