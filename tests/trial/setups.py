@@ -100,7 +100,7 @@ frame = pd.DataFrame({'a': column, 'b': list('abcdefghi')})
     ),
     "an order of a shuffled dict": (
         """
-items = [('a', 1), ('b', 2), ('c', 3), ('d', 4)]
+items = [(letter, ord(letter)) for letter in 'abcdefghijkl']
 random.SystemRandom().shuffle(items)
 weights = dict(items)
 """,
@@ -118,7 +118,7 @@ span = range(entropy() % 50)
     "a closure over a random number": (
         """
 def make():
-    factor = entropy() % 1000
+    factor = entropy() % 10**8
     return lambda x: x * factor
 scale = make()
 """,
