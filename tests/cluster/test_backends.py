@@ -22,6 +22,7 @@ from workbench.engine.inline import InlineBackend
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
+from workbench.store.cluster import read_cluster
 from workbench.store.lease import EngineLease
 from workbench.store.series import Series
 
@@ -45,13 +46,16 @@ def local(store: Store, lease: EngineLease) -> Callable[[Any], Any]:
 
 
 @contextlib.contextmanager
-def dask_cluster(folder: Path, port: str = "0") -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A scheduler and two workers of their own, as somebody else's cluster is: its address and processes."""
+def dask_cluster(
+    folder: Path, port: str = "0", workers: int = 2, threads: int = 1
+) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A scheduler and workers of their own, as somebody else's cluster is: its address and processes."""
     (folder / "scheduler.json").unlink(missing_ok=True)
     found = folder / "scheduler.json"
     log = open(folder / "dask.log", "ab")
     scheduler = ["--host", "127.0.0.1", "--port", port, "--no-dashboard", "--scheduler-file", str(found)]
-    worker = ["--nthreads", "1", "--nworkers", "2", "--no-dashboard", "--scheduler-file", str(found)]
+    size = ["--nthreads", str(threads), "--nworkers", str(workers)]
+    worker = [*size, "--no-dashboard", "--scheduler-file", str(found)]
     processes = [
         subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{part}", *options], stdout=log, stderr=log)
         for part, options in (("scheduler", scheduler), ("worker", worker))
@@ -125,3 +129,9 @@ def test_a_scheduler_that_is_killed_and_comes_back_is_found_again(tmp_path: Path
     same = spec_of(PLAIN, tmp_path, space=SPACE, seed=11)
     run(reference, same, inline)
     assert outcome(store, spec) == outcome(reference, same)
+
+
+def test_a_worker_that_is_attached_has_a_slot_for_each_of_its_threads(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+    with dask_cluster(tmp_path, workers=1, threads=3) as (address, _), engine(store, WORKBENCH_CLUSTER=address):
+        until(lambda: len(read_cluster(store)["slots"]) == 3, what="three slots")

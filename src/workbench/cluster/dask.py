@@ -18,6 +18,7 @@ from typing import Any
 
 import dask
 from distributed import Client, LocalCluster, Security, wait
+from distributed import scheduler as dask_scheduler
 
 from workbench.cluster.backend import Message, Sink, Slot
 from workbench.cluster.machine import survey_here
@@ -31,6 +32,8 @@ log = logging.getLogger("workbench.cluster")
 
 #: Seconds to wait for a cluster at an address.
 ANSWER_S = 5.0
+#: Seconds between the heartbeats of a local cluster's workers.
+HEARTBEAT_S = 5.0
 #: Tasks a worker may run for each slot: one training; the others wait for its slot on the worker, not at Dask.
 DEPTH = 4
 #: Seconds between attempts to reach a cluster that went away.
@@ -50,11 +53,13 @@ _SETTINGS: dict[str, Any] = {
     "distributed.worker.profile.enabled": False,
     "distributed.scheduler.worker-ttl": "60s",
     # Watching itself costs Dask a tenth of a core for each process; nobody looks.
-    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.interval": "60s",
     "distributed.admin.tick.limit": "1h",
-    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.admin.system-monitor.interval": "60s",
     "distributed.admin.system-monitor.gil.enabled": False,
     "distributed.admin.low-level-log-length": 100,
+    # What the client asks is never looked at: workers say themselves what they have.
+    "distributed.client.scheduler-info-interval": "1h",
     "distributed.scheduler.active-memory-manager.start": False,
     # No pages: nobody but this engine has business with its cluster.
     "distributed.scheduler.http.routes": [],
@@ -359,8 +364,7 @@ class DaskBackend:
             with contextlib.suppress(KeyError):
                 self._cluster.scheduler.stream_comms[worker].interval = INTERVAL_S
         else:
-            info = self._client.scheduler_info(n_workers=-1)["workers"].get(worker, {})
-            count = int(info.get("nthreads", 1))
+            count = int(self._answers[worker]["threads"])
         self.slots.extend(Slot(worker, index, []) for index in range(count))
         self._sink({"op": "slots"})
 
@@ -437,6 +441,8 @@ async def _local_cluster(workers: int | None) -> Any:
         "dashboard_address": ":0",
         "silence_logs": logging.ERROR,
         "scheduler_kwargs": {"dashboard": False},
+        # Seconds between copies of facts about the cluster that nothing here reads.
+        "scheduler_sync_interval": 3600,
     }
     if gpus and workers is None:
         try:
@@ -446,11 +452,24 @@ async def _local_cluster(workers: int | None) -> Any:
         else:
             cluster = await LocalCUDACluster(threads_per_worker=DEPTH, **settings)
             cluster.workbench_slots = 1
+            _calm(cluster.scheduler)
             return cluster
     slots = workers or len(os.sched_getaffinity(0))
     cluster = await LocalCluster(n_workers=slots, threads_per_worker=DEPTH, processes=True, memory_limit=0, **settings)
     cluster.workbench_slots = 1
+    _calm(cluster.scheduler)
     return cluster
+
+
+def _calm(scheduler: Any) -> None:
+    """Let a scheduler of this process rest where nothing happens: by default it is woken some thirty times a second.
+
+    Dask has no setting for this. Workers that are gone are told by their connections, and heartbeats only of those
+    that hang. The two timers that are stopped end a cluster without work or without workers, which is not wanted here.
+    """
+    vars(dask_scheduler)["heartbeat_interval"] = lambda workers: HEARTBEAT_S + workers / 200
+    for name in ("idle-timeout", "no-workers-timeout"):
+        scheduler.periodic_callbacks[name].stop()
 
 
 def gpu_count() -> int:

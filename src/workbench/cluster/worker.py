@@ -430,13 +430,14 @@ def workplace() -> Workplace:
     return plugin
 
 
-def sees_store(root: str, nonce: str) -> dict[str, Any]:
+def sees_store(root: str, nonce: str, dask_worker: Any) -> dict[str, Any]:
     """Whether this machine sees the engine's store at the same path, by what the engine wrote there; and who it is."""
     info = read_engine(Store(root))
     return {
         "sees_store": info is not None and proof(info) == nonce,
         "host": platform.node(),
         "pid": os.getpid(),
+        "threads": dask_worker.state.nthreads,
         "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
         "protocol": PROTOCOL,
     }

@@ -16,6 +16,7 @@ from workbench.engine import again, installed
 from workbench.engine.answers import Answers
 from workbench.engine.book import REFUSED, refusal
 from workbench.engine.courier import Courier
+from workbench.engine.doorbell import ringing
 from workbench.engine.legs import Legs
 from workbench.engine.looks import Looks
 from workbench.engine.loop import ExperimentLoop
@@ -33,12 +34,14 @@ from workbench.store.usage import trials_of
 
 log = logging.getLogger("workbench.engine")
 
-#: Seconds between looks at the requests when no file watch wakes the engine.
-POLL_S = 0.5
+#: Seconds between looks at the requests: where the kernel tells of new ones and nothing runs, and otherwise.
+RESTING_POLL_S, POLL_S = 2.0, 0.5
 #: Seconds between writes of points and tables for the viewers.
 FLUSH_S = 0.05
 #: Seconds between heartbeats of the lease, checks of time limits and of the catalog.
 BEAT_S = 1.0
+#: Seconds between heartbeats while nothing runs: an idle engine is to cost nothing.
+RESTING_BEAT_S = 4.0
 #: Seconds for which an engine that leaves waits for what somebody is being told.
 TELLING_S = 5
 #: Seconds between tries to go on with an experiment that the disk holds up.
@@ -54,6 +57,10 @@ class Engine(Slots):
         self.catalog = Catalog(store)
         self._last_busy = time.monotonic()
         self._stop = asyncio.Event()
+        #: Set while an experiment is open: what is done many times a second rests meanwhile.
+        self._at_work = asyncio.Event()
+        #: Set when something was asked or has changed: the catalog may have to be written.
+        self._stirred = asyncio.Event()
         self._open: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._warm: set[str] = set()
@@ -68,7 +75,7 @@ class Engine(Slots):
         self.upkeep = Upkeep(self)
         self.rooms = Rooms(store, self.upkeep.said, self.loops, self.upkeep.make_room)
         self._answers = Answers(self)
-        self._looks = Looks(store, lease, self.backend, self._holder)
+        self._looks = Looks(store, lease, self.backend, self._holder, self._at_work)
         self.trouble: str | None = None
         #: Its store was removed under it: it must not write into one that was made there since.
         self.is_orphan = False
@@ -80,7 +87,6 @@ class Engine(Slots):
         jobs = (
             self._flushing,
             self._beating,
-            self._watching,
             self._looks.keep,
             self.upkeep.keep_clean,
             self.rooms.keep,
@@ -91,6 +97,14 @@ class Engine(Slots):
         self._open = asyncio.create_task(self._open_backend())
         try:
             self._recover()
+            await self._serve(keepers)
+        finally:
+            for keeper in keepers:
+                keeper.cancel()
+            await self._shut()
+
+    async def _serve(self, keepers: list[asyncio.Task[None]]) -> None:
+        with ringing(self.store.requests, self._wake.set) as rings:
             while not self._stop.is_set():
                 self._take_requests()
                 self._begin_held_up()
@@ -99,17 +113,22 @@ class Engine(Slots):
                 if self._is_idle() and self._leave():
                     break
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), min(POLL_S, requests.next_due(self.store) or POLL_S))
+                    await asyncio.wait_for(self._wake.wait(), self._rest_s(rings))
+                    self._stirred.set()
                 self._wake.clear()
                 for loop in self.loops.values():
                     loop.check()
                 for keeper in keepers:
                     if keeper.done() and keeper.exception() is not None:
                         raise keeper.exception() or AssertionError
-        finally:
-            for keeper in keepers:
-                keeper.cancel()
-            await self._shut()
+
+    def _rest_s(self, rings: bool) -> float:
+        """Seconds until the requests are looked at again, unless something wakes the engine."""
+        if self._at_work.is_set() or not rings:
+            rest = POLL_S
+        else:
+            rest = min(RESTING_POLL_S, max(0.05, self._last_busy + self._idle_s - time.monotonic()))
+        return min(rest, requests.next_due(self.store) or rest)
 
     def end(self) -> None:
         """Leave soon; experiments under way go on with the next engine."""
@@ -214,6 +233,7 @@ class Engine(Slots):
             if loop.is_over and loop.is_closed:
                 await loop.closed()
                 del self.loops[key]
+                self._note_work()
                 private.forget(self.store.root, key, ended=loop.ended)
                 self.rebalance()
 
@@ -263,10 +283,17 @@ class Engine(Slots):
             raise
         self.send_all(spec)
         self.mirrors.take(spec)
+        self._note_work()
         self.changed(loop)
         self.rooms.look_soon()
         self.later(self._warm_up(loop))
         self.rebalance()
+
+    def _note_work(self) -> None:
+        if self.loops:
+            self._at_work.set()
+        else:
+            self._at_work.clear()
 
     def _drop_begun(self, loop: ExperimentLoop) -> None:
         """Let go of an experiment that could not be opened: nothing of it may be taken for running."""
@@ -369,6 +396,7 @@ class Engine(Slots):
 
     async def _flushing(self) -> None:
         while True:
+            await self._at_work.wait()
             await asyncio.sleep(FLUSH_S)
             for running in list(self.loops.values()):
                 # On a full disk points wait in memory and are tried again.
@@ -393,6 +421,10 @@ class Engine(Slots):
             self._beats_free += 1
             self._check()
             await self._written("the catalog", self.catalog.flush)
+            if not (self._at_work.is_set() or self.mirrors.is_busy):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stirred.wait(), RESTING_BEAT_S - BEAT_S)
+                self._stirred.clear()
             await asyncio.sleep(BEAT_S)
 
     async def _written(self, what: str, write: Callable[[], Any]) -> bool:
@@ -420,15 +452,6 @@ class Engine(Slots):
             self.is_orphan = True
             self.end()
         return self.is_orphan
-
-    async def _watching(self) -> None:
-        """Wake the engine when a request appears; without a file watch the poll finds it half a second later."""
-        try:
-            from watchfiles import awatch
-        except ImportError:
-            return
-        async for _ in awatch(self.store.requests, debounce=20, step=5, recursive=False):
-            self._wake.set()
 
 
 def _as_far_as_it_goes(work: Callable[[], None]) -> None:

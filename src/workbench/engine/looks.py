@@ -20,6 +20,8 @@ log = logging.getLogger("workbench.engine")
 
 #: Seconds between two looks at the slots, and at most between two writes.
 LOOK_S, WRITE_S = 1.0, 5.0
+#: Seconds between two writes while nothing runs, and between two looks at the machines, which cost more.
+RESTING_S, RESTING_LOOK_S = 10.0, 30.0
 #: Looking at machines takes at most this part of the engine's time.
 SHARE = 0.02
 #: Memory that changes by less is shown as before.
@@ -32,10 +34,14 @@ Holder = Callable[[Slot], tuple[str, str, float | None] | None]
 class Looks:
     """Keeps ``cluster.json`` while the engine lives."""
 
-    def __init__(self, store: Store, lease: EngineLease, backend: Backend, holder: Holder) -> None:
+    def __init__(
+        self, store: Store, lease: EngineLease, backend: Backend, holder: Holder, at_work: asyncio.Event
+    ) -> None:
+        """at_work: set while an experiment is open."""
+        self._at_work = at_work
         self._store, self._lease, self._backend, self._holder = store, lease, backend, holder
         self._machines: list[Message] = []
-        self._next_look = 0.0
+        self._looked = self._next_look = 0.0
         self._shown: dict[str, Any] = {}
         self._written = 0.0
 
@@ -43,20 +49,25 @@ class Looks:
         """Look and write, until cancelled."""
         while True:
             await self._look()
+            before = self._shown.get("slots")
             with contextlib.suppress(StoreError):  # a full disk: viewers see that it is old
                 self._write()
             await asyncio.sleep(LOOK_S)
+            if self._shown.get("slots") == before and self._facts()["slots"] == before:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._at_work.wait(), RESTING_S - LOOK_S)
 
     async def _look(self) -> None:
         begun = time.monotonic()
-        if begun < self._next_look:
+        rests = not self._at_work.is_set() and begun < self._looked + RESTING_LOOK_S
+        if begun < self._next_look or (rests and self._machines):
             return
         try:
             self._machines = await self._backend.look()
         except Exception as error:  # a machine that cannot be looked at must not take the engine with it
             log.warning("the machines cannot be looked at: %r", error)
         now = time.monotonic()
-        self._next_look = now + max(LOOK_S, (now - begun) / SHARE)
+        self._looked, self._next_look = now, now + max(LOOK_S, (now - begun) / SHARE)
 
     def _write(self) -> None:
         facts = self._facts()

@@ -1,0 +1,53 @@
+"""What an engine without work costs: processor time of its processes, as a share of one core, and their memory."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import psutil
+
+from benchmarks import engines
+from workbench.store.lease import read_engine
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this benchmark."""
+    parser.add_argument("--seconds", type=float, default=30.0, help="how long nothing is done (30)")
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Percent of a core for each kind of process while nothing trains, after a search that imported torch."""
+    with engines.engine(workers=2) as store:
+        engines.warm(store, ("torch",))
+        time.sleep(3)  # what the search left to do (its files, its points) is done
+        info = read_engine(store)
+        assert info is not None
+        root = psutil.Process(info.pid)
+        before = _spent(root)
+        time.sleep(options.seconds)
+        after = _spent(root)
+        share: dict[str, float] = {}
+        for pid, (kind, spent) in after.items():
+            share[kind] = share.get(kind, 0.0) + (spent - before.get(pid, (kind, 0.0))[1]) / options.seconds * 100
+        return {"unit": "% of a core", **share, "all": sum(share.values()), "budget": 0.5}
+
+
+def _spent(root: psutil.Process) -> dict[int, tuple[str, float]]:
+    """Processor seconds of each process of an engine, by process, with what it is."""
+    found = {}
+    for process in [root, *root.children(recursive=True)]:
+        times = process.cpu_times()
+        words = " ".join(process.cmdline())
+        kind = (
+            "engine"
+            if process.pid == root.pid
+            else "forkserver"
+            if "forkserver" in words and "workbench" in words
+            else "worker"
+            if "spawn_main" in words
+            else "others"
+        )
+        found[process.pid] = (kind, times.user + times.system)
+    return found
