@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from workbench.snapshot.masking import BY_NAME, MASK, Found, hearing, is_secret, least, masked, may_hold, replaced
-from workbench.snapshot.secret_names import places, small
+from workbench.snapshot.masking import BY_NAME, MASK, Found, hearing, is_secret, masked, may_hold, replaced
+from workbench.snapshot.secret_names import holds_secret, places, small
 
 #: Lines that are IPython's, with those that continue them, and names that are given what such a line says.
 _MAGIC = re.compile(r"(?m)^([^\S\n]*)(?:[%!?]|[\w.,*\[\]'\" \t]+=\s*[%!](?=\S))(?:.*\\\n)*.*$")
@@ -99,8 +99,9 @@ def _given(tree: ast.AST, *, is_short_told: bool = False) -> Iterator[Text]:
     for node in ast.walk(tree):
         for name, value in _pairs(node) if id(node) not in inside else ():
             if value is not None and name and is_secret(name):
-                shortest = 1 if is_short_told else least(name)
-                yield from (one for one in _texts(value) if _length(one) >= shortest)
+                yield from (
+                    one for one in _texts(value) if holds_secret(name, _written(one), is_short_told=is_short_told)
+                )
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
@@ -157,10 +158,10 @@ def _is_plain(node: Text) -> bool:
     return isinstance(node.value, str | bytes)
 
 
-def _length(node: Text) -> int:
+def _written(node: Text) -> str:
     if isinstance(node, ast.JoinedStr):
-        return sum(len(str(part.value)) for part in node.values if isinstance(part, ast.Constant))
-    return len(node.value) if isinstance(node.value, str | bytes) else 0
+        return "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
+    return node.value.decode("latin-1") if isinstance(node.value, bytes) else str(node.value)
 
 
 def _literal(node: Text) -> str:

@@ -14,9 +14,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from workbench.snapshot.secret_names import MASK, WORDS, given, is_secret, least, may_name, small
+from workbench.snapshot.secret_names import MASK, WORDS, given, is_likely, is_secret, may_name, small
 
-__all__ = ["BY_NAME", "HEADS", "MASK", "Found", "Heard", "found", "hearing", "is_secret", "least"]
+__all__ = ["BY_NAME", "HEADS", "MASK", "Found", "Heard", "found", "hearing", "is_likely", "is_secret"]
 __all__ += ["look_alikes", "masked", "may_hold", "replaced", "tell"]
 
 #: What the keys of services begin with, in small letters. A test holds them against the heads of the detector, which is
@@ -135,7 +135,8 @@ def look_alikes(text: str) -> list[str]:
         return []
     from workbench.snapshot.detector import seen
 
-    return sorted({kind for _, _, kind in seen(text, lowered)})
+    alike = [Found(start, end, MASK, kind) for start, end, kind in seen(text, lowered)]
+    return sorted({one.kind for one in _united(alike)})
 
 
 def _united(secrets: list[Found]) -> list[Found]:

@@ -27,6 +27,8 @@ _IN_TEXT = re.compile(
     r"(?i)(?!.*(?:error|exception|warning|interrupt)$).*"
     r"(?:key|token(?!i[sz])|secret|passw|passphrase|credential|pwd|authorization|(?:^|[_-])(?:pass|pw)(?:$|[_-]))"
 )
+#: Names that nothing else has.
+_SURE_NAME = re.compile(r"(?i)secret|(?:api|access|account|auth|private)[_-]?(?:key|token)|credential|authorization")
 _PASSWORD = re.compile(r"(?i)passw|passphrase|(?:^|[_-])(?:pass|pwd?)(?:$|[_-])")
 
 _PREFIX = re.compile(r"[rRbBuUfF]{0,2}")
@@ -87,9 +89,26 @@ def is_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def least(name: str) -> int:
-    """Letters that a quoted text given to this secret's name has at least; a shorter one is no secret."""
-    return LEAST_OF_PASSWORD if _PASSWORD.search(name) else LEAST
+def holds_secret(name: str, text: str, *, is_short_told: bool = False) -> bool:
+    """Whether a quoted ``text`` that is given to this secret's name is one: ``eos_token="<|endoftext|>"`` is none.
+
+    is_short_told: short texts are secrets too.
+    """
+    shortest = 1 if is_short_told else LEAST_OF_PASSWORD if _PASSWORD.search(name) else LEAST
+    return len(text) >= shortest and not (text[0] in "<[" and text[-1] in ">]")
+
+
+def is_likely(name: str, text: str) -> bool:
+    """Whether a text of a captured value is a secret by its name. What is found so is not published, so that more is
+    asked of names that other things have too: ``token``, ``key``.
+    """
+    if not is_secret(name) or not holds_secret(name, text) or re.search(r"\s", text):
+        return False
+    return (
+        _SURE_NAME.search(name) is not None
+        or _PASSWORD.search(name) is not None
+        or ("_" not in text and _looks_random(text))
+    )
 
 
 def may_name(lowered: str) -> bool:
@@ -211,7 +230,7 @@ def _quoted(text: str, name: str, quoted: tuple[str, int, int]) -> Given | None:
     match = _OPENED.match(text, start)
     quote = match[0] if match else ""
     content = text[start + len(quote) : end - len(quote)]
-    if len(content) < least(name) or ("f" in prefix.lower() and "{" in content):
+    if not holds_secret(name, content) or ("f" in prefix.lower() and "{" in content):
         return None
     return Given(start, end, f"{quote}{MASK}{quote}")
 
