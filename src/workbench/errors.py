@@ -11,6 +11,7 @@ WorkbenchError
 │   ├── BadSetting             a setting of the notebook's process that cannot travel
 │   └── InUse                  what was to be removed runs, is pinned, or something descends from it
 ├── NotFound (LookupError)     no such experiment, trial, checkpoint or store
+├── Declined                   the person was asked, and said no
 ├── StoreError (OSError)       the disk's side
 │   ├── StoreFull
 │   ├── StoreReadOnly
@@ -104,6 +105,10 @@ class NotFound(WorkbenchError, LookupError):
 
 class Untrusted(WorkbenchError):
     """Loading it would run code of somebody whom nobody has vouched for."""
+
+
+class Declined(WorkbenchError):
+    """The person was asked and said no; nothing was written."""
 
 
 class StoreError(WorkbenchError, OSError):

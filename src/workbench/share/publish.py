@@ -11,7 +11,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,15 +19,24 @@ from typing import Any
 
 import fsspec
 
-from workbench.errors import BadInput, StoreError
+from workbench.errors import BadInput, Declined, StoreError
 from workbench.records import SCHEMA
 from workbench.replay.executing import unpacked
 from workbench.share.caches import cache
 from workbench.share.contents import copy_series, files_of, is_name
+from workbench.share.looking import (
+    LEFT_OUT,
+    Finding,
+    Findings,
+    captured_blobs,
+    checkpoint_of,
+    kinds_in,
+    place_of,
+)
 from workbench.share.masking import masked_data, masked_lines, masked_spec, masked_word
 from workbench.share.page import page
 from workbench.snapshot.literals import masked_code
-from workbench.snapshot.masking import is_secret, masked
+from workbench.snapshot.masking import hearing, is_secret, masked
 from workbench.snapshot.notebook import masked_notebook
 from workbench.store import Store
 from workbench.store.atomic import telling
@@ -39,17 +48,25 @@ PUBLISHED = "workbench publication"
 _OWN = ("published.json", "catalog.json", PAGE)
 
 
-def publish(store: Store, ref: str, destination: str, *, checkpoints: bool = True) -> dict[str, Any]:
+#: Hears what was found and masked, before anything can be seen by others; says whether to go on.
+Consent = Callable[[Sequence[Finding]], bool]
+
+
+def publish(
+    store: Store, ref: str, destination: str, *, checkpoints: bool = True, consent: Consent | None = None
+) -> dict[str, Any]:
     """Write the experiment ``ref`` for others into ``destination``: a folder, or a URL that fsspec knows.
 
-    It must not be there yet, or be empty. checkpoints: with the trials' checkpoints, so that models can be loaded.
-    Raises BadInput where a captured value or a notebook's parameter bears a secret's name: it would go along as it is.
+    It must not be there yet, or be empty. checkpoints: with the trials' checkpoints, so that models can be loaded; one
+    that holds a secret is left out. consent: asked before the destination is written; where it says no, Declined is
+    raised, and nothing is left. ``findings`` of the answer says what was masked and left out.
+    Raises BadInput where a captured value or a notebook's parameter is a secret: it would go along as it is.
     """
     experiment_id = resolve(store.check(), ref).experiment
     _refuse_secret_values(store, experiment_id)
     _refuse_secret_parameters(files_of(store, experiment_id, checkpoints=False))
     if "://" in destination:
-        return _send(store, experiment_id, destination, checkpoints)
+        return _send(store, experiment_id, destination, checkpoints, consent)
     target = Path(destination).expanduser().absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BadInput(f"{target} exists and is no empty folder. Name another one.")
@@ -57,32 +74,43 @@ def publish(store: Store, ref: str, destination: str, *, checkpoints: bool = Tru
         target.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
         try:
-            size = _write(store, experiment_id, aside, checkpoints)
+            size, findings = _write(store, experiment_id, aside, checkpoints)
+            _ask(consent, findings, target)
             if target.exists():
                 target.rmdir()
             os.rename(aside, target)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-    return {"destination": str(target), "page": str(target / PAGE), "experiment": experiment_id, "bytes": size}
+    about = {"destination": str(target), "page": str(target / PAGE), "experiment": experiment_id, "bytes": size}
+    return {**about, "findings": [one.to_json() for one in findings]}
 
 
-def _send(store: Store, experiment_id: str, destination: str, checkpoints: bool) -> dict[str, Any]:
+def _ask(consent: Consent | None, findings: Sequence[Finding], destination: object) -> None:
+    if consent is not None and not consent(findings):
+        raise Declined(f"{destination} was not written: you declined.")
+
+
+def _send(
+    store: Store, experiment_id: str, destination: str, checkpoints: bool, consent: Consent | None
+) -> dict[str, Any]:
     try:
         system, path = fsspec.core.url_to_fs(destination)
         if system.exists(path) and system.ls(path):
-            raise BadInput(f"{destination} is there and not empty. Name another one.")
+            raise BadInput(f"{masked(destination)} is there and not empty. Name another one.")
         with tempfile.TemporaryDirectory(prefix="workbench-publish-") as folder:
-            size = _write(store, experiment_id, Path(folder), checkpoints)
+            size, findings = _write(store, experiment_id, Path(folder), checkpoints)
+            _ask(consent, findings, masked(destination))
             system.put(f"{folder}/", path, recursive=True)
     except (OSError, ValueError, ImportError) as error:
         if isinstance(error, BadInput):
             raise
-        raise StoreError(f"{destination} cannot be written: {error}") from error
+        raise StoreError(f"{masked(destination)} cannot be written: {masked(str(error))}") from error
     return {
         "destination": destination,
         "page": f"{destination.rstrip('/')}/{PAGE}",
         "experiment": experiment_id,
         "bytes": size,
+        "findings": [one.to_json() for one in findings],
     }
 
 
@@ -96,13 +124,18 @@ def _refuse_secret_values(store: Store, experiment_id: str) -> None:
     secret = sorted(
         name
         for name, about in known.items()
-        if is_secret(name) and isinstance(about, dict) and about.get("kind") == "value"
+        if is_secret(name) and isinstance(about, dict) and about.get("kind") == "value" and _may_be_secret(about)
     )
     if secret:
         raise BadInput(
             f"the training code uses {', '.join(secret)} from the notebook, by name a secret, and its value would be "
             "published. Read it inside the train cell (from the environment, say) and train again."
         )
+
+
+def _may_be_secret(about: dict[str, Any]) -> bool:
+    """Whether a captured value may be a secret: ``max_tokens = 100`` is none."""
+    return about.get("words") not in ("int", "float", "bool", "NoneType")
 
 
 def _refuse_secret_parameters(files: Iterable[tuple[str, Path]]) -> None:
@@ -121,23 +154,33 @@ def _batches(files: Iterable[tuple[str, Path]]) -> list[dict[str, Any]]:
     return [found for name, path in files if name.startswith("blobs/") and (found := unpacked(path)) is not None]
 
 
-def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) -> int:
-    """The read-only store and the page in ``folder``; their bytes."""
+def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) -> tuple[int, list[Finding]]:
+    """The read-only store and the page in ``folder``; their bytes, and the secrets that were found."""
     files = [*files_of(store, experiment_id, checkpoints=checkpoints)]
     notebooks = _notebooks(files)
+    findings = Findings()
+    raw = []
     for name, path in files:
         if name in notebooks and masked_notebook(data := path.read_bytes()) != data:
             continue  # a blob is what its name says, or is not there; the snapshot shows it masked
+        with hearing() as heard:
+            shown = _shown(name, path)
+        if shown is None:
+            raw.append((name, path))
+            continue
+        findings.hear(place_of(name), heard, has_lines=_has_lines(name))
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shown = _shown(name, path)
-        if shown is None:
-            shutil.copyfile(path, target)
-        else:
-            target.write_bytes(shown)
+        target.write_bytes(shown)
+    for name, path in _without_secrets(raw, findings):
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
     paths = Store(folder).experiment(experiment_id)
     if copy_series(store, experiment_id, paths.series):
-        _mask_series(paths.series)
+        with hearing() as heard:
+            mask_series(paths.series)
+        findings.hear("errors and reasons of trials", heard)
     for needed in ("blobs", "snapshots", "requests"):
         (folder / needed).mkdir(exist_ok=True)
     entry = next((entry for entry in read_catalog(store) if entry["id"] == experiment_id), None)
@@ -153,7 +196,26 @@ def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) ->
     }
     (folder / "published.json").write_text(json.dumps(about))
     (folder / PAGE).write_text(page(Store(folder, readonly=True), experiment_id), encoding="utf-8")
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()), findings.found
+
+
+def _without_secrets(files: Sequence[tuple[str, Path]], findings: Findings) -> list[tuple[str, Path]]:
+    """Of files that go along as they are, those without a secret. Raises BadInput where a captured value is one:
+    without it the experiment is none.
+    """
+    captured = captured_blobs(files)
+    holding = {name: kinds for name, path in files if (kinds := kinds_in(path, findings.known))}
+    if inside := sorted({kind for name, kinds in holding.items() if name in captured for kind in kinds}):
+        raise BadInput(
+            f"a value that the training code uses from the notebook holds a secret ({', '.join(inside)}), and would be "
+            "published. Read it inside the train cell (from the environment, say) and train again."
+        )
+    # A checkpoint without one of its files is none.
+    broken = {checkpoint_of(name) for name in holding} - {None}
+    left = {name for name, _ in files if name in holding or checkpoint_of(name) in broken}
+    for name, kinds in holding.items():
+        findings.add(place_of(name), kinds, LEFT_OUT)
+    return [(name, path) for name, path in files if name not in left]
 
 
 def _notebooks(files: Sequence[tuple[str, Path]]) -> set[str]:
@@ -179,10 +241,30 @@ def _shown(name: str, path: Path) -> bytes | None:
         return masked_lines(path.read_bytes())
     if kind == "experiments" and parts[0] == "trials" and path.name.startswith("log.txt"):
         return masked(path.read_text(errors="replace")).encode()
+    if kind == "experiments" and parts[0] == "trials" and "files" in parts[2:3]:
+        return _masked_file(path.read_bytes())
+    if kind == "experiments" and parts == ["data.json"]:
+        return masked_notebook(path.read_bytes())
     return None
 
 
-def _mask_series(path: Path) -> None:
+def _masked_file(data: bytes) -> bytes | None:
+    """A file that training code kept, if it is a text; None for a picture, a sound, or what else has its bytes."""
+    if b"\0" in data[:4096]:
+        return None
+    try:
+        text = data.decode()
+    except ValueError:
+        return None
+    return masked(text).encode()
+
+
+def _has_lines(name: str) -> bool:
+    """Whether a file's lines are those that its readers see."""
+    return name.endswith((".py", ".txt", ".jsonl")) or "/log.txt" in name
+
+
+def mask_series(path: Path) -> None:
     """Take secrets out of a copied series: texts of errors and reasons, and whatever else is text in it."""
     with closing(sqlite3.connect(path)) as copy:
         copy.execute("PRAGMA secure_delete=ON")

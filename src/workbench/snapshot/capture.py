@@ -25,6 +25,7 @@ from workbench.snapshot.cell import ipythons
 from workbench.snapshot.described import described
 from workbench.snapshot.fingerprint import Fingerprint, version_of
 from workbench.snapshot.hyperparameters import NAMES, is_distribution_function
+from workbench.snapshot.literals import masked_cell
 from workbench.snapshot.loading import Blobs, blobs_of, contents, load, python_of_captures
 from workbench.snapshot.modules import project_digests
 from workbench.snapshot.names import attribute_names, global_names
@@ -317,10 +318,12 @@ def _submodules(
 
 
 def _sources(files: Collection[str]) -> dict[str, str]:
-    """The texts of the cells in which captured functions were written, for tracebacks and for ``inspect``."""
+    """The texts of the cells in which captured functions were written, for tracebacks and for ``inspect``; without the
+    secrets that such a cell may hold beside them.
+    """
     found = {}
     for filename in files:
         entry = linecache.cache.get(filename)
         if entry is not None and len(entry) == 4 and not os.path.exists(filename):
-            found[filename] = "".join(entry[2])
+            found[filename] = masked_cell("".join(entry[2]))
     return found

@@ -1,37 +1,56 @@
-"""Secrets in code. Law: only literals change; the code still runs, up to where it needs what was there."""
+"""Secrets in code. Law: only literals and comments change; the code still runs, up to where it needs what was there.
+
+The time is linear in the code.
+"""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 import warnings
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from workbench.snapshot.masking import LEAST, MASK, is_secret, masked, may_hold
+from workbench.snapshot.masking import BY_NAME, MASK, Found, hearing, is_secret, masked, may_hold, replaced
+from workbench.snapshot.secret_names import holds_secret, places, small
 
 #: Lines that are IPython's, with those that continue them, and names that are given what such a line says.
 _MAGIC = re.compile(r"(?m)^([^\S\n]*)(?:[%!?]|[\w.,*\[\]'\" \t]+=\s*[%!](?=\S))(?:.*\\\n)*.*$")
-#: Where a cell gives a text to a secret's name; other cells are not parsed.
+#: What stands behind a name that a cell gives a text; other cells are not parsed.
 _GIVES = re.compile(
-    r"""(?ix) (?:key|token(?!i[sz])|secret|passw|passphrase|credential|auth|cookie|pw|private|signature) \w*
-    (?: ["']?\]*\s*(?::[^=\n]{0,100})?:?=(?!=) | ["']\]?\s*[:,] | \s*,[^=\n]{0,100}=(?!=) )
-    [\s(\[]*(?:[\w.\"']+\s*,\s*){0,5}[rbuf]{0,2}[\"']"""
+    r"""(?ix) (?: ["']?\]{0,4}\s{0,64}(?::[^=\n]{0,100})?:?=(?!=) | ["']\]?\s{0,64}[:,]
+                | \s{0,64},[^=\n]{0,100}=(?!=) )
+    [\s(\[]{0,64}(?:[\w.\"']{1,100}\s{0,8},\s{0,8}){0,5}[rbuf]{0,2}[\"']"""
 )
+_NAME = re.compile(r"\w*")
 _FALLBACKS = frozenset({"get", "getenv", "pop", "set", "setdefault", "setenv", "putenv"})
 
 Text = ast.Constant | ast.JoinedStr
 
 
+class _Literal(NamedTuple):
+    """A literal, what is written instead, and of what kind the secret in it is."""
+
+    node: Text
+    shown: str
+    kind: str
+
+
 def masked_code(source: str) -> str:
-    """Training code in which text that is given to a secret's name (``api_key = "…"``) is ``"***"``, and text that
-    holds a secret (``"password=…"``) has lost it.
+    """Training code in which text that is given to a secret's name (``api_key = "…"``) is ``"***"``, and text and
+    comments that hold a secret (``"password=…"``) have lost it.
     """
     if not may_hold(source):
         return source
     tree = _parsed(source)
     if tree is None:
         return masked(source)
-    return _replaced(source, [*_holding(tree, source), *((node, _literal(node)) for node in _given(tree, 1))])
+    lines = _Lines(source)
+    by_name = [_Literal(node, _literal(node), BY_NAME) for node in _given(tree, is_short_told=True)]
+    found = [*_holding(tree, lines), *by_name]
+    return lines.replaced([*_comments(source, lines), *map(lines.span, found)])
 
 
 def masked_cell(source: str) -> str:
@@ -40,11 +59,25 @@ def masked_cell(source: str) -> str:
     """
     if not may_hold(source):
         return source
-    if _GIVES.search(source):
+    if _gives_text(source):
         tree = _parsed(source) or _parsed(_MAGIC.sub(_passing, source))
         if tree is not None:
-            source = _replaced(source, [(node, _literal(node)) for node in _given(tree, LEAST)])
+            lines = _Lines(source)
+            found = [_Literal(node, _literal(node), BY_NAME) for node in _given(tree)]
+            source = lines.replaced([lines.span(one) for one in found])
     return masked(source)
+
+
+def _gives_text(source: str) -> bool:
+    """Whether a secret's name is perhaps given a text."""
+    end = 0
+    for place in places(small(source)):
+        if place >= end:
+            name = _NAME.match(source, place)
+            end = name.end() if name else place
+            if _GIVES.match(source, end):
+                return True
+    return False
 
 
 def _passing(match: re.Match[str]) -> str:
@@ -53,20 +86,22 @@ def _passing(match: re.Match[str]) -> str:
 
 def _parsed(source: str) -> ast.Module | None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of odd escapes whoever wrote them is told elsewhere
+        warnings.simplefilter("ignore")  # the author is told of odd escapes elsewhere
         try:
             return ast.parse(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 
 
-def _given(tree: ast.AST, least: int) -> Iterator[Text]:
-    """Texts of at least ``least`` letters in code that are given to a secret's name."""
+def _given(tree: ast.AST, *, is_short_told: bool = False) -> Iterator[Text]:
+    """Texts in code that are given to a secret's name. is_short_told: also those that are too short for a secret."""
     inside = _inside(tree)
     for node in ast.walk(tree):
         for name, value in _pairs(node) if id(node) not in inside else ():
             if value is not None and name and is_secret(name):
-                yield from (one for one in _texts(value) if _length(one) >= least)
+                yield from (
+                    one for one in _texts(value) if holds_secret(name, _written(one), is_short_told=is_short_told)
+                )
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
@@ -104,32 +139,29 @@ def _name(node: ast.expr | None) -> str:
 
 
 def _texts(node: ast.expr) -> list[Text]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        sides = [_texts(node.left), _texts(node.right)]
-        return sides[0] + sides[1] if all(sides) else []  # `"sk-" + "…"`; a name plus something is none
+    found: list[Text] = []
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add):
+            waiting += [one.right, one.left]
+        elif isinstance(one, ast.JoinedStr | ast.Constant) and _is_plain(one):
+            found.append(one)
+        else:
+            return []  # `"sk-" + "…"` is a text; a name plus something is none
+    return found
+
+
+def _is_plain(node: Text) -> bool:
     if isinstance(node, ast.JoinedStr):
-        return [node] if all(isinstance(part, ast.Constant) for part in node.values) else []
-    return [node] if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes) else []
+        return all(isinstance(part, ast.Constant) for part in node.values)
+    return isinstance(node.value, str | bytes)
 
 
-def _length(node: Text) -> int:
+def _written(node: Text) -> str:
     if isinstance(node, ast.JoinedStr):
-        return sum(len(str(part.value)) for part in node.values if isinstance(part, ast.Constant))
-    return len(node.value) if isinstance(node.value, str | bytes) else 0
-
-
-def _replaced(source: str, found: list[tuple[Text, str]]) -> str:
-    """Code in which other literals stand where some stood; where two are told for one, the last."""
-    if not found:
-        return source
-    # Lines as Python counts them, in bytes, as it counts columns.
-    lines = [line.encode(errors="surrogatepass") for line in re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", source)]
-    places = {(node.lineno, node.col_offset): (node, text) for node, text in found}
-    for _, (node, text) in sorted(places.items(), key=lambda item: item[0], reverse=True):
-        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-        head, tail = lines[first][: node.col_offset], lines[last][node.end_col_offset :]
-        lines[first : last + 1] = [head + text.encode(errors="surrogatepass") + tail]
-    return b"".join(lines).decode(errors="surrogatepass")
+        return "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
+    return node.value.decode("latin-1") if isinstance(node.value, bytes) else str(node.value)
 
 
 def _literal(node: Text) -> str:
@@ -137,22 +169,112 @@ def _literal(node: Text) -> str:
     return repr(MASK.encode() if is_bytes else MASK)
 
 
-def _holding(tree: ast.AST, source: str) -> Iterator[tuple[Text, str]]:
+class _Lines:
+    """Code by lines, as Python counts them, and by columns in bytes, as it counts those."""
+
+    def __init__(self, source: str) -> None:
+        self._data = source.encode(errors="surrogatepass")
+        self._begins = [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", self._data))]
+
+    def span(self, one: _Literal) -> tuple[int, int, str, str]:
+        """Where a literal begins and ends in the bytes, and what is written instead, with its kind."""
+        node = one.node
+        first, last = node.lineno, node.end_lineno or node.lineno
+        end = self._begins[last - 1] + (node.end_col_offset or 0)
+        return self._begins[first - 1] + node.col_offset, end, one.shown, one.kind
+
+    def place(self, line: int, column: int) -> int:
+        """Where a column of a line begins, in bytes. Column: in letters."""
+        begin = self._begins[line - 1]
+        end = self._begins[line] if line < len(self._begins) else len(self._data)
+        text = self._data[begin:end].decode(errors="surrogatepass")[:column]
+        return begin + len(text.encode(errors="surrogatepass"))
+
+    def text(self, node: Text) -> str:
+        """A literal as it is written."""
+        start, end, *_ = self.span(_Literal(node, "", ""))
+        return self._data[start:end].decode(errors="surrogatepass")
+
+    def replaced(self, spans: list[tuple[int, int, str, str]]) -> str:
+        """The code with other texts in its places; of two for one place the last counts."""
+        if not spans:
+            return self._data.decode(errors="surrogatepass")
+        # One letter for each byte, so that both count alike.
+        places = {start: Found(start, end, _as_bytes(shown), kind) for start, end, shown, kind in spans}
+        text = replaced(self._data.decode("latin-1"), [places[start] for start in sorted(places)])
+        return text.encode("latin-1").decode(errors="surrogatepass")
+
+
+def _as_bytes(text: str) -> str:
+    return text.encode(errors="surrogatepass").decode("latin-1")
+
+
+def _holding(tree: ast.AST, lines: _Lines) -> Iterator[_Literal]:
     """Texts in which something looks like a secret; f-strings as they are written."""
     inside = _inside(tree)
     for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr) and id(node) not in inside:
-            written = ast.get_source_segment(source, node) or ""
-            shown = masked(written)
+        if id(node) in inside:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            written = lines.text(node)
+            shown, kind = _unheard(written)
             if shown != written and _parsed(shown) is not None:
-                yield node, shown
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
-            text = masked(node.value)
-            if text != node.value:
-                yield node, repr(text)
+                yield _Literal(node, shown, kind)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            shown, kind = _unheard(node.value)
+            if shown != node.value:
+                yield _Literal(node, repr(shown), kind)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, bytes):
+            shown, kind = _unheard(node.value.decode("latin-1"))
+            if shown != node.value.decode("latin-1"):
+                yield _Literal(node, repr(shown.encode("latin-1")), kind)
+
+
+def _unheard(text: str) -> tuple[str, str]:
+    """``text`` without its secrets, and the first one's kind: the place in the code is told, not that in the text."""
+    with hearing() as heard:
+        shown = masked(text)
+    return shown, heard[0].kind if heard else BY_NAME
+
+
+def _comments(source: str, lines: _Lines) -> Iterator[tuple[int, int, str, str]]:
+    """Comments that hold a secret. Lines of comments below one another are one text: a key may have many."""
+    if "#" not in source:
+        return
+    block: list[tokenize.TokenInfo] = []
+    for token in _tokens(source):
+        if token.type == tokenize.COMMENT:
+            if block and (token.start[0] != block[-1].start[0] + 1 or token.line[: token.start[1]].strip()):
+                yield from _comment(block, lines)
+                block = []
+            block.append(token)
+    if block:
+        yield from _comment(block, lines)
+
+
+def _tokens(source: str) -> Iterator[tokenize.TokenInfo]:
+    try:
+        yield from tokenize.generate_tokens(io.StringIO(source).readline)
+    except (tokenize.TokenError, SyntaxError, RecursionError):
+        return
+
+
+def _comment(block: list[tokenize.TokenInfo], lines: _Lines) -> Iterator[tuple[int, int, str, str]]:
+    text = "\n".join(token.string for token in block)
+    shown, kind = _unheard(text)
+    if shown == text:
+        return
+    start, end = lines.place(*block[0].start), lines.place(*block[-1].end)
+    # A secret of many lines takes the marks of its comments along.
+    told = "\n".join(line if line.startswith("#") else f"# {line}" for line in shown.split("\n"))
+    indented = told.replace("\n", "\n" + " " * block[-1].start[1]) if len(block) > 1 else told
+    yield start, end, indented, kind
 
 
 def _inside(tree: ast.AST) -> set[int]:
     """What stands in f-strings: before Python 3.12 it has no place of its own."""
-    strings = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
-    return {id(part) for string in strings for part in ast.walk(string) if part is not string}
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) and id(node) not in found:
+            found.update(id(part) for part in ast.walk(node) if part is not node)
+    return found

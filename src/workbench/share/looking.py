@@ -1,0 +1,257 @@
+"""What others will see of an experiment's secrets. Law: nothing here is unpickled, and no secret is ever shown.
+
+Texts are masked and told. What travels as it is (captured values, checkpoints, data) is looked through: pickles by
+their opcodes, which are read and not carried out, and other files by the readable letters in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import pickletools
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from workbench.snapshot.masking import BY_NAME, MASK, Heard, found, is_likely, look_alikes, may_hold
+
+#: What is done with a secret: masked in the copy, its file left out of the copy, or carried along as it is.
+MASKED, LEFT_OUT, CARRIED = "masked", "left out", "carried"
+#: Bytes up to which a pickle is read opcode by opcode; of a larger one the readable letters are read.
+_MOST_PICKLE = 256 << 20
+#: Shorter runs of letters in a file that is no text hold no key of a service.
+_READABLE = re.compile(rb"[\x20-\x7e\t]{16,}")
+#: A secret that was found in a text is looked for in other files if it has so many letters. A shorter one is a word.
+_LEAST_ELSEWHERE = 8
+#: How a capture's list begins.
+_CAPTURE = b'{"buffers":'
+#: Secrets from texts that are looked for, and lines of one file that are told.
+_MOST_KNOWN, _MOST_LINES = 1000, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Secrets of one kind in one file. place: the file in words. done: masked, left out or carried."""
+
+    place: str
+    kind: str
+    count: int
+    done: str
+    lines: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        lines = f", line {', '.join(map(str, self.lines))}" if self.lines else ""
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        return f"{self.place}{lines}: {self.kind}{times}, {self.done}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        about = {"place": self.place, "kind": self.kind, "count": self.count, "done": self.done}
+        return {**about, "lines": list(self.lines)}
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found in the files of an experiment so far."""
+
+    found: list[Finding] = field(default_factory=list)
+    #: Secrets in texts, to be looked for where no text is.
+    known: set[bytes] = field(default_factory=set)
+
+    def hear(self, place: str, heard: list[Heard], done: str = MASKED, *, has_lines: bool = False) -> None:
+        """Add what was heard while the file ``place`` was masked."""
+        for kind in sorted({one.kind for one in heard}):
+            lines = [one.line for one in heard if one.kind == kind]
+            told = tuple(dict.fromkeys(sorted(lines)))[:_MOST_LINES] if has_lines else ()
+            self.found.append(Finding(place, kind, len(lines), done, told))
+        for one in heard:
+            if len(one.secret) >= _LEAST_ELSEWHERE and len(self.known) < _MOST_KNOWN and MASK not in one.secret:
+                self.known.add(one.secret.encode(errors="surrogateescape"))
+
+    def add(self, place: str, kinds: list[str], done: str) -> None:
+        """Add the kinds of secrets that a file holds which is not masked."""
+        self.found += [Finding(place, kind, 1, done) for kind in kinds]
+
+
+def place_of(name: str) -> str:
+    """A file of a store in words."""
+    kind, _, *parts = name.split("/")
+    if kind == "blobs":
+        return f"a value or file that is kept (blob {name[6:18]})"
+    if kind == "snapshots":
+        path = "/".join(parts)
+        return f"code, {path.removeprefix('code/')}" if path.startswith("code/") else _SNAPSHOT.get(path, path)
+    if parts[0] != "trials":
+        return _EXPERIMENT.get(parts[0], parts[0])
+    trial, *rest = parts[1:]
+    if checkpoint_of(name) is not None:
+        return f"checkpoint of {trial}, {rest[1]}"
+    return f"log of {trial}" if rest[0].startswith("log.txt") else f"{'/'.join(rest[1:])} of {trial}"
+
+
+_SNAPSHOT = {"notebook.ipynb": "notebook", "cells.json": "executed cells", "environment.json": "environment",
+             "data.json": "names of data", "snapshot.json": "the magic's line and captured names"}  # fmt: skip
+_EXPERIMENT = {"spec.json": "train cell and settings", "events.jsonl": "journal", "data.json": "names of kept data",
+               "series.db": "errors and reasons of trials"}  # fmt: skip
+
+
+def checkpoint_of(name: str) -> str | None:
+    """The folder of the checkpoint to which a file of a store belongs, or None."""
+    parts = name.split("/")
+    is_one = len(parts) > 6 and parts[2] == "trials" and parts[4] in ("checkpoints", "passing")
+    return "/".join(parts[:6]) if is_one else None
+
+
+def captured_blobs(files: Iterable[tuple[str, Path]]) -> set[str]:
+    """Names of the blobs among ``files`` in which captured values are: lists of captures, their streams and buffers."""
+    found: set[str] = set()
+    for name, path in files:
+        if name.startswith("blobs/"):
+            with open(path, "rb") as file:
+                is_capture = file.read(len(_CAPTURE)) == _CAPTURE
+            if is_capture:
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    capture = json.loads(path.read_bytes())
+                    found |= {name, *(f"blobs/{digest}" for digest in (capture["stream"], *capture["buffers"]))}
+    return found
+
+
+def kinds_in(path: Path, known: Collection[bytes] = ()) -> list[str]:
+    """The kinds of secrets in a file, whatever it is. known: secrets that a text of the experiment holds."""
+    if path.stat().st_size == 0:
+        return []
+    kinds: set[str] = set()
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if data[: len(_CAPTURE)] == _CAPTURE:
+            # Beside cells it holds digests by names, which may be those of secrets.
+            return sorted({kind for source in _sources(data[:]) for kind in _in_text(source)})
+        if data[:1] == b"\x80" and len(data) <= _MOST_PICKLE:
+            kinds.update(_in_pickle(file))
+        elif (text := _text(data)) is not None:
+            kinds.update(_in_text(text))
+        for match in _READABLE.finditer(data):
+            kinds.update(look_alikes(match[0].decode("ascii")))
+        if any(data.find(secret) >= 0 for secret in known):
+            kinds.add(BY_NAME)
+    return sorted(kinds)
+
+
+def _sources(capture: bytes) -> list[str]:
+    with contextlib.suppress(ValueError, AttributeError):
+        return [str(source) for source in json.loads(capture).get("sources", {}).values()]
+    return []
+
+
+def _text(data: mmap.mmap) -> str | None:
+    """The text of a file that is one."""
+    if len(data) > _MOST_PICKLE or data.find(b"\0", 0, 4096) >= 0:
+        return None
+    try:
+        return data[:].decode()
+    except ValueError:
+        return None
+
+
+def _in_text(text: str) -> list[str]:
+    return sorted({one.kind for one in found(text)}) if may_hold(text) else []
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Pickles, by their opcodes
+
+#: Where the entries of a tuple, a list or a dictionary begin on a pickle's stack.
+_MARK = object()
+_TEXTS = (str, bytes, bytearray)
+
+
+def _in_pickle(file: BinaryIO) -> Iterator[str]:
+    """Kinds of secrets in the texts of the pickles in ``file``, and of those given to a secret's name. Each entry of a
+    dictionary, and so each attribute of an object, is a name with its value; and so is a captured value.
+    """
+    file.seek(0)
+    reader = _Reader()
+    try:
+        while file.read(1):
+            file.seek(-1, 1)
+            for opcode, argument, _ in pickletools.genops(file):
+                yield from reader.take(opcode, argument)
+    except (ValueError, IndexError, KeyError, AttributeError, UnicodeError):
+        return  # no pickle, or one that is cut: its readable letters are looked at as well
+
+
+class _Reader:
+    """A pickle's stack on which only texts, and pairs of them, are anything."""
+
+    def __init__(self) -> None:
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def take(self, opcode: Any, argument: Any) -> Iterator[str]:
+        """Follow one opcode; the kinds of secrets in what it makes."""
+        name, stack = opcode.name, self._stack
+        if name in ("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"):
+            self._memo[len(self._memo) if argument is None else int(argument)] = stack[-1] if stack else None
+        elif name in ("GET", "BINGET", "LONG_BINGET"):
+            stack.append(self._memo.get(int(argument)))
+        elif name == "MARK":
+            stack.append(_MARK)
+        elif name == "SETITEM":
+            value, key = stack.pop(), stack.pop()
+            yield from _pair(key, value)
+        elif name in ("SETITEMS", "DICT"):
+            entries = self._to_mark()
+            for key, value in zip(entries[::2], entries[1::2], strict=False):
+                yield from _pair(key, value)
+            if name == "DICT":
+                stack.append(None)
+        elif name == "TUPLE2":
+            value, key = stack.pop(), stack.pop()
+            stack.append((key, value))
+        elif name == "STOP":
+            top = stack.pop() if stack else None
+            if isinstance(top, tuple):
+                yield from _pair(*top)
+            stack.clear()
+        elif isinstance(argument, _TEXTS) and opcode.stack_after:
+            stack.append(_short(argument))
+            yield from _in_text(_spelled(argument))
+        else:
+            self._other(opcode)
+
+    def _other(self, opcode: Any) -> None:
+        before = opcode.stack_before
+        if any(one.name == "mark" for one in before):
+            self._to_mark()
+            before = before[: next(n for n, one in enumerate(before) if one.name == "mark")]
+        for _ in before:
+            if self._stack and self._stack[-1] is not _MARK:
+                self._stack.pop()
+        self._stack += [None] * len(opcode.stack_after)
+
+    def _to_mark(self) -> list[Any]:
+        entries: list[Any] = []
+        while self._stack and (top := self._stack.pop()) is not _MARK:
+            entries.append(top)
+        return entries[::-1]
+
+
+def _spelled(text: str | bytes | bytearray) -> str:
+    return text if isinstance(text, str) else text.decode("latin-1")
+
+
+def _short(text: str | bytes | bytearray) -> str | None:
+    """A text as a name or a value; None for one that is too long for either."""
+    return _spelled(text) if len(text) <= 4096 else None
+
+
+def _pair(name: Any, value: Any) -> Iterator[str]:
+    """The kind of a secret that a name is given."""
+    if isinstance(name, str) and isinstance(value, str) and len(name) < 200:
+        if is_likely(name, value) and value != MASK:
+            yield BY_NAME
+    elif isinstance(name, str) and isinstance(value, tuple):
+        for one in value:
+            yield from _pair(name, one)
