@@ -55,6 +55,7 @@ _TEXTS = (_texts, "a list of at most 1,000 texts")
 FIELDS: Mapping[str, tuple[Mapping[str, tuple[Check, str]], Mapping[str, tuple[Check, str]]]] = {
     "start": ({"experiment": _ID}, {}),
     "ping": ({}, {}),
+    "mend": ({}, {}),
     "end": ({}, {}),
     "stop": ({"experiment": _ID}, {"trial": _TRIAL, "reason": _REASON}),
     "pause": ({"experiment": _ID}, {"reason": _REASON}),
@@ -62,7 +63,7 @@ FIELDS: Mapping[str, tuple[Mapping[str, tuple[Check, str]], Mapping[str, tuple[C
     "extend": (
         {"experiment": _ID},
         {
-            "trials": (_whole(0), "a number of trials"),
+            "trials": (_whole(0, 10**7), "a number of trials"),
             "last": (_whole(1), "a number of steps"),
             "seconds": (_seconds, "a number of seconds above 0"),
             "reason": _REASON,

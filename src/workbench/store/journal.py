@@ -45,6 +45,8 @@ class Damage:
     path: Path
     where: int
     what: str
+    #: It is the end of a line that was never acknowledged: a reader loses nothing by passing over it.
+    is_torn: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}, byte {self.where}: {self.what}"
@@ -199,7 +201,7 @@ def read(path: Path, after: int = 0, *, damage: list[Damage] | None = None) -> I
                 return
             line = _line(raw)
             if line is None:
-                told.append(Damage(path, where, _why(raw)))
+                told.append(_damage(path, where, raw))
             else:
                 if line["n"] != last + 1 and (last or not where):
                     told.append(Damage(path, where, f"line {line['n']} follows line {last}"))
@@ -238,10 +240,11 @@ def _line(raw: bytes) -> dict[str, Json] | None:
     return cast("dict[str, Json]", line) if sound else None
 
 
-def _why(raw: bytes) -> str:
+def _damage(path: Path, where: int, raw: bytes) -> Damage:
     if raw.endswith(b"\n"):
-        return f"a line that is no event ({raw[:40]!r}…)"
-    return f"the last line is torn after {len(raw)} bytes; it was never acknowledged"
+        return Damage(path, where, f"a line that is no event ({raw[:40]!r}…)")
+    what = f"the last line is torn after {len(raw)} bytes; it was never acknowledged"
+    return Damage(path, where, what, is_torn=True)
 
 
 def _sound(path: Path, descriptor: int) -> tuple[int, int, tuple[Damage, ...]]:
@@ -251,7 +254,7 @@ def _sound(path: Path, descriptor: int) -> tuple[int, int, tuple[Damage, ...]]:
         for where, raw in _backwards(file):
             line = _line(raw)
             if line is None:
-                damage.append(Damage(path, where, _why(raw)))
+                damage.append(_damage(path, where, raw))
                 continue
             schema = int(line.get("schema", 1))
             if schema > SCHEMA:

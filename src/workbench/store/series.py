@@ -242,6 +242,16 @@ class Series:
                     found[trial, name] = _floats(rows, 2)
         return found
 
+    def lacking(self, metric: str, levels: Iterable[tuple[int, int, float]]) -> int:
+        """How many of these (trial, step, value) no point of ``metric`` shows, at that step or before it."""
+        query = "SELECT 1 FROM points WHERE name = ? AND trial = ? AND step <= ? AND value IS ? LIMIT 1"
+        number = next((number for number, _ in self._numbers([metric])), None)
+        count = 0
+        for trial, step, value in levels:
+            shown = None if math.isnan(value) else value
+            count += number is None or not self._fetch(query, (number, trial, step, shown))
+        return count
+
     def points_after(self, cursor: int, limit: int | None = None) -> tuple[int, list[Point]]:
         """What is new since ``cursor`` (0 in the beginning), oldest first, and the cursor for the next time."""
         query = "SELECT id, name, trial, step, idx, value, time FROM points WHERE id > ? ORDER BY id LIMIT ?"
