@@ -67,7 +67,7 @@ class Walk:
         name, loss = (kind.name, kind.loss) if kind is not None else ("files", "")
         if wrong is not None:
             self.found.append((name, True, f"{path} is {wrong}, and a file is wanted. Lost with it: {loss or '–'}"))
-        elif not os.access(path, os.R_OK):
+        elif not mode & stat.S_IRUSR or not os.access(path, os.R_OK):
             self.found.append((name, True, f"{path} cannot be read. Give yourself permission: chmod 600"))
         elif kind is not None:
             if kind.name == "broken" and not relative.endswith(database.BESIDE):
@@ -136,8 +136,9 @@ class Walk:
             return []
         for piece in damage:
             # The next engine cuts off a torn end; a line further up means that the file was changed.
-            advice = "" if piece.is_torn else ". What it said is lost; take the file from a copy"
-            self.found.append((about, not piece.is_torn, f"{piece}{advice}"))
+            is_lost = not piece.is_torn or not lines
+            advice = ". What it said is lost; take the file from a copy" if is_lost else ""
+            self.found.append((about, is_lost, f"{piece}{advice}"))
         return lines
 
     def _named(self, spec: dict[str, Any]) -> None:
@@ -222,6 +223,15 @@ def damage(store: Store) -> Iterator[Found]:
     walk.journal("store journal", store.journal_path)
     for experiment in store.experiment_ids():
         walk.experiment(experiment)
+    for relative in walk.files:
+        folder, _, name = relative.rpartition("/")
+        if (
+            folder.startswith("experiments/")
+            and name == "events.jsonl"
+            and not os.path.lexists(store.root / folder / "spec.json")
+        ):
+            says = f"{store.root / folder / 'spec.json'} is missing: what defines the experiment. Take it from a copy"
+            walk.found.append(("spec", True, says))
     yield from dict.fromkeys(walk.found)
 
 

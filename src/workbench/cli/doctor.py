@@ -19,6 +19,7 @@ from workbench.compare.section import counted, size
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED
 from workbench.store import Store, filesystem
+from workbench.store.atomic import open_file
 from workbench.store.lease import read_engine
 
 #: Bytes left on the store's disk below which a line warns, and below which it is a problem.
@@ -304,10 +305,10 @@ def _engine(store: Store) -> Iterator[Finding]:
 
 def _tail(path: Path, lines: int = 20) -> list[str]:
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))
             return file.read().decode("utf-8", "replace").splitlines()[-lines:]
-    except OSError:
+    except (OSError, ValueError):
         return []
 
 

@@ -165,7 +165,10 @@ class Experiment:
 
     def trials(self) -> list[Row]:
         """Its trials, the best first; those without a value last, older first."""
-        rows = self.series.trials() if self.series is not None else []
+        try:
+            rows = self.series.trials() if self.series is not None else []
+        except Broken as error:
+            self.trouble, rows = f"{error} {MEND}", []
         for row in rows:
             self._made_honest(row)
         sign = -1.0 if self.spec.goal.mode == "max" else 1.0

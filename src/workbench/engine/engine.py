@@ -12,11 +12,12 @@ from functools import partial
 from typing import Any
 
 from workbench.cluster.backend import Backend
-from workbench.engine import again, installed
+from workbench.engine import installed
 from workbench.engine.answers import Answers
 from workbench.engine.book import refusal
 from workbench.engine.courier import Courier
 from workbench.engine.legs import Legs
+from workbench.engine.listed import listed, named
 from workbench.engine.looks import Looks
 from workbench.engine.loop import ExperimentLoop
 from workbench.engine.lost import Mender
@@ -356,30 +357,8 @@ class Engine(Slots):
 
     def changed(self, loop: ExperimentLoop) -> None:
         """Put the experiment's line into the catalog."""
-        spec, best = loop.spec, loop.shown.best
-        fields: dict[str, Any] = {
-            **named(spec),
-            "started": loop.started,
-            "state": loop.state,
-            "reason": loop.reason,
-            "goal": str(spec.goal),
-            "trials": len(loop.search.trials),
-            "planned": loop.shown.planned,
-            "counts": loop.shown.counts,
-            **loop.shown.outcome,
-            "best": {"trial": best[0], "value": best[1]} if best else None,
-            "content": spec.content,
-            "notebook": spec.notebook,
-            "ended": loop.ended,
-            "parent": spec.parent["label"] if spec.parent else None,
-            "verify": loop.verification.word,
-            "checked": loop.verification.checked,
-            "tells": loop.tells,
-            **({"lost": loop.lost} if loop.lost else {}),
-            "storage": self.courier.word(spec.id),
-            "mirror": self.mirrors.word(spec.id),
-            **again.entry(spec, loop.conclusion),
-        }
+        spec = loop.spec
+        fields = {**listed(loop), "storage": self.courier.word(spec.id), "mirror": self.mirrors.word(spec.id)}
         if loop.finished.is_set():
             self._wake.set()
         self.catalog.upsert_experiment(spec.id, fields)
@@ -511,11 +490,6 @@ def _as_far_as_it_goes(work: Callable[[], None]) -> None:
         work()
     except OSError as error:
         log.error("%s", error)
-
-
-def named(spec: Spec) -> dict[str, Any]:
-    """What every line of the catalog says of an experiment."""
-    return {"name": spec.name, "version": spec.version, "label": spec.label, "created": spec.created}
 
 
 def now() -> str:

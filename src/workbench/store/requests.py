@@ -49,7 +49,7 @@ MOST_BYTES = 4 << 20
 #: Errors that pass: then a file is moved away at the next look.
 _WAITS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 #: At one look so many requests are taken, and so many that are none are moved away: the engine has other work.
-MOST_DUE, MOST_REFUSED = 1000, 100
+MOST_DUE, MOST_REFUSED = 1000, 500
 
 _ID = re.compile(r"\d{8}-\d{6}-\d{6}-[0-9a-f]{8}")
 _numbering = threading.Lock()
@@ -92,7 +92,7 @@ def pending(
     let be. skip: ids that are being carried out. One look does not take more than :data:`MOST_DUE`.
     """
     now = datetime.now(UTC)
-    waiting = _waiting(store, refused, skip)
+    waiting = _waiting(store, [] if refused is None else refused, skip)
     return [(number, request) for number, request, due in waiting if request is not None and _is_due(due, now)]
 
 
@@ -103,7 +103,7 @@ def _is_due(due: datetime | None, now: datetime) -> bool:
 def next_due(store: Store) -> float | None:
     """Seconds until the next request is due (0 for one that is); None where none waits."""
     now = datetime.now(UTC)
-    waiting = (0.0 if due is None else max(0.0, (due - now).total_seconds()) for _, _, due in _waiting(store))
+    waiting = (0.0 if due is None else max(0.0, (due - now).total_seconds()) for _, _, due in _waiting(store, None))
     return min(waiting, default=None)
 
 
@@ -161,9 +161,11 @@ def peek(store: Store) -> list[tuple[str, dict[str, Json]]]:
 _Waiting = list[tuple[str, dict[str, Json] | None, datetime | None]]
 
 
-def _waiting(store: Store, refused: list[Refused] | None = None, skip: Collection[str] = ()) -> _Waiting:
-    """Ids with the requests and when they are due. The request is None where it is known to wait for its time."""
-    told: list[Refused] = [] if refused is None else refused
+def _waiting(store: Store, refused: list[Refused] | None, skip: Collection[str] = ()) -> _Waiting:
+    """Ids with the requests and when they are due. The request is None where it is known to wait for its time.
+
+    What is none is moved away and added to ``refused``; without that it counts as due, for somebody to move it.
+    """
     waiting: _Waiting = []
     try:
         names = sorted(os.listdir(store.requests))
@@ -187,9 +189,11 @@ def _waiting(store: Store, refused: list[Refused] | None = None, skip: Collectio
         except FileNotFoundError:
             continue  # taken back meanwhile
         except (ValueError, TypeError, OSError) as error:
-            bad = _set_aside(store, path, str(error))
-            moved += bad is not None
-            told += [bad] if bad is not None else []
+            moved += 1
+            if refused is None:
+                waiting += [] if (path, _state(path)[0]) in _stuck else [(request_id, None, None)]
+            elif (bad := _set_aside(store, path, str(error))) is not None:
+                refused.append(bad)
             continue
         if found is None:
             continue
