@@ -16,6 +16,8 @@ WorkbenchError
 │   ├── StoreFull
 │   ├── StoreReadOnly
 │   ├── NewerSchema            written by a later Workbench: open read-only
+│   ├── Broken                 a file is damaged; what others still know of its content can be put back
+│   ├── Unreadable             an experiment's files make no sense: it is not gone on with
 │   ├── StaleAttempt           a write by an attempt that is no longer the trial's
 │   └── EngineRunning          a second engine for one store
 ├── ClusterError               Dask's side
@@ -125,6 +127,14 @@ class StoreReadOnly(StoreError):
 
 class NewerSchema(StoreError):
     """Written by a later Workbench: it can be read, not written."""
+
+
+class Broken(StoreError):
+    """A file of the store is damaged. What other files know of its content can be put back."""
+
+
+class Unreadable(StoreError):
+    """What an experiment's files say makes no sense, so it is not gone on with."""
 
 
 class StaleAttempt(StoreError):

@@ -78,6 +78,8 @@ LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
 )
 #: States that a trial or an experiment leaves only when its search is extended.
 ENDED: frozenset[str] = frozenset({"completed", "stopped", "failed"})
+#: What lists call an experiment whose files make no sense. It has no state, and is not gone on with.
+UNREADABLE = "unreadable"
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Facts (past tense): what the search core is told

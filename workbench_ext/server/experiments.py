@@ -12,8 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import BadName, StoreError
-from workbench.records import ENDED, SCHEMA, Goal, Spec, trial_label
+from workbench.errors import BadName, NotFound, StoreError
+from workbench.records import ENDED, SCHEMA, UNREADABLE, Goal, Spec, trial_label
 from workbench.store import Store, outcome, requests
 from workbench.store.catalog import read_catalog, resolve
 from workbench.store.cluster import read_cluster
@@ -35,6 +35,8 @@ SPARKS = 30
 SPARKING_S = 0.15
 #: What is said of an experiment that lacks its engine.
 NO_ENGINE = "no engine runs; resuming it starts one"
+#: States in which an experiment needs no engine.
+RESTING = ENDED | {UNREADABLE}
 
 
 def health(store: Store) -> Json:
@@ -97,7 +99,7 @@ def experiment(store: Store, name: str) -> Json:
     # A page of its own shows no sparkline: a large series is not summed up for it.
     return {
         "experiment": Around(store, sparking_s=-1).line(row),
-        "meta": meta(store, experiment_id),
+        "meta": _meta_of(store, experiment_id),
         "spec": shown_spec(spec),
     }
 
@@ -184,8 +186,10 @@ def found(store: Store, name: str) -> tuple[str, Spec]:
 
 def series_of(store: Store, experiment_id: str) -> Series | None:
     """The experiment's series, or None where its engine has not made them yet."""
-    path = store.experiment(experiment_id).series
-    return Series.read(path) if path.exists() else None
+    try:
+        return Series.read(store.experiment(experiment_id).series)
+    except NotFound:
+        return None
 
 
 def meta(store: Store, experiment_id: str) -> dict[str, Json]:
@@ -195,6 +199,14 @@ def meta(store: Store, experiment_id: str) -> dict[str, Json]:
         return {}
     with series:
         return dict(series.meta())
+
+
+def _meta_of(store: Store, experiment_id: str) -> dict[str, Json]:
+    """What the series say; nothing where they are damaged: the list still says something."""
+    try:
+        return meta(store, experiment_id)
+    except StoreError:
+        return {}
 
 
 def honest_row(row: Mapping[str, Any], alive: bool) -> dict[str, Json]:
@@ -222,9 +234,9 @@ class Around:
     def line(self, row: Mapping[str, Json]) -> Json:
         """One line of the list."""
         # The series of what has ended are not opened: a store may hold thousands of experiments.
-        known = {} if row["state"] in ENDED else self._meta(str(row["id"]))
-        state = row["state"] if row["state"] in ENDED else known.get("state") or row["state"]
-        lost = not self.alive and state not in ENDED
+        known = {} if row["state"] in RESTING else self._meta(str(row["id"]))
+        state = row["state"] if row["state"] in RESTING else known.get("state") or row["state"]
+        lost = not self.alive and state not in RESTING
         counts = known.get("counts") or row.get("counts") or {}
         planned = (known.get("planned") or row.get("planned") or {}).get("trials")
         ended = sum(number for state, number in counts.items() if state in ENDED)
@@ -259,10 +271,7 @@ class Around:
         }
 
     def _meta(self, experiment_id: str) -> dict[str, Json]:
-        try:
-            return meta(self.store, experiment_id)
-        except StoreError:  # one damaged experiment must not hide the others
-            return {}
+        return _meta_of(self.store, experiment_id)
 
     def _sparkline(self, row: Mapping[str, Json]) -> list[Json]:
         mode, _, metric = str(row.get("goal") or "").partition(" ")

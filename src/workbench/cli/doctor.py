@@ -16,9 +16,10 @@ from workbench.cli.verbs import FAILED, OK
 from workbench.cli.words import clean, coloured, cut, say, say_json
 from workbench.cluster.address import check_address
 from workbench.compare.section import counted, size
-from workbench.errors import NewerSchema, NotFound, WorkbenchError
+from workbench.errors import WorkbenchError
 from workbench.records import ENDED
-from workbench.store import Store, filesystem, journal
+from workbench.store import Store, filesystem
+from workbench.store.atomic import open_file
 from workbench.store.lease import read_engine
 
 #: Bytes left on the store's disk below which a line warns, and below which it is a problem.
@@ -41,11 +42,16 @@ class Finding:
 def doctor(options: Any) -> int:
     """Look everywhere; 1 where there is a problem."""
     store = Store.find(options.store)
+    mended = _mended(store) if options.mend else []
     findings = [finding for look in CHECKS for finding in _safely(look, store)]
     problems = sum(finding.level == "problem" for finding in findings)
     if options.json:
-        say_json({"store": str(store.root), "problems": problems, "findings": [asdict(f) for f in findings]})
+        listed = [asdict(finding) for finding in findings]
+        say_json({"store": str(store.root), "problems": problems, "findings": listed, "mended": mended})
     else:
+        if options.mend:
+            says = ", ".join(map(clean, mended)) or "no experiment that has ended had lost its curves"
+            say(f"mended: {says}", "")
         width = max(len(finding.about) for finding in findings)
         for finding in findings:
             level = coloured(f"{finding.level:7}", finding.level)
@@ -53,11 +59,18 @@ def doctor(options: Any) -> int:
     return FAILED if problems else OK
 
 
+def _mended(store: Store) -> list[str]:
+    """Have the engine, which alone writes series, make those anew that are lost; the experiments' labels."""
+    from workbench.engine.ask import ask
+
+    return list(ask(store.check(), {"kind": "mend"}, timeout=3600.0)["mended"])
+
+
 def _safely(look: Callable[[Store], Iterator[Finding]], store: Store) -> Iterator[Finding]:
     try:
         yield from look(store)
-    except (OSError, WorkbenchError) as error:
-        yield Finding(look.__name__.strip("_").replace("_", " "), "problem", str(error))
+    except Exception as error:  # what is damaged may be so in any way, and the other looks have more to say
+        yield Finding(look.__name__.strip("_").replace("_", " "), "problem", str(error) or repr(error))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -215,48 +228,19 @@ def _some(names: list[str]) -> str:
 
 
 def _files(store: Store) -> Iterator[Finding]:
-    found: list[Finding] = []
-    ids = store.experiment_ids()
-    found += _damaged("journal", store.journal_path)
-    for experiment in ids:
-        found += _experiment(store, experiment)
-    yield from found[:LISTED]
-    if len(found) > LISTED:
-        yield Finding("files", "problem", f"and {len(found) - LISTED} more")
-    if store.exists and not found:
-        yield Finding("files", "ok", f"{counted(len(ids), 'experiment')}, each whole")
+    from workbench.cli.damage import damage
 
-
-def _damaged(about: str, path: Path) -> Iterator[Finding]:
-    damage: list[journal.Damage] = []
-    for _ in journal.read(path, damage=damage):
-        pass
-    for piece in damage:
-        torn = "torn" in piece.what  # the next engine cuts it off; a line further up means that the file was changed
-        level: Literal["warning", "problem"] = "warning" if torn else "problem"
-        advice = "" if torn else ". What it said is lost; take the file from a copy"
-        yield Finding(about, level, f"{piece}{advice}")
-
-
-def _experiment(store: Store, experiment: str) -> Iterator[Finding]:
-    from workbench.store.series import Series
-
-    paths = store.experiment(experiment)
-    try:
-        store.read_spec(experiment)
-    except NewerSchema as error:
-        yield Finding("spec", "warning", str(error))
-    except (WorkbenchError, NotFound) as error:
-        yield Finding("spec", "problem", str(error))
-    yield from _damaged("journal", paths.journal)
-    if paths.series.exists():
-        try:
-            with Series.read(paths.series) as series:
-                series.meta()
-                for piece in series.damage:
-                    yield Finding("series", "warning", f"{piece}; the engine makes it again")
-        except WorkbenchError as error:
-            yield Finding("series", "problem", str(error))
+    if not store.exists:
+        return
+    count = 0
+    for about, is_problem, says in damage(store):
+        count += 1
+        if count <= LISTED:
+            yield Finding(about, "problem" if is_problem else "warning", says)
+    if count > LISTED:
+        yield Finding("files", "problem", f"and {count - LISTED} more")
+    if not count:
+        yield Finding("files", "ok", f"{counted(len(store.experiment_ids()), 'experiment')}, each whole")
 
 
 def _catalog(store: Store) -> Iterator[Finding]:
@@ -274,7 +258,7 @@ def _catalog(store: Store) -> Iterator[Finding]:
         return
     try:
         read_json(store.catalog_path)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         yield Finding("catalog", "warning", f"{store.catalog_path} is damaged ({error}); {advice}")
         return
     listed = {entry["id"]: entry for entry in read_catalog(store)}
@@ -321,10 +305,10 @@ def _engine(store: Store) -> Iterator[Finding]:
 
 def _tail(path: Path, lines: int = 20) -> list[str]:
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))
             return file.read().decode("utf-8", "replace").splitlines()[-lines:]
-    except OSError:
+    except (OSError, ValueError):
         return []
 
 

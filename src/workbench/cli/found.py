@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.errors import BadOption, NotFound
-from workbench.records import ENDED, Spec, trial_label
+from workbench.errors import BadOption, Broken, NotFound, StoreError
+from workbench.records import ENDED, UNREADABLE, Spec, trial_label
 from workbench.store import Store, outcome
 from workbench.store.catalog import Reference, read_catalog, resolve
 from workbench.store.lease import read_engine
 
 Row = dict[str, Any]
 
+#: How a series that is lost is made anew.
+MEND = "`workbench doctor --mend` puts back what the journal and checkpoints hold."
+#: States in which an experiment needs no engine.
+RESTING = ENDED | {UNREADABLE}
 #: What is said of an experiment whose engine is gone.
 NO_ENGINE = "no engine runs; `workbench engine start` goes on"
 
@@ -46,6 +50,8 @@ class Experiment:
     alive: bool
     meta: Row = field(default_factory=dict)
     series: Any = None
+    #: Why its curves and trials cannot be read; None where they can.
+    trouble: str | None = None
 
     @classmethod
     def found(cls, store: Store, text: str, *, trial: bool | None = None) -> Experiment:
@@ -67,9 +73,20 @@ class Experiment:
             from workbench.store.series import Series
 
             path = self.store.experiment(self.id).series
-            self.series = Series.read(path) if path.exists() else None
+            self.trouble = None
+            try:
+                self.series = Series.read(path)
+            except NotFound:
+                if self.entry.get("trials"):
+                    self.trouble = f"{path} is missing. {MEND}"
+            except Broken as error:
+                self.trouble = f"{error} {MEND}"
         if self.series is not None:
-            self.meta = self.series.meta()
+            try:
+                self.meta = self.series.meta()
+            except Broken as error:
+                self.trouble = f"{error} {MEND}"
+                self.close()
 
     def look_around(self) -> None:
         """Look whether the engine lives, and at the catalog."""
@@ -101,7 +118,7 @@ class Experiment:
     @property
     def told_by(self) -> Row:
         """Whoever knows more: catalog and series are written one after the other, and an end is never taken back."""
-        return self.entry if self.entry.get("state") in ENDED or not self.meta.get("state") else self.meta
+        return self.entry if self.entry.get("state") in RESTING or not self.meta.get("state") else self.meta
 
     @property
     def state(self) -> str:
@@ -111,7 +128,7 @@ class Experiment:
     @property
     def reason(self) -> str:
         """Why it is in this state."""
-        if self.state not in ENDED and not self.alive:
+        if self.state not in RESTING and not self.alive:
             return NO_ENGINE
         return str(self.told_by.get("reason") or "")
 
@@ -148,7 +165,10 @@ class Experiment:
 
     def trials(self) -> list[Row]:
         """Its trials, the best first; those without a value last, older first."""
-        rows = self.series.trials() if self.series is not None else []
+        try:
+            rows = self.series.trials() if self.series is not None else []
+        except Broken as error:
+            self.trouble, rows = f"{error} {MEND}", []
         for row in rows:
             self._made_honest(row)
         sign = -1.0 if self.spec.goal.mode == "max" else 1.0
@@ -162,7 +182,8 @@ class Experiment:
     def trial(self, number: int) -> Row:
         """One trial. Raises NotFound."""
         if self.series is None:
-            raise NotFound(f"{self.label} has no trial {trial_label(number)}: it has not begun. {self.reason}".strip())
+            why = self.trouble or f"it has not begun. {self.reason}"
+            raise NotFound(f"{self.label} has no trial {trial_label(number)}: {why}".strip())
         row: Row = self.series.trial(number)
         return self._made_honest(row)
 
@@ -213,7 +234,7 @@ def line_of(entry: Mapping[str, Any], meta: Mapping[str, Any], alive: bool) -> R
         "id": entry["id"],
         "label": entry.get("label"),
         "state": shown,
-        "reason": NO_ENGINE if not alive and state not in ENDED else entry.get("reason"),
+        "reason": NO_ENGINE if not alive and state not in RESTING else entry.get("reason"),
         "goal": {"metric": metric, "mode": mode} if metric else None,
         "best": {"value": best["value"], "trial": trial_label(best["trial"])} if best else None,
         "trials": {
@@ -235,15 +256,15 @@ def line_of(entry: Mapping[str, Any], meta: Mapping[str, Any], alive: bool) -> R
 
 def _meta(store: Store, entry: Mapping[str, Any]) -> Row:
     # The series of what has ended are not opened: a store may hold thousands of experiments.
-    if entry.get("state") in ENDED or "counts" in entry:
+    if entry.get("state") in RESTING or "counts" in entry:
         return {}
     from workbench.store.series import Series
 
-    path = store.experiment(entry["id"]).series
-    if not path.exists():
+    try:
+        with Series.read(store.experiment(entry["id"]).series) as series:
+            return dict(series.meta())
+    except (NotFound, StoreError):  # one damaged experiment must not hide the others
         return {}
-    with Series.read(path) as series:
-        return dict(series.meta())
 
 
 def ended_of(counts: Mapping[str, int] | None) -> int:

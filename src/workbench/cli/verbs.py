@@ -169,6 +169,13 @@ def _quota(parser: Parser) -> None:
     _json(parser)
 
 
+def _doctor(parser: Parser) -> None:
+    parser.add_argument(
+        "--mend", action="store_true", help="put back what journals and checkpoints know of lost curves"
+    )
+    _json(parser)
+
+
 def _gc(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only tell what would go")
     _json(parser)
@@ -339,7 +346,8 @@ VERBS: dict[str, Verb] = {
     "import": Verb("take in what export or publish wrote", "carry:take_in", _import,
                    "Nothing of it is executed until somebody says that it is trusted."),
     "trust": Verb("an experiment from elsewhere may be loaded and trained", "carry:trust", _trust),
-    "doctor": Verb("look for trouble: store, engine, cluster, versions, GPUs", "doctor:doctor", _json),
+    "doctor": Verb("look for trouble: store, engine, cluster, versions, GPUs", "doctor:doctor", _doctor,
+                   "With --mend the engine makes series anew that are lost or damaged."),
     "engine": Verb("the process that runs this store's experiments", "engines:engine", _engine),
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from workbench.records import SCHEMA
 
 #: The colour of each state in a terminal (ANSI).
 _COLOURS = {"running": "36", "completed": "32", "failed": "31", "stopping": "33", "paused": "33", "problem": "31",
-            "warning": "33", "ok": "32", "+": "32", "-": "31"}  # fmt: skip
+            "warning": "33", "unreadable": "31", "ok": "32", "+": "32", "-": "31"}  # fmt: skip
 #: A terminal nobody told the width of.
 _WIDTH = 100
 

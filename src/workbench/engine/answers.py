@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from workbench.engine import again
+from workbench.engine.asked import check_request
 from workbench.engine.loop import ExperimentLoop
 from workbench.errors import ClusterError, NotFound, StoreError
 from workbench.records import ENDED, Extended, PauseAsked, StopAsked, checked_name
@@ -26,6 +27,7 @@ class Answers:
 
     def to(self, request: dict[str, Any]) -> dict[str, Any] | Coroutine[Any, Any, dict[str, Any]]:
         """Carry ``request`` out; its answer, or what will give it. Raises a WorkbenchError where it is refused."""
+        check_request(request)
         kind, experiment = request["kind"], str(request.get("experiment"))
         if kind == "start":
             if self._engine.trouble is not None:
@@ -44,6 +46,8 @@ class Answers:
             return {"experiment": self._begin_again(request)}
         if kind in self._engine.upkeep.KINDS:
             return self._engine.upkeep.answer(request)
+        if kind == "mend":
+            return self._mend()
         if kind == "adopt":
             return self._adopt(experiment, request)
         by = request.get("reason") or "a person asked"
@@ -77,6 +81,9 @@ class Answers:
                     "tag, note, pin, unpin, keep, delete, gc or quota."
                 )
         return self._kept(loop, {"experiment": experiment})
+
+    async def _mend(self) -> dict[str, Any]:
+        return {"mended": await self._engine.mender.mend(deep=True)}
 
     async def _kept(self, loop: ExperimentLoop, answer: dict[str, Any]) -> dict[str, Any]:
         """The answer, once what the loop was told is on the disk: an engine that dies now has lost nothing of it."""

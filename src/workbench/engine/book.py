@@ -12,7 +12,8 @@ from typing import Any
 
 from workbench.errors import StoreError, WorkbenchError
 from workbench.store import Store, requests
-from workbench.store.journal import Journal
+from workbench.store.atomic import move_away
+from workbench.store.journal import Journal, check_journal, last
 
 log = logging.getLogger("workbench.engine")
 
@@ -24,7 +25,7 @@ class Book:
 
     def __init__(self, store: Store, wake: Callable[[], None]) -> None:
         self._store, self._wake = store, wake
-        self.journal = Journal.open(store.journal_path)
+        self.journal = _opened(store)
         #: Requests that are being carried out, or whose answer is not on the disk.
         self.open: set[str] = set()
         #: Lines that answer requests, while they wait for the disk.
@@ -47,7 +48,7 @@ class Book:
         """Answer with what ``work`` gives, or with its refusal."""
         try:
             answer = await work
-        except REFUSED as error:
+        except Exception as error:
             answer = refusal(error)
         self.answer(request, answer)
         self._wake()
@@ -80,12 +81,29 @@ class Book:
             log.error("%s", error)
 
 
+def _opened(store: Store) -> Journal:
+    """The store's journal. What is none is moved away, and a new one begun: experiments have their own."""
+    path = store.journal_path
+    try:
+        check_journal(path)
+        is_journal = not path.exists() or path.stat().st_size == 0 or last(path) is not None
+    except StoreError:
+        is_journal = False
+    if not is_journal:
+        moved = move_away(path)
+        log.error("%s is no journal, and lies in %s now; pins, tags, notes and names are lost", path, moved)
+    return Journal.open(path)
+
+
 #: What a request may raise that is its own fault, or the disk's: it is answered, and the engine goes on.
 REFUSED = (WorkbenchError, KeyError, TypeError, ValueError, OSError)
 
 
 def refusal(error: Exception) -> Answer:
-    """The answer to a request that is not carried out."""
+    """The answer to a request that is not carried out. What is nobody's fault but ours is in the log as well."""
+    if not isinstance(error, REFUSED):
+        log.error("a request has failed", exc_info=error)
+        return {"accepted": False, "error": f"Workbench failed inside: {error!r}", "type": "WorkbenchError"}
     if isinstance(error, WorkbenchError):
         return {"accepted": False, "error": str(error), "type": type(error).__name__}
     if isinstance(error, OSError):

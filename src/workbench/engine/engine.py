@@ -6,29 +6,33 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from workbench.cluster.backend import Backend
-from workbench.engine import again, installed
+from workbench.engine import installed
 from workbench.engine.answers import Answers
-from workbench.engine.book import REFUSED, refusal
+from workbench.engine.book import refusal
 from workbench.engine.courier import Courier
 from workbench.engine.doorbell import ringing
 from workbench.engine.legs import Legs
+from workbench.engine.listed import listed, named
 from workbench.engine.looks import Looks
 from workbench.engine.loop import ExperimentLoop
+from workbench.engine.lost import Mender
 from workbench.engine.mirrors import Mirrors
+from workbench.engine.recalled import check_spec
 from workbench.engine.room import Rooms
 from workbench.engine.slots import Slots
 from workbench.engine.upkeep import Upkeep
-from workbench.errors import ClusterError, StoreError, WorkbenchError
-from workbench.records import ENDED, Spec
+from workbench.errors import ClusterError, NewerSchema, NotFound, StoreError, WorkbenchError
+from workbench.records import ENDED, UNREADABLE, Spec
 from workbench.store import Store, private, requests
 from workbench.store.catalog import Catalog
 from workbench.store.lease import EngineLease
+from workbench.store.summary import unreadable
 from workbench.store.trust import check_trusted, is_foreign
 from workbench.store.usage import trials_of
 
@@ -73,6 +77,7 @@ class Engine(Slots):
         self.mirrors = Mirrors(store, lambda key, word: self._note_word(key, mirror=word))
         self._loop: asyncio.AbstractEventLoop | None = None
         self.upkeep = Upkeep(self)
+        self.mender = Mender(self)
         self.rooms = Rooms(store, self.upkeep.said, self.loops, self.upkeep.make_room)
         self._answers = Answers(self)
         self._looks = Looks(store, lease, self.backend, self._holder, self._at_work)
@@ -90,9 +95,10 @@ class Engine(Slots):
             self._looks.keep,
             self.upkeep.keep_clean,
             self.rooms.keep,
+            self.mender.begin,
             partial(installed.watch, self.loops),
         )
-        keepers = [asyncio.create_task(job()) for job in jobs]
+        keepers = [asyncio.create_task(self._kept(job)) for job in jobs]
         self._loop = asyncio.get_running_loop()
         self._open = asyncio.create_task(self._open_backend())
         try:
@@ -116,8 +122,9 @@ class Engine(Slots):
                     await asyncio.wait_for(self._wake.wait(), self._rest_s(rings))
                     self._stirred.set()
                 self._wake.clear()
-                for loop in self.loops.values():
-                    loop.check()
+                for loop in list(self.loops.values()):
+                    if loop.trouble is not None:
+                        self.broke(loop.spec.id, loop.trouble)
                 for keeper in keepers:
                     if keeper.done() and keeper.exception() is not None:
                         raise keeper.exception() or AssertionError
@@ -135,6 +142,45 @@ class Engine(Slots):
         self._stop.set()
         self._wake.set()
 
+    async def _kept(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do ``job`` until it ends; where it fails inside, say so, and begin it again."""
+        said = ""
+        while True:
+            try:
+                return await job()
+            except Exception as error:
+                if repr(error) != said:
+                    said = repr(error)
+                    log.exception("the engine's %s failed, and is begun again", getattr(job, "__name__", "look"))
+            await asyncio.sleep(BEAT_S)
+
+    def broke(self, experiment: str, error: BaseException) -> None:
+        """Something in an experiment's loop went wrong: end that experiment as failed, and go on with the others."""
+        loop = self.loops.pop(experiment, None)
+        if loop is None:
+            return
+        log.error("%s failed inside", loop.spec.label, exc_info=error)
+        why = f"Workbench failed inside: {error!r}"[:500] + f"; {self.store.engine_log.name} says where"
+        is_over = loop.finished.is_set()
+        self.part(loop, why)
+        loop.give_up(why)
+        if not is_over:
+            fields = {"state": loop.state, "reason": why, "ended": loop.ended, "verify": None, "tells": False}
+            self.catalog.upsert_experiment(experiment, {**named(loop.spec), **fields})
+        private.forget(self.store.root, experiment, ended=loop.ended)
+        self._wake.set()
+        asyncio.get_running_loop().call_soon(self.rebalance)
+
+    def set_aside(self, experiment: str, why: str) -> None:
+        """Leave an experiment alone whose files make no sense; lists say so, by its name."""
+        known = self.catalog.get(experiment) or {}
+        if (known.get("state"), known.get("reason")) == (UNREADABLE, why):
+            return
+        log.error("experiment %s is left alone: %s", experiment, why)
+        entry = {**unreadable(self.store, experiment, why), **known, "state": UNREADABLE, "reason": why}
+        self.catalog.upsert_experiment(experiment, entry)
+        self.book.line({"kind": "Unreadable", "experiment": experiment, "error": why})
+
     async def _open_backend(self) -> None:
         try:
             await self.backend.open()
@@ -148,7 +194,8 @@ class Engine(Slots):
         self._send_waiting()
 
     def _is_idle(self) -> bool:
-        if self.loops or self.book.open or self._held_up or self.courier.is_busy or self.mirrors.is_busy:
+        waits = self.loops or self.book.open or self._held_up or not self.mender.has_looked
+        if waits or self.courier.is_busy or self.mirrors.is_busy:
             self._last_busy = time.monotonic()
         elif self.trouble is not None:
             return True  # the next engine may find a better cluster
@@ -208,13 +255,24 @@ class Engine(Slots):
         """Go on with what was under way: now, or when the disk takes what is to be written."""
         try:
             self.begin(experiment)
-        except WorkbenchError as error:
-            if isinstance(error, StoreError) and error.errno is not None:
+        except OSError as error:
+            if error.errno is not None:
                 self._held_up.add(experiment)
                 self._tell_trouble(f"experiment {experiment}", error)
                 return
+            if isinstance(error, NewerSchema):
+                log.error("experiment %s cannot go on: %s", experiment, error)
+                self.book.line({"kind": "Refused", "experiment": experiment, "error": str(error)})
+            else:
+                self.set_aside(experiment, str(error))
+        except NotFound as error:
+            self.set_aside(experiment, str(error))
+        except WorkbenchError as error:
             log.error("experiment %s cannot go on: %s", experiment, error)
             self.book.line({"kind": "Refused", "experiment": experiment, "error": str(error)})
+        except Exception as error:
+            log.exception("experiment %s cannot go on", experiment)
+            self.set_aside(experiment, f"it cannot be begun: {error!r}"[:500])
         self._held_up.discard(experiment)
 
     def _begin_held_up(self) -> None:
@@ -244,15 +302,17 @@ class Engine(Slots):
             return
         refused: list[requests.Refused] = []
         try:
-            asked = requests.pending(self.store, refused)
-        except StoreError as error:
+            asked = requests.pending(self.store, refused, self.book.open)
+        except OSError as error:
             self._tell_trouble("what was asked", error)
             return
         self._tell_trouble("what was asked", None)
         for bad in refused:
-            self.book.line(
-                {"kind": "answer", "request": bad.id, "accepted": False, "error": bad.why, "type": "BadInput"}
-            )
+            log.warning("a request is set aside: %s: %s", bad.path, bad.why)
+            answer: Any = {"request": bad.id, "accepted": False, "error": bad.why, "type": "BadInput"}
+            self.book.journal.append({"kind": "answer", **answer})
+        if refused:
+            self.book.write()
         for number, request in asked:
             loop = self.loops.get(str(request.get("experiment")))
             if loop is not None and loop.is_over:
@@ -263,7 +323,7 @@ class Engine(Slots):
                 if not requests.take(self.store, number):
                     continue  # whoever asked has taken it back
                 answer = self._answers.to({**request, "id": number})
-            except REFUSED as error:
+            except Exception as error:
                 answer = refusal(error)
             if isinstance(answer, dict):
                 self.book.answer(number, answer)
@@ -273,7 +333,7 @@ class Engine(Slots):
 
     def begin(self, experiment: str) -> None:
         """Go on with an experiment from its journal, or start it. Raises Untrusted for one from elsewhere."""
-        spec = self.store.read_spec(experiment)
+        spec = check_spec(self.store.read_spec(experiment))
         check_trusted(self.store, experiment, spec.label)
         loop = self.loops[experiment] = ExperimentLoop(self.store, spec, self, now)
         try:
@@ -286,7 +346,8 @@ class Engine(Slots):
         self._note_work()
         self.changed(loop)
         self.rooms.look_soon()
-        self.later(self._warm_up(loop))
+        if not loop.finished.is_set():
+            self.later(self._warm_up(loop))
         self.rebalance()
 
     def _note_work(self) -> None:
@@ -323,32 +384,8 @@ class Engine(Slots):
 
     def changed(self, loop: ExperimentLoop) -> None:
         """Put the experiment's line into the catalog."""
-        spec, best = loop.spec, loop.shown.best
-        fields: dict[str, Any] = {
-            "name": spec.name,
-            "version": spec.version,
-            "label": spec.label,
-            "created": spec.created,
-            "started": loop.started,
-            "state": loop.state,
-            "reason": loop.reason,
-            "goal": str(spec.goal),
-            "trials": len(loop.search.trials),
-            "planned": loop.shown.planned,
-            "counts": loop.shown.counts,
-            **loop.shown.outcome,
-            "best": {"trial": best[0], "value": best[1]} if best else None,
-            "content": spec.content,
-            "notebook": spec.notebook,
-            "ended": loop.ended,
-            "parent": spec.parent["label"] if spec.parent else None,
-            "verify": loop.verification.word,
-            "checked": loop.verification.checked,
-            "tells": loop.tells,
-            "storage": self.courier.word(spec.id),
-            "mirror": self.mirrors.word(spec.id),
-            **again.entry(spec, loop.conclusion),
-        }
+        spec = loop.spec
+        fields = {**listed(loop), "storage": self.courier.word(spec.id), "mirror": self.mirrors.word(spec.id)}
         if loop.finished.is_set():
             self._wake.set()
         self.catalog.upsert_experiment(spec.id, fields)
@@ -392,13 +429,25 @@ class Engine(Slots):
         """See to it that ``coroutine`` is carried out."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("what was to be done has failed", exc_info=task.exception())
 
     async def _flushing(self) -> None:
         while True:
             await self._at_work.wait()
             await asyncio.sleep(FLUSH_S)
             for running in list(self.loops.values()):
+                try:
+                    await running.mend()
+                except OSError as error:
+                    self._tell_trouble(f"what {running.spec.label} has lost", error)
+                except Exception as error:
+                    self.broke(running.spec.id, error)
+                    continue
                 # On a full disk points wait in memory and are tried again.
                 if not await self._written(f"points of {running.spec.label}", running.series.flush):
                     await asyncio.sleep(BEAT_S)
@@ -414,7 +463,11 @@ class Engine(Slots):
                 self._tell_trouble("the heartbeat", error)
             self.book.write()
             for running in list(self.loops.values()):
-                running.check_time()
+                try:
+                    running.check_time()
+                except Exception as error:
+                    self.broke(running.spec.id, error)
+                    continue
                 if not running.finished.is_set():  # it may have been extended since its mirrors were done
                     self.mirrors.take(running.spec)
             self.mirrors.look()

@@ -159,16 +159,14 @@ class Legs(ABC):
         """``leg`` was given to a slot."""
         leg.heard = time.monotonic()
         self.shown.first_leg_at = self.shown.first_leg_at or leg.heard
-        self.series.put_leg(
-            leg.trial,
-            leg.attempt,
-            start=leg.start,
-            until=leg.until,
-            slot=leg.slot.name if leg.slot else None,
-            started=self._now(),
-            reason=leg.reason,
-        )
+        self._put_leg(leg)
+        self.series.put_leg(leg.trial, leg.attempt, started=self._now())
         self._put_trial(leg.trial, leg.reason)
+
+    def _put_leg(self, leg: Leg) -> None:
+        slot = leg.slot.name if leg.slot else None
+        where = {"start": leg.start, "until": leg.until, "slot": slot, "reason": leg.reason}
+        self.series.put_leg(leg.trial, leg.attempt, **where, **({"detail": dict(leg.detail)} if leg.detail else {}))
 
     def message(self, leg: Leg) -> Message:
         """The leg as it travels to the worker (outer part) and on to the runner (``leg``)."""

@@ -15,9 +15,11 @@ from workbench.compare.verdict import conclusion
 from workbench.engine.installed import ACCEPTED, INSTALLED
 from workbench.engine.leg import Leg, started
 from workbench.engine.legs import Legs, Surroundings
+from workbench.engine.lost import Loss
 from workbench.engine.patience import checked_limit
+from workbench.engine.recalled import check_order, lines_of, nonsense
 from workbench.engine.retainer import Retainer
-from workbench.errors import BadOption, StoreError
+from workbench.errors import BadOption, ClusterError, StoreError, Unreadable
 from workbench.records import (
     ENDED,
     CapacityChanged,
@@ -40,8 +42,7 @@ from workbench.records import (
     to_line,
 )
 from workbench.store import Store
-from workbench.store.journal import Journal
-from workbench.store.journal import read as read_journal
+from workbench.store.journal import OWN, Journal
 from workbench.store.said import NO_ROOM, WAITS_FOR_DISK
 
 #: Seconds before writing again after the disk refused.
@@ -56,6 +57,8 @@ class ExperimentLoop(Legs):
     """Runs one experiment from its spec and journal to its end."""
 
     def __init__(self, store: Store, spec: Spec, around: Surroundings, now: Callable[[], str]) -> None:
+        # Read before it is opened to be written, which cuts off what is no line.
+        self._recalled = lines_of(store.experiment(spec.id))
         self.journal = Journal.open(store.experiment(spec.id).journal)
         try:
             super().__init__(store, spec, around, now)
@@ -84,21 +87,28 @@ class ExperimentLoop(Legs):
         self.is_held = False
         self._pump: asyncio.Task[None] | None = None
         self.retainer = Retainer(spec, self.paths, self.search)
+        self._loss = Loss(spec, self.paths, self.series, self.journal, now)
+        self._mending = asyncio.Lock()
 
     # -- beginning and recovering ---------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Read the journal again, start what it says should run, and go on from there."""
-        lines = list(read_journal(self.paths.journal))
+        lines, self._recalled = self._recalled, []
         if not lines:
             self.journal.append({"kind": "Began", "experiment": self.spec.id, "label": self.spec.label})
         for line in lines:
-            self._recall(line)
+            self._recall_soundly(line)
+        is_lost = self._loss.look(lines)
+        if is_lost:
+            self._show_again(lines)
         self.shown.put_planned()
         self.shown.recall(self.series)
+        for row in self.series.legs():  # a journal that lost its end must not give an attempt's number twice
+            self._attempts[row["trial"]] = max(row["attempt"], self._attempts.get(row["trial"], 0))
         saved = (leg["detail"].get("saved") or {} for leg in self.series.legs() if leg.get("detail"))
         self.largest = max((one.get("bytes", 0) for one in saved), default=0)
-        if not self.finished.is_set() or self.series.missing or self._teller.is_pending:
+        if not self.finished.is_set() or self.series.missing or is_lost or self._teller.is_pending:
             for number in self.search.trials:
                 self._put_trial(number)
         for number in self.search.leaving:
@@ -118,6 +128,16 @@ class ExperimentLoop(Legs):
         self._teller.tell(self._teller.newest)
         self._pump = asyncio.get_running_loop().create_task(self._run())
         self._wake.set()
+
+    def _recall_soundly(self, line: dict[str, Any]) -> None:
+        """Read a line again. Raises Unreadable for one that makes no sense after those before it."""
+        try:
+            self._recall(line)
+            check_order(self.paths, line, self.search.trials)
+        except Unreadable:
+            raise
+        except Exception as error:
+            raise nonsense(self.paths, line, repr(error)[:200]) from error
 
     def _recall(self, line: dict[str, Any]) -> None:
         self.retainer.take(line, line["n"])
@@ -183,6 +203,37 @@ class ExperimentLoop(Legs):
             self.extended_by.add(fact.request)
         if self._pausing or self._stopping:
             self.verification.make_room("the experiment leaves its slots")
+
+    # -- a series that was lost ---------------------------------------------------------------------------------------
+
+    def _show_again(self, lines: list[dict[str, Any]]) -> None:
+        """Put what the journal knows besides trials, legs and points into a series that was made anew."""
+        self.verification.put_back()
+        self._teller.put_back()
+        for line in lines:
+            if line["kind"] == "Concluded":
+                self.conclusion = {key: value for key, value in line.items() if key not in (*OWN, "kind")}
+        for key, found in self.conclusion.items():
+            self.series.put_meta(key, found)
+
+    @property
+    def lost(self) -> dict[str, Any] | None:
+        """What is said of curves that were lost; None where none were."""
+        return self._loss.said
+
+    async def mend(self) -> None:
+        """Put back what can be, where the series was found broken while this engine had it open."""
+        async with self._mending:
+            while self.series.broken:
+                loop = asyncio.get_running_loop()
+                lines = await loop.run_in_executor(None, self._loss.put_back, self.series.broken.pop())
+                self._show_again(lines)
+                self.shown.put_planned()
+                for number in self.search.trials:
+                    self._put_trial(number)
+                for leg in self.legs.values():
+                    self._put_leg(leg)
+                self._put_state()
 
     # -- being extended -------------------------------------------------------------------------------------------
 
@@ -256,6 +307,8 @@ class ExperimentLoop(Legs):
     async def kept(self) -> None:
         """Wait until all that it was told so far is on the disk."""
         if self._pump is None or self._pump.done():
+            if self.trouble is not None:
+                raise ClusterError(f"{self.spec.label} has failed inside: {self.trouble!r}.")
             return
         told = asyncio.get_running_loop().create_future()
         self._keeping.append(told)
@@ -414,7 +467,9 @@ class ExperimentLoop(Legs):
         self._put_state()
         loop = asyncio.get_running_loop()
         await self._commit()
-        if self.spec.replays or self.spec.repeats:
+        await self.mend()
+        await loop.run_in_executor(None, self._loss.look_again)
+        if (self.spec.replays or self.spec.repeats) and not self.conclusion:
             await loop.run_in_executor(None, self._conclude)
         await self._around.clean(self)
         await self._commit()
@@ -444,10 +499,28 @@ class ExperimentLoop(Legs):
         if self._pump is not None:
             await self._pump
 
-    def check(self) -> None:
-        """Raise what ended the loop before its time: an engine must not go on with an experiment that stands still."""
-        if self._pump is not None and self._pump.done() and not self._pump.cancelled():
-            self._pump.result()
+    @property
+    def trouble(self) -> BaseException | None:
+        """What ended the loop before its time; None while it lives, and where it came to its own end."""
+        if self._pump is None or not self._pump.done() or self._pump.cancelled():
+            return None
+        return self._pump.exception()
+
+    def give_up(self, why: str) -> None:
+        """End it as failed, as far as the disk takes that: something in here went wrong that is no fact of the search.
+
+        The search itself is not asked. Whoever extends the experiment has it read again from its journal.
+        """
+        if self._pump is not None:
+            self._pump.cancel()
+        is_over = self.finished.is_set()
+        if not is_over:
+            self._finish(Finish("failed", why), self._now())
+            _as_far_as_it_goes(lambda: self.journal.append(to_line(Finish("failed", why))))
+            _as_far_as_it_goes(lambda: self.shown.give_up(why, self.ended or self._now()))
+        _as_far_as_it_goes(self.journal.close)
+        _as_far_as_it_goes(self.series.close)
+        _let_go(self._keeping)
 
     def abandon(self) -> None:
         """Let go without an end: the engine leaves, and the next one goes on from the journal."""
@@ -518,6 +591,13 @@ def _later(moment: datetime, seconds: float) -> datetime:
         return moment + timedelta(seconds=seconds)
     except (OverflowError, ValueError):  # in a spec or journal that was written before limits were checked
         return datetime.max.replace(tzinfo=UTC)
+
+
+def _as_far_as_it_goes(work: Callable[[], Any]) -> None:
+    try:
+        work()
+    except Exception as error:
+        log.error("what has failed is not written: %r", error)
 
 
 def _let_go(waiting: list[asyncio.Future[None]]) -> None:

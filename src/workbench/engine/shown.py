@@ -163,6 +163,14 @@ class Shown:
         for key, value in header.items():
             self._series.put_meta(key, value)
 
+    def give_up(self, why: str, at: str) -> None:
+        """Show that the experiment has failed, and that no trial of it runs any more."""
+        for number, state in self._states.items():
+            if state not in ENDED:
+                self._series.put_trial(number, state="failed", reason=why, ended=at)
+        for key, value in (("state", "failed"), ("reason", why), ("ended", at), ("seconds_left", None)):
+            self._series.put_meta(key, value)
+
     def _outcome(self, state: str) -> dict[str, Any]:
         failed = None
         if state in ENDED and self._failed and self._search.best and self._spec.scheduler.kind in PROMOTING:

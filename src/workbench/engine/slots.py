@@ -8,6 +8,7 @@ import itertools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.cluster.backend import Backend, Message, Slot
@@ -18,13 +19,23 @@ from workbench.engine.loop import ExperimentLoop
 from workbench.engine.placing import fit
 from workbench.engine.suspects import Suspects
 from workbench.engine.verify import Verification
-from workbench.records import trial_label
+from workbench.records import Spec, trial_label
 from workbench.store import Store
 
 #: Beats for which a slot stays free before a check may have it while searches go on.
 BEATS_FREE = 2
 #: Legs that a slot is said to hold while a check is in it; and how far below every leg's a check's priority is.
 MANY, CHECKS = 1_000, 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """Hears the legs of an experiment that has failed inside until they have left."""
+
+    spec: Spec
+
+    def hear(self, leg: Leg, message: Message) -> None:
+        """Nothing is done about it."""
 
 
 class Slots(ABC):
@@ -36,7 +47,7 @@ class Slots(ABC):
         self.book = Book(store, self._wake.set)
         self.loops: dict[str, ExperimentLoop] = {}
         self._suspects = Suspects()
-        self._by_key: dict[str, tuple[ExperimentLoop | Verification, Leg]] = {}
+        self._by_key: dict[str, tuple[ExperimentLoop | Verification | Parted, Leg]] = {}
         #: Beats for which some slot has been free and nothing waited.
         self._beats_free = 0
         self._queue: list[tuple[tuple[Any, int], ExperimentLoop, Leg]] = []
@@ -45,6 +56,21 @@ class Slots(ABC):
     @abstractmethod
     def later(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Have ``coroutine`` done aside."""
+
+    @abstractmethod
+    def broke(self, experiment: str, error: BaseException) -> None:
+        """Something in an experiment's loop went wrong: end that experiment, and go on with the others."""
+
+    def part(self, loop: ExperimentLoop, why: str) -> None:
+        """Make the legs of ``loop`` leave; it does not hear of them any more."""
+        for key, (hearer, leg) in list(self._by_key.items()):
+            if hearer is loop or hearer is loop.verification:
+                if leg.slot is None:
+                    del self._by_key[key]
+                else:
+                    self._by_key[key] = (Parted(loop.spec), leg)
+                    leg.stop = why
+                    self.backend.stop(key, why, None)
 
     def rebalance(self) -> None:
         """Share the slots evenly among the experiments, older ones first; none gets more than it can use."""
@@ -89,8 +115,11 @@ class Slots(ABC):
             leg.slot = slot
             # Unique, and higher for higher rungs: Dask runs tasks of equal priority last-in-first-out.
             priority = -loop.search.order(leg.trial)[0] * 1_000_000 - next(self._count)
-            self.backend.start(loop.message(leg), slot, priority)
-            loop.leg_started(leg)
+            try:
+                self.backend.start(loop.message(leg), slot, priority)
+                loop.leg_started(leg)
+            except Exception as error:
+                self.broke(loop.spec.id, error)
         for entry in later:
             heapq.heappush(self._queue, entry)
 
@@ -131,7 +160,11 @@ class Slots(ABC):
             return
         for loop in self.loops.values():
             if free and loop.may_check and (loop.finished.is_set() or self._beats_free >= BEATS_FREE):
-                leg, message = loop.begin_check()
+                try:
+                    leg, message = loop.begin_check()
+                except Exception as error:
+                    self.broke(loop.spec.id, error)
+                    return
                 leg.slot = free.pop()
                 self._by_key[leg.key] = (loop.verification, leg)
                 self.backend.start(message, leg.slot, -CHECKS - next(self._count))
@@ -175,7 +208,10 @@ class Slots(ABC):
             del self._by_key[message["key"]]
             if message["outcome"] in ("reached", "completed") and leg.slot is not None:
                 self._suspects.well(leg.slot.worker)
-        loop.hear(leg, message)
+        try:
+            loop.hear(leg, message)
+        except Exception as error:
+            self.broke(loop.spec.id, error)
         if message["op"] == "left":
             self._send_waiting()
             self._wake.set()

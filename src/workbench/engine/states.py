@@ -45,6 +45,12 @@ def differing(trial: Path, calm: Path, files: Mapping[str, tuple[Any, Any]]) -> 
         return [*names, *_in_graphs(one, other)]
 
 
+def header(file: Any) -> dict[str, Any]:
+    """The header of the graph in ``file``: what of it is plain data; nothing of the file is run."""
+    found: dict[str, Any] = _Symbolic(file).load()
+    return found
+
+
 def _in_graphs(one: Any, other: Any) -> Iterator[str]:
     a, b = ([*_parts(file)] for file in (one, other))
     found: dict[str, None] = {}

@@ -71,6 +71,11 @@ class Teller:
             return False
         return True
 
+    def put_back(self) -> None:
+        """Show the alerts again: the series was lost."""
+        if self._alerts:
+            self._series.put_meta("alerts", self._alerts[-MOST_SHOWN:])
+
     @property
     def is_pending(self) -> bool:
         """Whether somebody is to be told, or is being told."""

@@ -277,6 +277,8 @@ class Upkeep:
             )
         except OSError as error:
             log.warning("checkpoints of %s are not cleaned up: %s", loop.spec.label, error)
+        except Exception:  # its search needs no cleaning up to go on
+            log.exception("checkpoints of %s are not cleaned up", loop.spec.label)
         trimmed, loop.retainer.trimmed = loop.retainer.trimmed, set()
         self._engine.courier.take(loop.spec, sorted(trimmed))
 

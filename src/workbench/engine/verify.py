@@ -118,6 +118,14 @@ class Verification:
             if self._due:
                 self._due.popleft()
 
+    def put_back(self) -> None:
+        """Show the newest verdict again: the series was lost."""
+        if self.newest is not None:
+            self._series.put_trial(self.newest["trial"], verify=self.newest)
+            self._series.put_meta("verify", self.newest)
+        if self._due:
+            self._series.put_meta("checking", True)
+
     def drop(self, why: str) -> None:
         """Check nothing more: what is due was not checked, because ``why``."""
         if self._comparing is not None:
@@ -223,6 +231,8 @@ class Verification:
             found = await asyncio.get_running_loop().run_in_executor(None, self._compared, task, message)
         except StoreError as error:
             found = {"verdict": COULD_NOT, "why": str(error)}
+        except Exception as error:  # a damaged checkpoint may hold anything; an experiment must not wait for ever
+            found = {"verdict": COULD_NOT, "why": f"the comparison failed: {error!r}"}
         self._comparing = None
         self._end(found)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from workbench.errors import NotFound
-from workbench.records import ENDED, Spec, trial_label
+from workbench.errors import Broken, NotFound
+from workbench.records import ENDED, UNREADABLE, Spec, trial_label
 from workbench.standing import has_diverged
 from workbench.store import Store, outcome
 from workbench.store.series import Series
@@ -93,7 +93,14 @@ class Board:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def look(self, most: int = BATCH) -> Change:
-        """Read what is new since the last look, at most so many points."""
+        """Read what is new since the last look, at most so many points; nothing while the series is damaged."""
+        try:
+            return self._look(most)
+        except Broken:  # the engine makes it anew, and numbers all of it above what was seen
+            self.close()
+            return Change()
+
+    def _look(self, most: int) -> Change:
         change = Change()
         series = self.series
         if series is None:
@@ -168,12 +175,31 @@ class Board:
     @property
     def state(self) -> str:
         """The experiment's state; *waiting* until the engine has said something."""
-        return str(self.meta.get("state") or "waiting")
+        state = self.meta.get("state")
+        return str(state if state in ENDED else self._listed().get("state") or state or "waiting")
+
+    @property
+    def reason(self) -> str:
+        """Why it is in that state, in words."""
+        return str(self._listed().get("reason") or self.meta.get("reason") or "")
+
+    def _listed(self) -> dict[str, Any]:
+        """Its line in the list, where that has the last word: it has ended without its series, or is unreadable."""
+        from workbench.store.catalog import read_catalog
+
+        entry = next((row for row in read_catalog(self.store) if row["id"] == self.spec.id), {})
+        is_last = entry.get("state") == UNREADABLE or (entry.get("state") in ENDED and not self.meta.get("state"))
+        return entry if is_last else {}
 
     @property
     def is_ended(self) -> bool:
         """True once the experiment is in a state that it never leaves."""
         return self.state in ENDED
+
+    @property
+    def is_resting(self) -> bool:
+        """True where nothing goes on with it: it has ended, or its files make no sense."""
+        return self.is_ended or self.state == UNREADABLE
 
     @property
     def is_settled(self) -> bool:

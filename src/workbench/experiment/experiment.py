@@ -10,10 +10,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.errors import BadOption, NotFound, StoreError, TrialFailed
+from workbench.errors import BadOption, NotFound, StoreError, TrialFailed, Unreadable
 from workbench.experiment.board import Board, diverged, duration, number, progress, sentence
 from workbench.experiment.trial import Trial, Verdict, table
-from workbench.records import Goal, Keep, Scheduler, Searcher, Spec, checked_name, trial_label, trial_number
+from workbench.records import (
+    UNREADABLE,
+    Goal,
+    Keep,
+    Scheduler,
+    Searcher,
+    Spec,
+    checked_name,
+    trial_label,
+    trial_number,
+)
 from workbench.store import Store
 
 if TYPE_CHECKING:
@@ -226,7 +236,7 @@ class Experiment:
     @property
     def reason(self) -> str:
         """Why it is in that state, in words."""
-        return str(self._look().meta.get("reason") or "")
+        return self._look().reason
 
     @property
     def is_ended(self) -> bool:
@@ -315,7 +325,7 @@ class Experiment:
 
         deadline, tend = None if timeout is None else time.monotonic() + timeout, Tending(self.store)
         try:
-            while not self._look().is_ended:
+            while not self._look().is_resting:
                 tend()
                 if deadline is not None and time.monotonic() > deadline:
                     raise TimeoutError(f"{self.label} has not ended within {timeout:g} s; it goes on.")
@@ -330,7 +340,7 @@ class Experiment:
         return self._ended().__await__()
 
     async def _ended(self) -> Experiment:
-        while not self._look().is_ended:  # noqa: ASYNC110 - its end is on disk, written by another process
+        while not self._look().is_resting:  # noqa: ASYNC110 - its end is on disk, written by another process
             await asyncio.sleep(LOOK_S)
         self.check()
         return self
@@ -338,6 +348,8 @@ class Experiment:
     def check(self) -> None:
         """Raise TrialFailed where the experiment failed, with the first failed trial's own words."""
         board = self._look()
+        if board.state == UNREADABLE:
+            raise Unreadable(f"{self.label} is unreadable: {self.reason}")
         if board.state != "failed":
             return
         failed = next((Trial(self, row) for row in board.trials.values() if row["state"] == "failed"), None)

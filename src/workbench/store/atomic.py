@@ -7,8 +7,10 @@ import errno
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from workbench.errors import StoreError, StoreFull, StoreReadOnly
 from workbench.records import Json
@@ -19,6 +21,18 @@ FOLDER_MODE = 0o700
 WRITING = ".writing"
 #: How names begin of what was taken out of the store and is to be removed.
 REMOVED = ".removed-"
+
+#: Bytes of the largest file that is read as JSON. What is longer was not written by Workbench.
+MOST_JSON = 256 << 20
+#: What a file may be instead of one with bytes in it.
+_KINDS = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISCHR, "a device"),
+)
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -96,12 +110,71 @@ def to_json(data: Json) -> bytes:
 
 def from_json(data: bytes) -> Json:
     """What :func:`to_json` wrote. Raises ValueError for anything else."""
-    return json.loads(data)
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
-def read_json(path: Path) -> Json:
-    """The JSON in ``path``. Raises FileNotFoundError where there is none, ValueError where it is no JSON."""
-    return from_json(path.read_bytes())
+def read_json(path: Path, most: int = MOST_JSON) -> Json:
+    """The JSON in ``path``. Raises FileNotFoundError where there is none, ValueError where it is no file or no JSON."""
+    return from_json(read_file(path, most))
+
+
+class NoFile(ValueError):
+    """A name in the store that is no plain file: a link, a folder, a pipe, a socket, a device."""
+
+
+def kind_of(mode: int) -> str | None:
+    """``a named pipe`` and the like for what is no plain file; None for a file."""
+    return next((word for is_kind, word in _KINDS if is_kind(mode)), None)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open the plain file at ``path`` to read it. Nothing else is opened: a pipe would block, a link leads elsewhere.
+
+    Raises NoFile for anything but a plain file, FileNotFoundError where nothing is there, OSError.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        # A link gives ELOOP, a socket ENXIO.
+        if error.errno in (errno.ELOOP, errno.ENXIO) and (kind := kind_of(os.lstat(path).st_mode)) is not None:
+            raise NoFile(f"it is {kind}, and a file is wanted") from None
+        raise
+    try:
+        kind = kind_of(os.fstat(descriptor).st_mode)
+        if kind is not None:
+            raise NoFile(f"it is {kind}, and a file is wanted")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """The bytes of the plain file at ``path``. Raises as :func:`open_file`, and ValueError for more than ``most``."""
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = b"" if size > most else file.read(most + 1)
+        if max(size, len(data)) > most:
+            raise ValueError(f"it has {max(size, len(data)):,} bytes, and at most {most:,} are read")
+        return data
+
+
+def move_away(path: Path) -> Path | None:
+    """Rename what lies at ``path`` to ``NAME.broken-<n>`` beside it, whatever it is; None where nothing is there."""
+    for n in range(1, 10**6):
+        target = path.with_name(f"{path.name}.broken-{n}")
+        if os.path.lexists(target):
+            continue
+        with telling(path):
+            try:
+                os.rename(path, target)
+            except FileNotFoundError:
+                return None
+        return target
+    raise StoreError(f"{path} has too many broken copies beside it. Remove those that are not wanted.")
 
 
 def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:

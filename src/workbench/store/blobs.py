@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from workbench.errors import NotFound, StoreError
-from workbench.store.atomic import REMOVED, entries_in, make_folder, write_atomic
+from workbench.store.atomic import REMOVED, NoFile, entries_in, make_folder, open_file, write_atomic
 
 
 def put(folder: Path, data: bytes | bytearray | memoryview) -> str:
@@ -36,7 +36,10 @@ def get(path: Path, *, verify: bool = False) -> bytes:
 
     Raises NotFound where there is none, StoreError where the bytes are no longer those of the name.
     """
-    data = _read(path)
+    try:
+        data = _read(path)
+    except (NoFile, PermissionError) as error:
+        raise StoreError(f"blob {path.name} cannot be read: {error}. Take it from a copy of the store.") from error
     if data is None:
         raise NotFound(
             f"blob {path.name} is not in {path.parent}. It was cleaned up, or the store was copied without it."
@@ -49,11 +52,16 @@ def get(path: Path, *, verify: bool = False) -> bytes:
 def _read(path: Path) -> bytes | None:
     """The bytes at ``path``, also while cleaning up has taken it aside to see whether somebody wants it; else None."""
     with contextlib.suppress(FileNotFoundError):
-        return path.read_bytes()
+        return _bytes(path)
     begins = f"{REMOVED}{path.name}-"
     for aside in (Path(entry.path) for entry in entries_in(str(path.parent)) if entry.name.startswith(begins)):
         with contextlib.suppress(FileNotFoundError):
-            return aside.read_bytes()
+            return _bytes(aside)
     with contextlib.suppress(FileNotFoundError):  # it came back while one looked aside
-        return path.read_bytes()
+        return _bytes(path)
     return None
+
+
+def _bytes(path: Path) -> bytes:
+    with open_file(path) as file:
+        return file.read()

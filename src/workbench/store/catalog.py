@@ -20,7 +20,7 @@ from tinydb.table import Document
 
 from workbench.errors import BadName, NotFound, StoreError
 from workbench.records import SCHEMA, Json, check_schema, trial_label, trial_number
-from workbench.store.atomic import from_json, write_json
+from workbench.store.atomic import move_away, read_json, write_json
 from workbench.store.journal import Damage
 from workbench.store.layout import Store, checked_id
 from workbench.store.said import said
@@ -63,8 +63,10 @@ class AtomicStorage(Storage):
             return _tables(self.path)
         except FileNotFoundError:
             return None
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             self.damage.append(Damage(self.path, 0, f"it is no catalog ({error}); made again from the journals"))
+            if self.path.is_dir():  # no file can take the place of a folder
+                move_away(self.path)
             return None
 
 
@@ -208,7 +210,7 @@ def read_catalog(store: Store) -> list[Entry]:
     """
     path = store.catalog_path
     try:
-        stat = path.stat()
+        stat = path.lstat()
         state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         found = _read_lists.get(path)
         if found is None or found[0] != state:
@@ -343,7 +345,7 @@ def _set(entry: Any, fields: Mapping[str, Json]) -> Any:
 
 
 def _tables(path: Path) -> dict[str, dict[str, Any]]:
-    data = from_json(path.read_bytes())
+    data = read_json(path)
     if not isinstance(data, dict) or not all(isinstance(table, dict) for table in data.values()):
         raise ValueError("it holds no tables")
     return data

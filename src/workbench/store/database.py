@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from workbench.errors import NewerSchema, StoreError, StoreFull, StoreReadOnly
+from workbench.errors import Broken, NewerSchema, StoreError, StoreFull, StoreReadOnly
 from workbench.records import SCHEMA
-from workbench.store.atomic import FILE_MODE, WRITING, fsync_folder, store_error, telling
+from workbench.store.atomic import FILE_MODE, WRITING, fsync_folder, kind_of, move_away, store_error, telling
 from workbench.store.journal import Damage
 
 #: Columns of the table of trials beside their number, each with SQLite's type, or ``json``.
@@ -92,6 +92,13 @@ TABLES: Mapping[str, str] = {
 #: How long a reader waits for the moments in which the engine opens, closes or (network file systems) flushes.
 _BUSY_S = 10.0
 _NO_DATABASE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+#: Errors after which the file is taken for damaged, if the disk is not full.
+_BROKEN = _NO_DATABASE | {sqlite3.SQLITE_IOERR}
+#: What SQLite keeps beside a database.
+BESIDE = ("-wal", "-shm", "-journal")
+_MAGIC, _HEADER = b"SQLite format 3\0", 100
+#: A database up to so many bytes is looked through whenever the engine opens it.
+LOOKED_THROUGH = 32 << 20
 _CANNOT_SHARE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 
 
@@ -108,37 +115,104 @@ class Opened:
     #: For such a reader, what the files were like; another value means that it looks at something old.
     state: tuple[object, ...] | None = None
 
+    def close(self) -> None:
+        """Close the connection, and remove the copy."""
+        self.connection.close()
+        if self.copy is not None:
+            self.copy.cleanup()
+
 
 def open_writer(path: Path, *, wal: bool) -> Opened:
     """A connection that writes ``path``; made where it is missing, mended where tables are.
 
-    A file that is no database is moved aside, and a new one made. Raises NewerSchema for a later Workbench's.
+    A file that is no database, or a damaged one, is moved away (``series.db.broken-<n>``), and a new one made. Raises
+    NewerSchema for a later Workbench's.
     """
     journal = "WAL" if wal else "TRUNCATE"
     damage: tuple[Damage, ...] = ()
     made: tuple[str, ...] = ()
-    if not path.exists():
-        _make(path, journal)
-        made = tuple(TABLES)
-    if not os.access(path, os.W_OK):
+    wrong = what_is_wrong(path)
+    if wrong is None and not os.access(path, os.W_OK):
         # SQLite would open it all the same, to read it, and refuse at the first flush.
         raise store_error(path, OSError(errno.EROFS, os.strerror(errno.EROFS)))
+    if wrong is None:
+        try:
+            connection, missing = _open(path, journal)
+            return Opened(connection, missing)
+        except sqlite3.DatabaseError as error:
+            if _code(error) not in _NO_DATABASE:
+                raise
+            wrong = f"it is no database ({error})"
+    if os.path.lexists(path):
+        moved = put_away(path)
+        damage = (Damage(path, 0, f"{wrong}; it lies in {moved.name if moved else 'no file'} now"),)
+    else:
+        put_away(path)  # a WAL without its database: to another one it would be poison
+    _make(path, journal)
+    made = tuple(TABLES)
+    connection, _ = _open(path, journal)
+    return Opened(connection, made, damage)
+
+
+def put_away(path: Path) -> Path | None:
+    """Move a database away with all that SQLite keeps beside it; where it lies now, or None where none was there."""
+    moved = move_away(path)
+    for ending in BESIDE:
+        beside = Path(f"{path}{ending}")
+        if moved is None or not os.path.lexists(beside):
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            continue
+        with telling(beside):
+            os.replace(beside, f"{moved}{ending}")
+    return moved
+
+
+def what_is_wrong(path: Path) -> str | None:
+    """What is wrong with the database at ``path``, as far as its first bytes and its size tell; None where nothing is.
+
+    It opens no database, so it is quick, and it blocks at no pipe.
+    """
     try:
-        connection, missing = _open(path, journal)
-    except sqlite3.DatabaseError as error:
-        if _code(error) not in _NO_DATABASE:
-            raise
-        aside = path.with_name(f"{path.name}.damaged-{secrets.token_hex(4)}")
-        with telling(path):
-            # Its WAL goes with it: to another database it would be poison.
-            for ending in ("-wal", "-shm", "-journal", ""):
-                with contextlib.suppress(FileNotFoundError):
-                    os.replace(f"{path}{ending}", f"{aside}{ending}")
-        damage = (Damage(path, 0, f"it is no database ({error}); it lies in {aside.name} now"),)
-        _make(path, journal)
-        made = tuple(TABLES)
-        connection, missing = _open(path, journal)
-    return Opened(connection, made or missing, damage)
+        kind = kind_of(path.lstat().st_mode)
+        if kind is not None:
+            return f"it is {kind}, and a file is wanted"
+        with open(path, "rb", buffering=0) as file:
+            head, size = file.read(_HEADER), os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        return "it is missing"
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+    if not size:
+        return "it is empty"
+    if len(head) < _HEADER or not head.startswith(_MAGIC):
+        return "it is no database"
+    page = int.from_bytes(head[16:18], "big")
+    pages = int.from_bytes(head[28:32], "big")
+    is_counted = head[24:28] == head[92:96]  # else an old SQLite wrote it, and did not count
+    if is_counted and size < pages * (65536 if page == 1 else page):
+        return f"it was cut off after {size:,} bytes"
+    return None
+
+
+def check(path: Path) -> str | None:
+    """What is wrong with the database at ``path`` when all of it is read; None where nothing is. It blocks."""
+    wrong = what_is_wrong(path)
+    if wrong is not None:
+        return wrong
+    try:
+        opened = open_reader(path)
+        try:
+            return _looked_through(opened.connection)
+        finally:
+            opened.close()
+    except (sqlite3.Error, OSError) as error:
+        return f"it cannot be read ({error})"
+
+
+def _looked_through(connection: sqlite3.Connection) -> str | None:
+    found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    return None if found == "ok" else f"it is damaged ({found.splitlines()[-1][:200]})"
 
 
 def open_reader(path: Path) -> Opened:
@@ -146,7 +220,11 @@ def open_reader(path: Path) -> Opened:
 
     A reader of a WAL shares a file of memory with the writer. Where it can neither make nor find that (a folder that
     cannot be written, after a crash), it looks at the file as it stands, or, where a WAL is left, at a copy of both.
+    Raises Broken for anything but a file: SQLite would wait at a pipe.
     """
+    kind = kind_of(path.lstat().st_mode)
+    if kind is not None:
+        raise Broken(f"{path}: it is {kind}, and a database is wanted. workbench doctor says what can be put back.")
     try:
         return Opened(_looking(path, "mode=ro"))
     except sqlite3.OperationalError as error:
@@ -164,6 +242,42 @@ def open_reader(path: Path) -> Opened:
     except BaseException:
         copy.cleanup()
         raise
+
+
+def copied(connection: sqlite3.Connection, path: Path) -> Path | None:
+    """All that ``connection`` can still read, in a database beside ``path``; None where that is not all of it.
+
+    A database that was removed is whole as long as somebody has it open.
+    """
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
+    try:
+        os.close(os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+        target = _connect(aside, "mode=rw")
+        try:
+            connection.backup(target)
+            whole = _looked_through(target) is None
+            target.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
+        finally:
+            target.close()
+        if whole:
+            return aside
+    except (sqlite3.Error, OSError):
+        pass
+    _remove(aside)
+    return None
+
+
+def replace(aside: Path, path: Path) -> None:
+    """Put the database ``aside`` in the place of ``path``."""
+    with telling(path):
+        os.replace(aside, path)
+        fsync_folder(path.parent)
+
+
+def _remove(path: Path) -> None:
+    for ending in ("", *BESIDE):
+        with contextlib.suppress(OSError):
+            os.unlink(f"{path}{ending}")
 
 
 def state_of(path: Path) -> tuple[object, ...]:
@@ -197,7 +311,8 @@ def telling_sqlite(path: Path) -> Iterator[None]:
                 f"{path} cannot be written ({error}). Give yourself write permission there, "
                 "or choose another place with --store or WORKBENCH_HOME."
             ) from error
-        raise StoreError(f"{path}: {error}. Look at the disk; workbench doctor checks the store.") from error
+        kind = Broken if code in _BROKEN else StoreError
+        raise kind(f"{path}: {error}. Look at the disk; workbench doctor checks the store.") from error
 
 
 def write_row(
@@ -288,6 +403,8 @@ def _open(path: Path, journal: str) -> tuple[sqlite3.Connection, tuple[str, ...]
                 f"{path} was written by a later Workbench (schema {schema}; this one knows up to {SCHEMA}). "
                 "It can be read. Upgrade Workbench to go on with it."
             )
+        if path.stat().st_size <= LOOKED_THROUGH and (wrong := _looked_through(connection)) is not None:
+            raise _no_database(wrong)
         connection.execute(f"PRAGMA journal_mode = {journal}")
         # With WAL: no fsync at each flush. A kill loses nothing by that; a power cut may take the last second.
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -331,10 +448,14 @@ def _make(path: Path, journal: str) -> None:
             # Only after SQLite is done: closing any descriptor of a file gives up the process's locks on it.
             os.close(descriptor)
     except BaseException:
-        for ending in ("", "-wal", "-shm", "-journal"):
-            with contextlib.suppress(OSError):
-                os.unlink(f"{aside}{ending}")
+        _remove(aside)
         raise
+
+
+def _no_database(wrong: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(wrong)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT  # as SQLite itself says it
+    return error
 
 
 def _code(error: sqlite3.Error) -> int:

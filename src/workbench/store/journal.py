@@ -18,11 +18,24 @@ from typing import BinaryIO, cast
 
 from workbench.errors import NewerSchema, StoreError
 from workbench.records import SCHEMA, Json
-from workbench.store.atomic import FILE_MODE, from_json, fsync_folder, make_folder, store_error, telling, to_json
+from workbench.store.atomic import (
+    FILE_MODE,
+    NoFile,
+    from_json,
+    fsync_folder,
+    make_folder,
+    open_file,
+    store_error,
+    telling,
+    to_json,
+)
 
 #: Keys that the journal itself gives to a line.
 OWN = frozenset({"n", "at", "schema"})
 _BLOCK = 1 << 16
+#: Bytes of the longest line. What is longer was not written by Workbench, and is not kept in memory.
+MOST_LINE = 64 << 20
+_OPENING = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +45,8 @@ class Damage:
     path: Path
     where: int
     what: str
+    #: It is the end of a line that was never acknowledged: a reader loses nothing by passing over it.
+    is_torn: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}, byte {self.where}: {self.what}"
@@ -61,7 +76,8 @@ class Journal:
         """
         make_folder(path.parent)
         with telling(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            check_journal(path)
+            descriptor = os.open(path, _OPENING, FILE_MODE)
             try:
                 size, n, damage = _sound(path, descriptor)
                 if damage:
@@ -149,6 +165,16 @@ class Journal:
         self.close()
 
 
+def check_journal(path: Path) -> None:
+    """Raises StoreError where something lies at ``path`` that is no plain file."""
+    try:
+        open_file(path).close()
+    except FileNotFoundError:
+        return
+    except NoFile as error:
+        raise StoreError(f"{path} cannot be a journal: {error}. Move it away, or take the file from a copy.") from error
+
+
 def read(path: Path, after: int = 0, *, damage: list[Damage] | None = None) -> Iterator[dict[str, Json]]:
     """The lines behind sequence number ``after``, in order; none where there is no file.
 
@@ -157,19 +183,27 @@ def read(path: Path, after: int = 0, *, damage: list[Damage] | None = None) -> I
     """
     told: list[Damage] = [] if damage is None else damage
     try:
-        file = open(path, "rb")
+        file = open_file(path)
     except FileNotFoundError:
+        return
+    except NoFile as error:
+        told.append(Damage(path, 0, str(error)))
         return
     with file:
         where = _place(file, after) if after > 0 else 0
         file.seek(where)
         last = 0
-        for raw in file:
+        while raw := file.readline(MOST_LINE):
+            if len(raw) == MOST_LINE and not raw.endswith(b"\n"):
+                told.append(
+                    Damage(path, where, f"a line of more than {MOST_LINE:,} bytes; it and the rest are not read")
+                )
+                return
             line = _line(raw)
             if line is None:
-                told.append(Damage(path, where, _why(raw)))
+                told.append(_damage(path, where, raw))
             else:
-                if last and line["n"] != last + 1:
+                if line["n"] != last + 1 and (last or not where):
                     told.append(Damage(path, where, f"line {line['n']} follows line {last}"))
                 last = line["n"]
                 if last > after:
@@ -179,14 +213,11 @@ def read(path: Path, after: int = 0, *, damage: list[Damage] | None = None) -> I
 
 def last(path: Path) -> dict[str, Json] | None:
     """The last whole line, or None. It costs the same however long the journal is."""
-    try:
-        with open(path, "rb") as file:
-            for _, raw in _backwards(file):
-                line = _line(raw)
-                if line is not None:
-                    return line
-    except FileNotFoundError:
-        pass
+    with contextlib.suppress(FileNotFoundError, NoFile), open_file(path) as file:
+        for _, raw in _backwards(file):
+            line = _line(raw)
+            if line is not None:
+                return line
     return None
 
 
@@ -205,14 +236,15 @@ def _line(raw: bytes) -> dict[str, Json] | None:
         line = from_json(raw)
     except ValueError:
         return None
-    sound = isinstance(line, dict) and isinstance(line.get("n"), int)
+    sound = isinstance(line, dict) and type(line.get("n")) is int and isinstance(line.get("kind", ""), str)
     return cast("dict[str, Json]", line) if sound else None
 
 
-def _why(raw: bytes) -> str:
+def _damage(path: Path, where: int, raw: bytes) -> Damage:
     if raw.endswith(b"\n"):
-        return f"a line that is no event ({raw[:40]!r}…)"
-    return f"the last line is torn after {len(raw)} bytes; it was never acknowledged"
+        return Damage(path, where, f"a line that is no event ({raw[:40]!r}…)")
+    what = f"the last line is torn after {len(raw)} bytes; it was never acknowledged"
+    return Damage(path, where, what, is_torn=True)
 
 
 def _sound(path: Path, descriptor: int) -> tuple[int, int, tuple[Damage, ...]]:
@@ -222,7 +254,7 @@ def _sound(path: Path, descriptor: int) -> tuple[int, int, tuple[Damage, ...]]:
         for where, raw in _backwards(file):
             line = _line(raw)
             if line is None:
-                damage.append(Damage(path, where, _why(raw)))
+                damage.append(_damage(path, where, raw))
                 continue
             schema = int(line.get("schema", 1))
             if schema > SCHEMA:
@@ -235,19 +267,26 @@ def _sound(path: Path, descriptor: int) -> tuple[int, int, tuple[Damage, ...]]:
 
 
 def _backwards(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The lines of ``file`` from the last to the first, each with the place where it starts."""
+    """The lines of ``file`` from the last to the first, each with the place where it starts.
+
+    Of a line that is too long to be one only its ends are given.
+    """
     end = file.seek(0, os.SEEK_END)
-    rest = b""  # the beginning of what was read, whose line starts further up
+    rest, cut = b"", 0  # the beginning of what was read, whose line starts further up, and how much of it was left out
     while end > 0:
         start = max(0, end - _BLOCK)
         file.seek(start)
         data = file.read(end - start) + rest
         lines = _split(data)
         rest = lines.pop(0) if start > 0 else b""
-        where = start + len(data)
+        where = start + len(data) + cut
         for raw in reversed(lines):
-            where -= len(raw)
+            where -= len(raw) + cut
+            cut = 0
             yield where, raw
+        if len(rest) > MOST_LINE:
+            cut += len(rest) - 2 * _BLOCK
+            rest = rest[:_BLOCK] + rest[-_BLOCK:]
         end = start
 
 

@@ -270,7 +270,7 @@ class Store:
         return [
             name
             for name in sorted(_entries(self.experiments))
-            if _ID.fullmatch(name) and self.experiment(name).spec.is_file()
+            if _ID.fullmatch(name) and os.path.lexists(self.experiment(name).spec)
         ]
 
     def snapshot(self, digest: str) -> Path:
@@ -367,6 +367,8 @@ class Store:
             raise NotFound(
                 f"there is no experiment {experiment_id} in {self.root}. workbench ls shows what there is."
             ) from None
+        except PermissionError as error:
+            raise StoreError(f"{path} cannot be read ({error.strerror}). Give yourself permission.") from error
         except ValueError as error:
             raise StoreError(f"{path} is damaged ({error}). Take it from a copy of the store.") from error
         if not isinstance(data, dict):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from workbench.store.atomic import MOST_JSON, NoFile, open_file, read_file
 from workbench.store.layout import Store
 
 #: Names of blobs and snapshots: runs of letters and digits that are long enough to be nothing else.
@@ -78,13 +79,13 @@ def _named_by(store: Store, name: str) -> frozenset[str]:
 def _in_blob(path: Path) -> frozenset[str] | None:
     """What the blob at ``path`` names; None where it is not there."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             head = file.read(len(_CAPTURE))
             small = os.fstat(file.fileno()).st_size <= _MOST_NAMING
             if head != _CAPTURE and not (head.startswith(b"{") and small):
                 return frozenset()
             return _names(head + file.read())
-    except OSError:
+    except (OSError, NoFile):
         return None
 
 
@@ -94,8 +95,8 @@ def _in_file(path: Path) -> frozenset[str]:
         state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         known = _files.get(path)
         if known is None or known[0] != state:
-            known = _files[path] = (state, _names(path.read_bytes()))
-    except OSError:
+            known = _files[path] = (state, _names(read_file(path, MOST_JSON)))
+    except (OSError, ValueError):
         return frozenset()
     return known[1]
 

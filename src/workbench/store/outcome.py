@@ -110,6 +110,16 @@ def checked_words(verdict: Mapping[str, Any] | None) -> str:
     return f"resume not checked{f': {why}' if why else ''}"
 
 
+def curves_words(lost: Mapping[str, Any] | None) -> str:
+    """``Curves before 2026-11-22 10:03 were lost; 49 of 357 points were put back from the journal``; or nothing."""
+    if not lost:
+        return ""
+    sources = " and ".join(lost.get("sources") or ())
+    before = str(lost.get("before") or "")[:16].replace("T", " ")
+    back = f"{lost.get('put_back') or 0} of {lost.get('points') or 0} points were put back"
+    return f"Curves before {before} were lost; {back}{f' from {sources}' if sources else ''}"
+
+
 def best_words(goal: Goal, trial: int, told: Mapping[str, Any], value: str, more: str = "") -> str:
     """``best val_acc 0.98 by t0005 (lr=0.05)``, and plainly so where all the trials that were promoted failed.
 
@@ -133,12 +143,13 @@ def told(meta: Mapping[str, Any]) -> dict[str, Json]:
         "promoted": _promoted_words(lost) if lost else "",
         "inexact": inexact_words(meta.get("inexact")),
         "checked": str(meta.get("checked") or ""),
+        "lost": curves_words(meta.get("lost")),
     }
 
 
 def known(entry: Mapping[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
     """What :func:`told` puts in words, from the catalog's line and the series; of old ones, as far as they know."""
-    found = {name: meta.get(name) or entry.get(name) for name in ("failures", "inexact", "promoted")}
+    found = {name: meta.get(name) or entry.get(name) for name in ("failures", "inexact", "promoted", "lost")}
     found["checked"] = entry.get("checked")
     failed = (meta.get("counts") or entry.get("counts") or {}).get("failed")
     if failed and not found["failures"]:

@@ -8,20 +8,32 @@ one wins, and the other is told.
 from __future__ import annotations
 
 import contextlib
+import errno
+import json
 import os
 import re
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from workbench.errors import BadName, NewerSchema
 from workbench.records import SCHEMA, Json, check_schema
-from workbench.store.atomic import WRITING, fsync_folder, make_folder, read_json, telling, write_json
+from workbench.store.atomic import (
+    WRITING,
+    fsync_folder,
+    make_folder,
+    move_away,
+    open_file,
+    read_json,
+    store_error,
+    telling,
+    write_json,
+)
 from workbench.store.layout import Store
 
 #: After so many seconds a file that is still being written belongs to nobody any more.
@@ -32,9 +44,20 @@ MOST_WAIT_S = 24 * 3600.0
 #: What ends the name of a request that an engine has taken, and whose answer is not written yet.
 TAKEN = ".taken"
 
+#: Bytes of the largest request. The longest that people write is a note.
+MOST_BYTES = 4 << 20
+#: Errors that pass: then a file is moved away at the next look.
+_WAITS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+#: At one look so many requests are taken, and so many that are none are moved away: the engine has other work.
+MOST_DUE, MOST_REFUSED = 1000, 500
+
 _ID = re.compile(r"\d{8}-\d{6}-\d{6}-[0-9a-f]{8}")
 _numbering = threading.Lock()
 _newest = 0
+#: Requests that wait for their time, by path, with what their files were like: they are not read at each look.
+_dues: dict[Path, tuple[tuple[int, int, int], datetime]] = {}
+#: Files that are no requests and cannot be moved away either, with their inodes. Each is told once.
+_stuck: set[tuple[Path, int]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +82,29 @@ def put(store: Store, request: Mapping[str, Json]) -> str:
     return request_id
 
 
-def pending(store: Store, refused: list[Refused] | None = None) -> list[tuple[str, dict[str, Json]]]:
+def pending(
+    store: Store, refused: list[Refused] | None = None, skip: Collection[str] = ()
+) -> list[tuple[str, dict[str, Json]]]:
     """The requests that are due, oldest first; those that an engine had taken when it died too. It is for the engine.
 
-    One that is no request (half-written, of a later Workbench, not JSON) is moved to ``requests/refused/`` and added
-    to ``refused``, so that it is answered once and never met again. A file that is being written right now is let be.
+    What is no request (half-written, of a later Workbench, not JSON, a link, a pipe) is moved to ``requests/refused/``
+    and added to ``refused``, so that it is answered once and never met again. A file that is being written right now is
+    let be. skip: ids that are being carried out. One look does not take more than :data:`MOST_DUE`.
     """
     now = datetime.now(UTC)
-    return [(number, request) for number, request, due in _waiting(store, refused) if due is None or due <= now]
+    waiting = _waiting(store, [] if refused is None else refused, skip)
+    return [(number, request) for number, request, due in waiting if request is not None and _is_due(due, now)]
+
+
+def _is_due(due: datetime | None, now: datetime) -> bool:
+    return due is None or due <= now
 
 
 def next_due(store: Store) -> float | None:
     """Seconds until the next request is due (0 for one that is); None where none waits."""
     now = datetime.now(UTC)
-    return min((0.0 if due is None else max(0.0, (due - now).total_seconds()) for _, _, due in _waiting(store)),
-               default=None)  # fmt: skip
+    waiting = (0.0 if due is None else max(0.0, (due - now).total_seconds()) for _, _, due in _waiting(store, None))
+    return min(waiting, default=None)
 
 
 def take(store: Store, request_id: str) -> bool:
@@ -121,47 +152,118 @@ def peek(store: Store) -> list[tuple[str, dict[str, Json]]]:
             request_id, _, suffix = name.partition(".")
             if f".{suffix}" in (".json", TAKEN) and _ID.fullmatch(request_id):
                 with contextlib.suppress(OSError, ValueError):
-                    request = read_json(store.requests / name)
+                    request = read_json(store.requests / name, MOST_BYTES)
                     if isinstance(request, dict):
                         found.append((request_id, request))
     return found
 
 
-def _waiting(store: Store, refused: list[Refused] | None = None) -> list[tuple[str, dict[str, Json], datetime | None]]:
-    told: list[Refused] = [] if refused is None else refused
-    waiting = []
+_Waiting = list[tuple[str, dict[str, Json] | None, datetime | None]]
+
+
+def _waiting(store: Store, refused: list[Refused] | None, skip: Collection[str] = ()) -> _Waiting:
+    """Ids with the requests and when they are due. The request is None where it is known to wait for its time.
+
+    What is none is moved away and added to ``refused``; without that it counts as due, for somebody to move it.
+    """
+    waiting: _Waiting = []
     try:
         names = sorted(os.listdir(store.requests))
     except (FileNotFoundError, NotADirectoryError):
         return []
+    now, moved, ready = datetime.now(UTC), 0, 0
     for name in names:
         path = store.requests / name
-        if path == store.refused_requests:
-            continue
-        if name.endswith(WRITING):
-            if _age(path) > ABANDONED_S:
-                told.append(_aside(store, path, "its writer died before it was whole; nobody was told it was taken"))
-            continue
         request_id, _, suffix = name.partition(".")
-        if f".{suffix}" not in (".json", TAKEN) or not _ID.fullmatch(request_id):
-            told.append(_aside(store, path, "its name is no request's"))
+        if path == store.refused_requests or request_id in skip:
             continue
+        if ready >= MOST_DUE or moved >= MOST_REFUSED:
+            break
+        known = _dues.get(path)
+        if known is not None and known[1] > now and known[0] == _state(path):
+            waiting.append((request_id, None, known[1]))
+            continue
+        _dues.pop(path, None)
         try:
-            request = read_json(path)
-            if not isinstance(request, dict) or not isinstance(request.get("kind"), str):
-                raise ValueError("it is no JSON object with a kind")
-            check_schema(request, "it")
-            due = _due(request)
+            found = _read(path, request_id, suffix)
         except FileNotFoundError:
             continue  # taken back meanwhile
-        except NewerSchema as error:
-            told.append(_aside(store, path, str(error)))
-        except (ValueError, TypeError, IsADirectoryError) as error:
-            told.append(_aside(store, path, f"it cannot be read ({error})"))
-        else:
-            request.pop("schema", None)
-            waiting.append((request_id, request, None if suffix == TAKEN[1:] else due))
+        except (ValueError, TypeError, OSError) as error:
+            moved += 1
+            if refused is None:
+                waiting += [] if (path, _state(path)[0]) in _stuck else [(request_id, None, None)]
+            elif (bad := _set_aside(store, path, str(error))) is not None:
+                refused.append(bad)
+            continue
+        if found is None:
+            continue
+        request, due = found
+        ready += _is_due(due, now)
+        if due is not None and due > now:
+            _dues[path] = (_state(path), due)
+        waiting.append((request_id, request, due))
     return waiting
+
+
+def _read(path: Path, request_id: str, suffix: str) -> tuple[dict[str, Json], datetime | None] | None:
+    """A request and when it is due; None for one that is being written. Raises ValueError and its kin for any other."""
+    if path.name.endswith(WRITING):
+        if _age(path) > ABANDONED_S:
+            raise ValueError("its writer died before it was whole; it was never acknowledged")
+        return None
+    if f".{suffix}" not in (".json", TAKEN) or not _ID.fullmatch(request_id):
+        raise ValueError("its name is no request's")
+    try:
+        with open_file(path) as file:
+            _check_owner(path, os.fstat(file.fileno()))
+            request = _parsed(file.read(MOST_BYTES + 1))
+        check_schema(request, "it")
+        due = _due(request)
+    except (FileNotFoundError, NewerSchema):
+        raise
+    except (ValueError, TypeError, OSError) as error:
+        raise ValueError(f"it cannot be read ({error})") from error
+    request.pop("schema", None)
+    return request, None if suffix == TAKEN[1:] else due
+
+
+def _check_owner(path: Path, stat: os.stat_result) -> None:
+    """Raises ValueError for a file that somebody else may change, or owns: it says what they want."""
+    if stat.st_nlink > 1:
+        raise ValueError("it is a hard link: its file has another name elsewhere")
+    if stat.st_uid not in (0, os.getuid(), os.stat(path.parent).st_uid):
+        raise ValueError(f"it belongs to another user ({stat.st_uid})")
+
+
+def _parsed(data: bytes) -> dict[str, Json]:
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+    try:
+        request = json.loads(data, object_pairs_hook=_object, parse_constant=_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(request, dict) or not isinstance(request.get("kind"), str):
+        raise ValueError("it is no JSON object with a kind")
+    return request
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _constant(word: str) -> float:
+    raise ValueError(f"{word} is no number that JSON has")
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    try:
+        stat = path.lstat()
+    except OSError:
+        return (0, 0, 0)
+    return (stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
 def _due(request: Mapping[str, Json]) -> datetime | None:
@@ -190,14 +292,31 @@ def _path(store: Store, request_id: str) -> Path:
     return store.requests / f"{request_id}.json"
 
 
-def _aside(store: Store, path: Path, why: str) -> Refused:
-    make_folder(store.refused_requests)
-    target = store.refused_requests / path.name.lstrip(".")
-    if target.exists():
-        target = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
-    with telling(path):
+def _set_aside(store: Store, path: Path, why: str) -> Refused | None:
+    """Move what is no request away; None where it cannot be moved and that was told before."""
+    name = path.name.lstrip(".")[:200] or "unnamed"
+    request_id = name.split(".")[0]
+    try:
+        stuck = (path, path.lstat().st_ino)
+        if stuck in _stuck:
+            return None
+        if os.path.lexists(store.refused_requests) and (
+            store.refused_requests.is_symlink() or not store.refused_requests.is_dir()
+        ):
+            move_away(store.refused_requests)
+        make_folder(store.refused_requests)
+        target = store.refused_requests / name
+        if os.path.lexists(target):
+            target = target.with_name(f"{name}.{secrets.token_hex(4)}")
         os.replace(path, target)
-    return Refused(path.name.lstrip(".").split(".")[0], target, why)
+    except FileNotFoundError:
+        return None  # taken back meanwhile
+    except OSError as error:
+        if error.errno in _WAITS:
+            raise store_error(path, error) from error  # a full disk: it is moved when there is room
+        _stuck.add(stuck)
+        return Refused(request_id, path, f"{why}; and it cannot be moved away ({error.strerror or error})")
+    return Refused(request_id, target, why)
 
 
 def _age(path: Path) -> float:

@@ -11,13 +11,15 @@ import contextlib
 import json
 import math
 import operator
+import os
 import sqlite3
 import threading
+import time as clock
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from workbench.errors import NotFound, StoreReadOnly
+from workbench.errors import Broken, NotFound, StoreReadOnly
 from workbench.records import Json, trial_label
 from workbench.store import database
 from workbench.store.database import Opened, telling_sqlite
@@ -44,6 +46,13 @@ _NO_POINT = (
 _Rows = dict[tuple[str, tuple[int, ...]], dict[str, Any]]
 
 
+class _Files(NamedTuple):
+    """What tells that a database was touched: the inodes of its files; size and time of the main one."""
+
+    inodes: tuple[int, ...]
+    content: tuple[int, ...]
+
+
 class Series:
     """One experiment's database: :meth:`open` for the engine, :meth:`read` for whoever shows it.
 
@@ -58,6 +67,8 @@ class Series:
         self.damage: list[Damage] = list(writer.damage) if writer else []
         #: Points that were none, and why. They were left out.
         self.refused: list[tuple[Any, str]] = []
+        #: Files that were found broken while this was open, and lie elsewhere now. What they held is to be put back.
+        self.broken: list[Path | None] = []
         self._writer = writer
         self._reader = reader
         self._closed = False
@@ -71,6 +82,12 @@ class Series:
         self._ids: dict[str, int] = {}
         self._names: dict[int, str] = {}
         self._change = 0
+        #: What the file was like after the last flush. Only this object writes it.
+        self._files = _Files((), ())
+        #: It could not be read: the next flush looks at all of it.
+        self._is_suspect = False
+        #: The reader's file: another one may have taken its place.
+        self._inode = 0
 
     # Opening ---------------------------------------------------------------------------------------------------------
 
@@ -86,14 +103,29 @@ class Series:
             opened = database.open_writer(path, wal=not (is_network(path) if network is None else network))
             series = cls(path, opened, None)
             try:
-                tables = {"points": "id", "trials": "change", "legs": "change", "meta": "change"}
-                newest = [f"SELECT max({number}) FROM {table}" for table, number in tables.items()]
-                series._change = max(opened.connection.execute(query).fetchone()[0] or 0 for query in newest)
-                series._ids = dict(opened.connection.execute("SELECT name, id FROM names"))
+                series._count()
             except BaseException:
-                opened.connection.close()
+                opened.close()
                 raise
         return series
+
+    def _count(self) -> None:
+        """Go on with the numbers that the file has."""
+        assert self._writer is not None
+        connection = self._writer.connection
+        tables = {"points": "id", "trials": "change", "legs": "change", "meta": "change"}
+        newest = [f"SELECT max({number}) FROM {table}" for table, number in tables.items()]
+        self._change = max(self._change, *(connection.execute(query).fetchone()[0] or 0 for query in newest))
+        self._ids = dict(connection.execute("SELECT name, id FROM names"))
+        self._files = _files(self.path)
+
+    def count_anew(self) -> None:
+        """Number what is written from now on above all that a database which was lost can have numbered.
+
+        Who reads by the last number it saw is told of everything that is put back.
+        """
+        with self._writing:
+            self._change = max(self._change, int(clock.time() * 1000))
 
     @classmethod
     def read(cls, path: Path) -> Series:
@@ -101,10 +133,12 @@ class Series:
 
         Raises NotFound where the experiment has none yet.
         """
-        if not path.exists():
+        if not os.path.lexists(path):
             raise NotFound(f"{path} is not there: the experiment has not begun, or the file was moved away.")
         with telling_sqlite(path):
-            return cls(path, None, database.open_reader(path))
+            series = cls(path, None, database.open_reader(path))
+            series._inode = _inode(path)
+            return series
 
     def close(self) -> None:
         """Flush (a writer) and close. It is closed even where flushing raises. Twice is no error."""
@@ -116,7 +150,7 @@ class Series:
                 self._closed = True
                 for opened in (self._reader, self._writer):
                     if opened is not None:
-                        _close(opened)
+                        opened.close()
                 self._reader = self._writer = None
 
     def __enter__(self) -> Series:
@@ -150,7 +184,8 @@ class Series:
         """Write what is buffered in one transaction, and give the newest number of the counter.
 
         It blocks, so it is called in a thread. Where it raises (StoreFull when the disk is), nothing of it is written
-        and nothing is lost: it waits for the next call.
+        and nothing is lost: it waits for the next call. A file that is gone or damaged is moved away and a new one
+        made, as :attr:`broken` says.
         """
         with self._writing:
             with self._buffering:
@@ -159,8 +194,15 @@ class Series:
                 points, rows, meta = self._points, self._rows, self._meta
                 self._points, self._rows, self._meta = [], {}, {}
             try:
-                with telling_sqlite(self.path):
-                    self._write(points, rows, meta)
+                try:
+                    self._check()
+                    with telling_sqlite(self.path):
+                        self._write(points, rows, meta)
+                except Broken:
+                    self._begin_anew()
+                    with telling_sqlite(self.path):
+                        self._write(points, rows, meta)
+                self._files = _files(self.path)
             except BaseException:
                 with self._buffering:
                     self._points = points + self._points
@@ -199,6 +241,16 @@ class Series:
                 if rows:
                     found[trial, name] = _floats(rows, 2)
         return found
+
+    def lacking(self, metric: str, levels: Iterable[tuple[int, int, float]]) -> int:
+        """How many of these (trial, step, value) no point of ``metric`` shows, at that step or before it."""
+        query = "SELECT 1 FROM points WHERE name = ? AND trial = ? AND step <= ? AND value IS ? LIMIT 1"
+        number = next((number for number, _ in self._numbers([metric])), None)
+        count = 0
+        for trial, step, value in levels:
+            shown = None if math.isnan(value) else value
+            count += number is None or not self._fetch(query, (number, trial, step, shown))
+        return count
 
     def points_after(self, cursor: int, limit: int | None = None) -> tuple[int, list[Point]]:
         """What is new since ``cursor`` (0 in the beginning), oldest first, and the cursor for the next time."""
@@ -276,10 +328,47 @@ class Series:
         self._ids, self._change = ids, change
         self.refused += refused
 
+    def _check(self) -> None:
+        """Raises Broken where the files are not those that were written last, or were changed and are damaged."""
+        now = _files(self.path)
+        if self._are_removed(now):
+            raise Broken(f"{self.path} was removed or replaced while it was open.")
+        if now.content != self._files.content or self._is_suspect:
+            wrong = database.check(self.path)
+            if wrong is not None:
+                raise Broken(f"{self.path}: {wrong}.")
+            self._is_suspect = False
+
+    def _are_removed(self, now: _Files) -> bool:
+        return any(was and was != at for was, at in zip(self._files.inodes, now.inodes, strict=False))
+
+    def _begin_anew(self) -> None:
+        """Move the broken file away and make a new one, with all that the open one still holds, if that is whole."""
+        assert self._writer is not None
+        with self._reading:
+            # A file that was removed is whole as long as it is open; of one that was written over, old pages may be in
+            # memory beside new ones.
+            is_removed = self._are_removed(_files(self.path))
+            whole = database.copied(self._writer.connection, self.path) if is_removed else None
+            for opened in (self._reader, self._writer):
+                if opened is not None:
+                    opened.close()
+            self._reader = None
+            with telling_sqlite(self.path):
+                moved = database.put_away(self.path)
+                if whole is not None:
+                    database.replace(whole, self.path)
+                self._writer = database.open_writer(self.path, wal=not is_network(self.path))
+                self._is_suspect = False
+                self._count()
+        if whole is None:
+            self._change = max(self._change, int(clock.time() * 1000))
+            self.broken.append(moved)
+
     # How it is read --------------------------------------------------------------------------------------------------
 
     def _fetch(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._reading, telling_sqlite(self.path):
+        with self._reading, self._suspecting(), telling_sqlite(self.path):
             reader = self._current()
             try:
                 return reader.connection.execute(query, values).fetchall()
@@ -291,15 +380,26 @@ class Series:
                     self.damage.append(Damage(self.path, 0, str(error)))
                 return []
 
+    @contextlib.contextmanager
+    def _suspecting(self) -> Iterator[None]:
+        try:
+            yield
+        except Broken:
+            self._is_suspect = True
+            raise
+
     def _current(self) -> Opened:
         reader = self._reader
         if self._closed:
             raise StoreReadOnly(f"{self.path} is closed. Open it again with Series.read().")
-        if reader is not None and reader.state is not None and reader.state != database.state_of(self.path):
-            _close(reader)
+        inode = _inode(self.path)
+        is_old = reader is not None and reader.state is not None and reader.state != database.state_of(self.path)
+        if reader is not None and (is_old or (inode and inode != self._inode)):
+            reader.close()
             reader = self._reader = None
         if reader is None:
             reader = self._reader = database.open_reader(self.path)
+            self._inode = inode
         return reader
 
     def _numbers(self, names: Iterable[str] | None) -> list[tuple[int, str]]:
@@ -387,7 +487,17 @@ def _floats(rows: list[tuple[Any, ...]], column: int) -> list[Any]:
     return [row if row[column] is not None else (*row[:column], math.nan, *row[column + 1 :]) for row in rows]
 
 
-def _close(opened: Opened) -> None:
-    opened.connection.close()
-    if opened.copy is not None:
-        opened.copy.cleanup()
+def _files(path: Path) -> _Files:
+    inodes = tuple(_inode(Path(f"{path}{ending}")) for ending in ("", *database.BESIDE[:2]))
+    try:
+        stat = os.lstat(path)
+    except OSError:
+        return _Files(inodes, ())
+    return _Files(inodes, (stat.st_size, stat.st_mtime_ns))
+
+
+def _inode(path: Path) -> int:
+    try:
+        return os.lstat(path).st_ino
+    except OSError:
+        return 0

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import WorkbenchError
-from workbench.records import Goal, Json, value_of
+from workbench.records import ENDED, UNREADABLE, Goal, Json, value_of
 from workbench.standing import Standings
 from workbench.store import journal
+from workbench.store.atomic import kind_of
 from workbench.store.layout import Store
 from workbench.store.said import said
 
@@ -27,6 +29,7 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
     steps: dict[int, int] = {}
     checks, checked = 0, None
     told: dict[int, int] = {}
+    lost = None
     for line in lines:
         kind = line.get("kind")
         if kind == "LegStarted":
@@ -54,6 +57,8 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
             checks += 1
         elif kind == "Verified":
             checks, checked = checks - 1, line["verdict"]
+        elif kind == "SeriesLost":
+            lost = {name: line.get(name) for name in ("before", "points", "put_back", "sources", "file")}
         elif kind == "Telling":
             told[line["id"]] = len(line["ways"])
         elif kind == "Notified" and line.get("id") in told:
@@ -78,25 +83,56 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
         "parent": (spec.get("parent") or {}).get("label"),
         "verify": "waiting" if checks > 0 else checked,
         "tells": any(told.values()),
+        "lost": lost,
     }
 
 
 def entry_of(store: Store, experiment_id: str) -> dict[str, Any] | None:
-    """The catalog's fields of one experiment; None where no engine has begun it, or where its spec is damaged."""
+    """The catalog's fields of one experiment; None where no engine has begun it.
+
+    One whose spec or journal makes no sense is *unreadable*, unless it has ended: then it is shown as far as it goes.
+    """
     path = store.experiment(experiment_id).journal
     try:
-        stat = path.stat()
+        stat = path.lstat()
     except OSError:
         return None
     state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
     found = _summaries.get(path)
     if found is None or found[0] != state:
+        damage: list[journal.Damage] = []
         try:
-            entry = summary(store.read_spec_json(experiment_id), journal.read(path)) if stat.st_size else None
-        except (WorkbenchError, KeyError, TypeError, ValueError):
-            return None
+            lines = journal.read(path, damage=damage)
+            whole = stat.st_size or kind_of(stat.st_mode)
+            entry = summary(store.read_spec_json(experiment_id), lines) if whole else None
+            wrong = next((str(piece) for piece in damage if not piece.is_torn), None)
+            if entry is not None and wrong is not None and entry["state"] not in ENDED:
+                entry = unreadable(store, experiment_id, wrong)
+        except (WorkbenchError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+            entry = unreadable(store, experiment_id, f"its spec or journal makes no sense ({error})"[:500])
         found = _summaries[path] = (state, entry)
     return None if found[1] is None else dict(found[1])
+
+
+def unreadable(store: Store, experiment_id: str, why: str) -> dict[str, Any]:
+    """The catalog's fields of an experiment whose spec or journal makes no sense: its name, as far as it has one."""
+    try:
+        spec = store.read_spec(experiment_id, viewing=True)
+        known = {"name": spec.name, "version": spec.version, "created": spec.created, "goal": str(spec.goal)}
+        known |= {"content": spec.content, "notebook": spec.notebook}
+    except (WorkbenchError, OSError, ValueError):
+        known = {"name": experiment_id, "version": 1, "created": _created(experiment_id), "goal": ""}
+    label = f"{known['name']}@{known['version']}"
+    nothing = {"started": None, "ended": None, "trials": 0, "best": None, "verify": None, "tells": False}
+    return {"id": experiment_id, **known, "label": label, "state": UNREADABLE, "reason": why, **nothing}
+
+
+def _created(experiment_id: str) -> str:
+    """When an experiment was made, by its id; empty where that says nothing."""
+    try:
+        return datetime.strptime(experiment_id[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).isoformat()
+    except ValueError:
+        return ""
 
 
 def labels_of(store: Store) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,8 @@ export type State =
   | 'stopping'
   | 'completed'
   | 'stopped'
-  | 'failed';
+  | 'failed'
+  | 'unreadable';
 
 /** States in which nothing happens any more. */
 export const ENDED: ReadonlySet<string> = new Set(['completed', 'stopped', 'failed']);
@@ -72,6 +73,8 @@ export interface IOutcome {
   readonly failed?: string;
   /** That all promoted trials failed, and so which of the others is the best. */
   readonly promoted?: string;
+  /** That curves were lost, and how many of their points were put back. */
+  readonly lost?: string;
   /** `resumed inexactly: it, bar (3 trials)` */
   readonly inexact?: string;
   /** `resume checked: identical` */

@@ -36,6 +36,7 @@ const STATES: Readonly<Record<State, string>> = {
   completed: '#2e9e5b',
   stopped: '#8a8f98',
   failed: '#d64545',
+  unreadable: '#d64545',
   paused: '#b8860b',
   stopping: '#c2703d',
   waiting: '#a9b4c2'

@@ -43,6 +43,7 @@ export function Outcome(props: {
     ['✕', outcome?.failed],
     ['✕', outcome?.promoted],
     ['≈', outcome?.inexact],
+    ['✂', few ? undefined : outcome?.lost],
     ['⟳', few ? undefined : outcome?.checked]
   ];
   const told = lines.filter(([, words]) => words);

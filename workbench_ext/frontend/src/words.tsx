@@ -13,7 +13,8 @@ const SIGNS: Readonly<Record<State, string>> = {
   stopping: '▣',
   completed: '✓',
   stopped: '■',
-  failed: '✕'
+  failed: '✕',
+  unreadable: '?'
 };
 
 /** A state as a person reads it. */
@@ -25,7 +26,8 @@ export function stateWord(state: string, trans: TranslationBundle): string {
     stopping: trans.__('stopping'),
     completed: trans.__('completed'),
     stopped: trans.__('stopped'),
-    failed: trans.__('failed')
+    failed: trans.__('failed'),
+    unreadable: trans.__('unreadable')
   };
   return words[state] ?? state;
 }

@@ -1,0 +1,246 @@
+"""Damage to the files of a store, a line for each. Law: it opens nothing but plain files, and changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import NewerSchema, StoreError, WorkbenchError
+from workbench.records import Goal
+from workbench.store import Store, database, journal, kinds, outcome
+from workbench.store.atomic import kind_of, open_file, read_json
+from workbench.store.checkpoints import Checkpoints
+from workbench.store.layout import ExperimentPaths, TrialPaths
+from workbench.store.restored import Known
+from workbench.store.series import Series
+
+#: Bytes of blobs and checkpoints whose digests are computed in one look; of what is beyond only sizes are compared.
+MOST_DIGESTED = 200_000_000
+#: How a lost series is made anew.
+MEND = "`workbench doctor --mend` makes it anew with what the journal and checkpoints hold"
+_BLOCK = 1 << 20
+
+#: About what, whether it is more than a warning, and what is wrong.
+Found = tuple[str, bool, str]
+
+
+@dataclass(slots=True)
+class Walk:
+    """What a look at all files of a store has found. left: bytes that may still be digested."""
+
+    store: Store
+    left: int = MOST_DIGESTED
+    #: Paths below the store, with ``/``, of the plain files that can be read, each with its kind.
+    files: dict[str, kinds.Kind] = field(default_factory=dict)
+    found: list[Found] = field(default_factory=list)
+
+    def see(self, folder: str = "") -> None:
+        """Look at the names, kinds and modes of everything below ``folder``."""
+        try:
+            with os.scandir(self.store.root / folder) as entries:
+                listed = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self.found.append((folder or "store", True, f"{self.store.root / folder}: {error.strerror}"))
+            return
+        for entry in listed:
+            relative = f"{folder}/{entry.name}" if folder else entry.name
+            kind = kinds.kind_of(relative)
+            if kind is not None and kind.name in ("environment", "unfinished", "refused request"):
+                continue
+            try:
+                mode = entry.stat(follow_symlinks=False).st_mode
+            except OSError:
+                continue  # it went away meanwhile
+            if stat.S_ISDIR(mode) and not _is_file(kind, relative):
+                if relative != "requests/refused" and relative != "environments":
+                    self.see(relative)
+                continue
+            self._see_file(relative, kind, mode)
+
+    def _see_file(self, relative: str, kind: kinds.Kind | None, mode: int) -> None:
+        wrong, path = kind_of(mode), self.store.root / relative
+        name, loss = (kind.name, kind.loss) if kind is not None else ("files", "")
+        if wrong is not None:
+            self.found.append((name, True, f"{path} is {wrong}, and a file is wanted. Lost with it: {loss or '–'}"))
+        elif not mode & stat.S_IRUSR or not os.access(path, os.R_OK):
+            self.found.append((name, True, f"{path} cannot be read. Give yourself permission: chmod 600"))
+        elif kind is not None:
+            if kind.name == "broken" and not relative.endswith(database.BESIDE):
+                self.found.append((name, False, f"{path}: {kind.loss}"))
+            self.files[relative] = kind
+
+    def read(self) -> None:
+        """Read what says of itself whether it is whole."""
+        for relative, kind in self.files.items():
+            path = self.store.root / relative
+            if kind.look == "json" and kind.name not in ("catalog", "spec", "manifest"):
+                try:
+                    data = read_json(path)
+                    if not isinstance(data, dict):
+                        raise ValueError("it holds no object")
+                except (OSError, ValueError) as error:
+                    is_lost = kind.loss != kinds.ANEW
+                    self.found.append((kind.name, is_lost, f"{path} is damaged ({error}). Lost with it: {kind.loss}"))
+            elif kind.name == "blob" and not self._is_sound(path):
+                says = f"the bytes of {path} are not those of its name. Lost with it: {kind.loss}. Take it from a copy"
+                self.found.append((kind.name, True, says))
+
+    def _is_sound(self, path: Path) -> bool:
+        """Whether a blob's bytes are those of its name; True where there are too many to be looked at."""
+        hasher = hashlib.sha256()
+        try:
+            with open_file(path) as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > self.left:
+                    return True
+                self.left -= size
+                while block := file.read(_BLOCK):
+                    hasher.update(block)
+        except FileNotFoundError:
+            return True  # it was cleaned up meanwhile
+        except (OSError, ValueError):
+            return False
+        return hasher.hexdigest() == path.name
+
+    def experiment(self, experiment: str) -> None:
+        """Look at one experiment: what it names must be there, and its files must agree."""
+        paths = self.store.experiment(experiment)
+        spec: dict[str, Any] = {}
+        try:
+            spec = self.store.read_spec_json(experiment)
+            self.store.read_spec(experiment)
+        except NewerSchema as error:
+            self.found.append(("spec", False, str(error)))
+        except (WorkbenchError, OSError) as error:
+            self.found.append(("spec", True, str(error)))
+        lines = self.journal("journal", paths.journal)
+        try:
+            self._named(spec)
+            self._series(paths, spec, lines)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            self.found.append(("journal", True, f"{paths.journal} makes no sense ({error!r}). Take it from a copy"))
+        self._checkpoints(paths)
+
+    def journal(self, about: str, path: Path) -> list[dict[str, Any]]:
+        """The lines of a journal; what cannot be read of it is noted."""
+        damage: list[journal.Damage] = []
+        try:
+            lines = list(journal.read(path, damage=damage))
+        except OSError as error:
+            self.found.append((about, True, f"{path}: {error.strerror or error}"))
+            return []
+        for piece in damage:
+            # The next engine cuts off a torn end; a line further up means that the file was changed.
+            is_lost = not piece.is_torn or not lines
+            advice = ". What it said is lost; take the file from a copy" if is_lost else ""
+            self.found.append((about, is_lost, f"{piece}{advice}"))
+        return lines
+
+    def _named(self, spec: dict[str, Any]) -> None:
+        """What a spec names must be there."""
+        label = f"{spec.get('name')}@{spec.get('version')}"
+        digest, capture = spec.get("snapshot"), (spec.get("program") or {}).get("capture")
+        if digest:
+            for part in ("snapshot", "cells", "environment", "data"):
+                path = self.store.snapshot(str(digest)) / f"{part}.json"
+                if not os.path.lexists(path):
+                    says = f"{path} is missing, and {label} names it. Take it from a copy"
+                    self.found.append(("snapshot", True, says))
+        if capture and not os.path.lexists(self.store.blob_path(str(capture))):
+            says = f"{self.store.blob_path(str(capture))} is missing, and {label} names it. Take it from a copy"
+            self.found.append(("blob", True, says))
+
+    def _series(self, paths: ExperimentPaths, spec: dict[str, Any], lines: list[dict[str, Any]]) -> None:
+        if not lines and paths.trials.is_dir():
+            says = f"{paths.journal} is missing or empty, and trials were trained. Take it from a copy"
+            self.found.append(("journal", True, says))
+        goal = Goal(spec["goal"]["metric"], spec["goal"]["mode"]) if spec else Goal("")
+        known = Known.of(goal, lines)
+        if known.lost is not None:
+            self.found.append(("curves", False, f"{_label(spec)}: {outcome.curves_words(known.lost)}"))
+        has_begun = bool(known.legs or known.levels)
+        wrong = database.check(paths.series) if has_begun or os.path.lexists(paths.series) else None
+        if wrong is not None:
+            self.found.append(("series", True, f"{paths.series}: {wrong}; {MEND}"))
+            return
+        if not os.path.lexists(paths.series):
+            return
+        try:
+            with Series.read(paths.series) as series:
+                meta, legs = series.meta(), series.legs()
+                self.found += [("series", True, f"{piece}; {MEND}") for piece in series.damage]
+                lacking = known.lacking(series)
+                if lacking:
+                    says = f"{paths.series} lacks {lacking} of the {len(known.levels)} levels of the journal; {MEND}"
+                    self.found.append(("series", True, says))
+        except NewerSchema as error:
+            self.found.append(("series", False, str(error)))
+            return
+        except StoreError as error:
+            self.found.append(("series", True, f"{error} {MEND}"))
+            return
+        unknown = [leg for leg in legs if (leg["trial"], leg["attempt"]) not in known.legs]
+        has_finish = any(line.get("kind") == "Finish" for line in lines)
+        if unknown or (meta.get("state") in ("completed", "stopped", "failed") and not has_finish):
+            says = f"{paths.journal} ends before {paths.series.name} does: its end is lost. Take it from a copy"
+            self.found.append(("journal", True, says))
+
+    def _checkpoints(self, paths: ExperimentPaths) -> None:
+        try:
+            names = sorted(os.listdir(paths.trials))
+        except OSError:
+            return
+        for name in names:
+            places = TrialPaths(paths.trials / name)
+            for folder in (places, places.passing, places.setup):
+                self._kept(Checkpoints(folder))
+
+    def _kept(self, kept: Checkpoints) -> None:
+        skipped = []
+        for step in kept.steps():
+            size = kept.size(step)
+            is_digested = size <= self.left
+            self.left -= size if is_digested else 0
+            try:
+                kept.at(step, verify="digest" if is_digested else "size")
+            except WorkbenchError:
+                skipped += kept.skipped
+        for one in skipped:
+            says = f"{one.folder}: {one.why}. Its trial goes on from the one before"
+            self.found.append(("checkpoint", True, says))
+
+
+def damage(store: Store) -> Iterator[Found]:
+    """All damage to the files of ``store``, each once."""
+    walk = Walk(store)
+    walk.see()
+    walk.read()
+    walk.journal("store journal", store.journal_path)
+    for experiment in store.experiment_ids():
+        walk.experiment(experiment)
+    for relative in walk.files:
+        folder, _, name = relative.rpartition("/")
+        if (
+            folder.startswith("experiments/")
+            and name == "events.jsonl"
+            and not os.path.lexists(store.root / folder / "spec.json")
+        ):
+            says = f"{store.root / folder / 'spec.json'} is missing: what defines the experiment. Take it from a copy"
+            walk.found.append(("spec", True, says))
+    yield from dict.fromkeys(walk.found)
+
+
+def _is_file(kind: kinds.Kind | None, relative: str) -> bool:
+    """Whether a file is wanted at this path, where a folder lies."""
+    if kind is None or kind.name in ("broken", "snapshot's code", "notebook's file", "kept file", "mirror", "storage"):
+        return False
+    return kind.name not in ("checkpoint", "passing") and relative != "requests/refused"
+
+
+def _label(spec: dict[str, Any]) -> str:
+    return f"{spec.get('name')}@{spec.get('version')}"

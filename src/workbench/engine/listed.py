@@ -1,0 +1,42 @@
+"""What the catalog says of an experiment that an engine has. Law: data; nothing here decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from workbench.engine import again
+from workbench.records import Spec
+
+if TYPE_CHECKING:
+    from workbench.engine.loop import ExperimentLoop
+
+
+def named(spec: Spec) -> dict[str, Any]:
+    """What every line says."""
+    return {"name": spec.name, "version": spec.version, "label": spec.label, "created": spec.created}
+
+
+def listed(loop: ExperimentLoop) -> dict[str, Any]:
+    """The line of one that is open."""
+    spec, best = loop.spec, loop.shown.best
+    return {
+        **named(spec),
+        "started": loop.started,
+        "state": loop.state,
+        "reason": loop.reason,
+        "goal": str(spec.goal),
+        "trials": len(loop.search.trials),
+        "planned": loop.shown.planned,
+        "counts": loop.shown.counts,
+        **loop.shown.outcome,
+        "best": {"trial": best[0], "value": best[1]} if best else None,
+        "content": spec.content,
+        "notebook": spec.notebook,
+        "ended": loop.ended,
+        "parent": spec.parent["label"] if spec.parent else None,
+        "verify": loop.verification.word,
+        "checked": loop.verification.checked,
+        "tells": loop.tells,
+        **({"lost": loop.lost} if loop.lost else {}),
+        **again.entry(spec, loop.conclusion),
+    }

@@ -1,0 +1,132 @@
+"""An experiment's journal and spec as an engine takes them up again. Law: what makes no sense is refused, not guessed.
+
+A journal holds what its engines wrote, in their order. One that was changed by something else would lead a search to
+decisions that nobody can explain, so its experiment is left alone, and lists say why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Mapping
+from typing import Any
+
+from workbench.errors import Unreadable
+from workbench.records import ENDED, MANY, Spec
+from workbench.store import ExperimentPaths
+from workbench.store.journal import Damage, read
+
+#: No trial, step, attempt or number of slots is larger.
+MOST = 10**9
+#: Seconds beyond which a time limit means nothing.
+MOST_S = 10**10
+
+Check = Callable[[Any], bool]
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+
+
+def _step(value: Any) -> bool:
+    return value is None or _whole(value)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _words(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _value(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or value in ("nan", "inf", "-inf") or (is_number and abs(value) < math.inf)
+
+
+def _seconds(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or (is_number and 0 < value <= MOST_S)
+
+
+def _few(value: Any) -> bool:
+    return _whole(value) and value <= 10 * MANY
+
+
+_GOAL: Mapping[str, Check] = {"trial": _whole, "step": _whole, "value": _value}
+_TOLD: Mapping[str, Check] = {"trial": _whole, "reason": _text}
+#: The fields that decide something, by kind. A line of another kind decides nothing.
+LINES: Mapping[str, Mapping[str, Check]] = {
+    "CapacityChanged": {"slots": _few},
+    "Reached": _GOAL,
+    "Ended": _GOAL,
+    "Failed": _TOLD,
+    "Lost": _TOLD,
+    "Left": {"trial": _whole},
+    "StopAsked": {"trial": _step, "reason": _text},
+    "PauseAsked": {"reason": _text},
+    "ResumeAsked": {"reason": _text},
+    "Run": {**_TOLD, "start": _whole, "until": _whole},
+    "Stop": _TOLD,
+    "Settle": {**_TOLD, "state": lambda value: value == "paused" or value in ENDED},
+    "Finish": {"state": lambda value: value in ENDED, "reason": _text},
+    "LegStarted": {"trial": _whole, "attempt": _whole},
+    "LegLeft": {"trial": _whole, "attempt": _whole, "outcome": _text, "step": _step, "reason": _words},
+    "Saved": {"trial": _whole, "step": _whole},
+    "VerifyDue": {"trial": _whole, "start": _whole, "until": _whole, "resumed": _step, "why": _text},
+}
+_EXTENDED: Mapping[str, Check] = {
+    "trials": _few, "last": _step, "seconds": _seconds, "reason": _text, "request": _text,
+}  # fmt: skip
+#: Lines about a trial that was begun.
+_ABOUT = frozenset(
+    {"Reached", "Ended", "Failed", "Lost", "Left", "Run", "Stop", "Settle", "LegStarted", "LegLeft", "Saved"}
+)
+
+
+def lines_of(paths: ExperimentPaths) -> list[dict[str, Any]]:
+    """The lines of an experiment's journal. Raises Unreadable where one is damaged or says what no engine writes."""
+    damage: list[Damage] = []
+    lines = list(read(paths.journal, damage=damage))
+    for piece in damage:
+        if not piece.is_torn:
+            raise Unreadable(f"{piece}. Take the journal from a copy; then resume the experiment.")
+    if not lines and paths.trials.is_dir():
+        raise Unreadable(
+            f"{paths.journal} is missing or empty, and trials were trained. Take it from a copy; then resume the "
+            "experiment."
+        )
+    for line in lines:
+        kind = line.get("kind")
+        fields = {name: line[name] for name in _EXTENDED if name in line} if kind == "Extended" else None
+        checks = _EXTENDED if fields is not None else LINES.get(str(kind), {})
+        for name, is_sound in checks.items():
+            if (fields is None or name in fields) and not is_sound(line.get(name)):
+                raise nonsense(paths, line, f"{name} is {str(line.get(name))[:60]!r}")
+    return lines
+
+
+def check_order(paths: ExperimentPaths, line: Mapping[str, Any], begun: Container[int]) -> None:
+    """Raises Unreadable for a line about a trial that was not begun before it. begun: the trials that were."""
+    if line["kind"] in _ABOUT and line["trial"] not in begun:
+        raise nonsense(paths, line, f"trial {line['trial']} was not begun before it")
+
+
+def nonsense(paths: ExperimentPaths, line: Mapping[str, Any], why: str) -> Unreadable:
+    """The error that a line of the journal makes no sense."""
+    return Unreadable(
+        f"{paths.journal}, line {line.get('n')} ({str(line.get('kind'))[:40]}) makes no sense: {why}. Take the journal "
+        "from a copy; then resume the experiment."
+    )
+
+
+def check_spec(spec: Spec) -> Spec:
+    """``spec`` itself. Raises Unreadable for one with numbers that no search can have."""
+    scheduler = spec.scheduler
+    sizes = {"trials": spec.trials or 0, "steps": scheduler.last, "parallel": spec.parallel or 0, "eta": scheduler.eta}
+    for name, value in sizes.items():
+        if not _whole(value):
+            raise Unreadable(f"the spec of experiment {spec.id} has {str(value)[:40]} {name}; wanted up to {MOST:,}.")
+    if scheduler.kind == "hyperband" and max(scheduler.last // max(scheduler.first, 1), spec.trials or 0) > 10 * MANY:
+        raise Unreadable(f"the spec of experiment {spec.id} asks for more than {10 * MANY:,} trials of Hyperband.")
+    return spec

@@ -1,0 +1,81 @@
+"""Every kind of file that a store holds, as a table. Law: it is data; what no row names, Workbench did not write."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+_ID = r"[0-9a-z][0-9a-z-]*"
+_EXPERIMENT = rf"experiments/{_ID}"
+_TRIAL = rf"{_EXPERIMENT}/(?:trials|checks)/t\d+"
+_KEPT = rf"{_TRIAL}/(?:checkpoints|passing/checkpoints|setup/checkpoints)"
+
+#: How a kind of file is looked at: by its bytes (``json``), by what another file says of them (``named``: a blob's
+#: name, a checkpoint's manifest), by a reader of its own, or not at all.
+Look = Literal["json", "journal", "series", "named", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of file: what it is called, where it lies below the store, and how damage to it is found.
+
+    loss: what is lost with it, and who makes it again.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    look: Look
+    loss: str
+
+
+def _kind(name: str, pattern: str, look: Look, loss: str) -> Kind:
+    return Kind(name, re.compile(pattern), look, loss)
+
+
+ANEW = "the engine makes it again"
+KINDS: tuple[Kind, ...] = (
+    _kind("unfinished", r"(?:.*/)?(?:\.[^/]+\.writing(?:-\w+)?|\.(?:writing|removed)-[^/]+)(?:/.*)?", "none",
+          "it was never shown; cleaning up removes it"),
+    _kind("broken", r"(?:.*/)?[^/]+\.broken-\d+(?:-wal|-shm|-journal)?(?:/.*)?", "none",
+          "it was moved away because it was damaged; remove it when nothing of it is wanted"),
+    _kind("catalog", r"catalog\.json", "json", ANEW),
+    _kind("store journal", r"events\.jsonl", "journal", "pins, tags, notes, names and answers; experiments stay"),
+    _kind("engine", r"engine\.json|cluster\.json", "json", ANEW),
+    _kind("lock", r"engine\.lock", "none", ANEW),
+    _kind("engine log", r"engine\.log(?:\.\d+)?", "none", "what the engine printed"),
+    _kind("notify", r"notify\.json", "json", "who is told; `workbench notify` sets it again"),
+    _kind("mark", rf"published\.json|{_EXPERIMENT}/foreign\.json|snapshots/[0-9a-f]+/foreign\.json", "json",
+          "that it came from elsewhere"),
+    _kind("request", r"requests/[^/]+", "none", "what was asked; the engine sets aside what it cannot read"),
+    _kind("refused request", r"requests/refused/.*", "none", "nothing: it was refused"),
+    _kind("document", r"documents/[^/]+\.json", "json", "which open notebook a cell came from"),
+    _kind("blob", r"blobs/[0-9a-f]{64}", "named", "captured values, code or data"),
+    _kind("snapshot", r"snapshots/[0-9a-f]+/(?:snapshot|cells|environment|data)\.json", "json",
+          "a frozen notebook, its packages and data"),
+    _kind("snapshot's notebook", r"snapshots/[0-9a-f]+/notebook\.ipynb", "json", "the frozen notebook's file"),
+    _kind("snapshot's code", r"snapshots/[0-9a-f]+/code/.*", "none", "the project's modules as they were"),
+    _kind("notebook run", rf"notebooks/{_ID}/run\.json", "json", "how an executed notebook ended"),
+    _kind("notebook's file", rf"notebooks/{_ID}/.*", "none", "an executed notebook"),
+    _kind("environment", r"environments/.*", "none", "packages that were installed again"),
+    _kind("spec", rf"{_EXPERIMENT}/spec\.json", "json", "what defines the experiment"),
+    _kind("journal", rf"{_EXPERIMENT}/events\.jsonl", "journal", "the experiment's facts and decisions"),
+    _kind("series", rf"{_EXPERIMENT}/series\.db", "series", "curves; levels come back from the journal"),
+    _kind("beside series", rf"{_EXPERIMENT}/series\.db-(?:wal|shm|journal)", "none", "the newest points"),
+    _kind("data", rf"{_EXPERIMENT}/data\.json", "json", "which blobs hold data that was read"),
+    _kind("set-up", rf"{_EXPERIMENT}/setup\.json", "json", "what the set-up makes otherwise each time"),
+    _kind("set-up lock", rf"{_EXPERIMENT}/setup\.lock", "none", ANEW),
+    _kind("mirror", rf"{_EXPERIMENT}/mirror[^/]*(?:/.*)?", "none", "how far a mirror has come; it is written again"),
+    _kind("manifest", rf"{_KEPT}/step-\d+(?:\.old)?/manifest\.json", "json", "a checkpoint"),
+    _kind("checkpoint", rf"{_KEPT}/step-\d+(?:\.old)?/.*", "named", "a checkpoint"),
+    _kind("fence", rf"{_KEPT}/attempt", "none", ANEW),
+    _kind("storage", rf"{_TRIAL}/remote(?:/.*)?", "none", "which copies lie in the storage"),
+    _kind("log", rf"{_TRIAL}/log\.txt(?:\.\d+)?", "none", "what the training code printed"),
+    _kind("kept file", rf"{_TRIAL}/files/.*", "none", "a figure or file that the training code kept"),
+    _kind("passing", rf"{_TRIAL}/passing/.*", "none", "a checkpoint between levels"),
+)  # fmt: skip
+
+
+def kind_of(relative: str) -> Kind | None:
+    """The kind of the file with this path below the store (with ``/``); None where Workbench wrote no such file."""
+    return next((kind for kind in KINDS if kind.pattern.fullmatch(relative)), None)
