@@ -28,7 +28,7 @@ from workbench.records import Scheduler, Searcher, Spec
 from workbench.snapshot.settings import compared
 from workbench.snapshot.settings import shown as shown_setting
 from workbench.standing import has_diverged
-from workbench.store import outcome
+from workbench.store import outcome, packed
 from workbench.store.mirrors import Mirror
 from workbench.store.remote import shown, shown_spec
 from workbench.store.said import said
@@ -317,7 +317,7 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
                 ("attempts", _attempts(row)),
                 ("resumed", f"inexactly: {clean(lost)}" if (lost := outcome.lost_words(row.get("inexact"))) else None),
                 ("verified", _verified(row)),
-                ("log", clean(paths.log) if paths.log.exists() else None),
+                ("log", clean(paths.log) if packed.is_there(paths.log) else None),
             ]
         )
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -34,6 +35,7 @@ from workbench.store.atomic import telling
 from workbench.store.catalog import read_catalog, resolve
 
 PAGE = "index.html"
+_LOG = re.compile(r"/(t\d+\.)?log\.txt(\.\d+)?$")
 PUBLISHED = "workbench publication"
 #: What a publication holds beside the files of a store.
 _OWN = ("published.json", "catalog.json", PAGE)
@@ -47,7 +49,8 @@ def publish(store: Store, ref: str, destination: str, *, checkpoints: bool = Tru
     """
     experiment_id = resolve(store.check(), ref).experiment
     _refuse_secret_values(store, experiment_id)
-    _refuse_secret_parameters(files_of(store, experiment_id, checkpoints=False))
+    with tempfile.TemporaryDirectory(prefix="workbench-publish-") as laid_out:
+        _refuse_secret_parameters(files_of(store, experiment_id, Path(laid_out), checkpoints=False))
     if "://" in destination:
         return _send(store, experiment_id, destination, checkpoints)
     target = Path(destination).expanduser().absolute()
@@ -123,7 +126,9 @@ def _batches(files: Iterable[tuple[str, Path]]) -> list[dict[str, Any]]:
 
 def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) -> int:
     """The read-only store and the page in ``folder``; their bytes."""
-    files = [*files_of(store, experiment_id, checkpoints=checkpoints)]
+    laid_out = folder / "packed"
+    laid_out.mkdir()
+    files = [*files_of(store, experiment_id, laid_out, checkpoints=checkpoints)]
     notebooks = _notebooks(files)
     for name, path in files:
         if name in notebooks and masked_notebook(data := path.read_bytes()) != data:
@@ -135,6 +140,7 @@ def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) ->
             shutil.copyfile(path, target)
         else:
             target.write_bytes(shown)
+    shutil.rmtree(laid_out)
     paths = Store(folder).experiment(experiment_id)
     if copy_series(store, experiment_id, paths.series):
         _mask_series(paths.series)
@@ -177,7 +183,7 @@ def _shown(name: str, path: Path) -> bytes | None:
         return json.dumps(masked_spec(json.loads(path.read_text()))).encode()
     if kind == "experiments" and parts == ["events.jsonl"]:
         return masked_lines(path.read_bytes())
-    if kind == "experiments" and parts[0] == "trials" and path.name.startswith("log.txt"):
+    if kind == "experiments" and parts[0] == "trials" and _LOG.search(name):
         return masked(path.read_text(errors="replace")).encode()
     return None
 

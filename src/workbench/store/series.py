@@ -116,7 +116,7 @@ class Series:
                 self._closed = True
                 for opened in (self._reader, self._writer):
                     if opened is not None:
-                        _close(opened)
+                        database.close(opened)
                 self._reader = self._writer = None
 
     def __enter__(self) -> Series:
@@ -296,7 +296,7 @@ class Series:
         if self._closed:
             raise StoreReadOnly(f"{self.path} is closed. Open it again with Series.read().")
         if reader is not None and reader.state is not None and reader.state != database.state_of(self.path):
-            _close(reader)
+            database.close(reader)
             reader = self._reader = None
         if reader is None:
             reader = self._reader = database.open_reader(self.path)
@@ -385,9 +385,3 @@ def _floats(rows: list[tuple[Any, ...]], column: int) -> list[Any]:
     if None not in map(operator.itemgetter(column), rows):
         return rows
     return [row if row[column] is not None else (*row[:column], math.nan, *row[column + 1 :]) for row in rows]
-
-
-def _close(opened: Opened) -> None:
-    opened.connection.close()
-    if opened.copy is not None:
-        opened.copy.cleanup()
