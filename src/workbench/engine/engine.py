@@ -165,6 +165,7 @@ class Engine(Slots):
         await asyncio.to_thread(self.courier.close)
         await asyncio.to_thread(self.mirrors.close)
         if not self.is_orphan:
+            await asyncio.to_thread(self.upkeep.leave)
             _as_far_as_it_goes(self.catalog.close)
             self.book.close()
 

@@ -63,6 +63,8 @@ class Upkeep:
         self.said = said(self.store)
         #: Experiments whose files are being removed: nothing else is begun with them meanwhile.
         self.busy: set[str] = set()
+        #: Ended experiments that do not lie in few files yet.
+        self.restless: set[str] = set()
 
     # -- asked ------------------------------------------------------------------------------------------------------
 
@@ -103,7 +105,7 @@ class Upkeep:
     def _label(self, experiment: str) -> str:
         return str((self._engine.catalog.get(experiment) or {}).get("label", experiment))
 
-    async def _alone(self, experiment: str, work: Coroutine[Any, Any, Answer]) -> Answer:
+    async def _alone(self, experiment: str, work: Coroutine[Any, Any, Any]) -> Any:
         """Carry out ``work`` while nothing else is begun with ``experiment``."""
         self.busy.add(experiment)
         try:
@@ -271,6 +273,8 @@ class Upkeep:
             for loop in list(self._engine.loops.values()):
                 if loop.retainer.is_due and not loop.finished.is_set():
                     await self.clean(loop)
+            for experiment in list(self.restless):
+                await self.rest(experiment)
 
     async def clean(self, loop: ExperimentLoop) -> None:
         """Remove what the rule of ``loop`` does not keep. What cannot be removed stays, and is told in the log."""
@@ -336,9 +340,20 @@ class Upkeep:
         return Path(f"{self.store.experiment(experiment).series}-wal").exists()
 
     async def rest(self, experiment: str) -> None:
-        """Have an ended experiment lie in few files. What cannot be done now is done by `gc`, or the next engine."""
-        if experiment not in self.busy and experiment not in self._engine.loops:
-            await self._alone(experiment, _aside(at_rest, self.store.experiment(experiment)))
+        """Have an ended experiment lie in few files. While somebody reads its series, that is tried again."""
+        self.restless.add(experiment)
+        if experiment in self._engine.loops:
+            self.restless.discard(experiment)  # it goes on, and ends once more
+        elif experiment not in self.busy and await self._alone(experiment, _aside(at_rest, self._paths(experiment))):
+            self.restless.discard(experiment)
+
+    def _paths(self, experiment: str) -> ExperimentPaths:
+        return self.store.experiment(experiment)
+
+    def leave(self) -> None:
+        """See once more to what could not be done: the engine leaves, and the next one does what is left. It blocks."""
+        for experiment in self.restless - self.busy - self._engine.loops.keys():
+            at_rest(self._paths(experiment))
 
     # -- recovering -------------------------------------------------------------------------------------------------
 
