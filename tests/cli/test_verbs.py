@@ -100,7 +100,7 @@ def test_each_error_has_its_exit_code(
     def fail(_: object) -> int:
         raise error
 
-    monkeypatch.setattr("workbench.cli.look.ls", fail)
+    monkeypatch.setattr("workbench.cli.lists.ls", fail)
     monkeypatch.setattr(verbs, "_silence", lambda: None)
     found = type_("ls")
     assert found.code == code

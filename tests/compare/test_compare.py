@@ -12,7 +12,8 @@ from notebook_world import TRAIN, Notebook, put_results
 
 import workbench as wb
 from workbench.cli import main
-from workbench.compare import compare, history
+from workbench.compare import compare
+from workbench.compare.history import history
 from workbench.errors import NotFound
 from workbench.records import Searcher, Spec
 from workbench.store import Store, new_id

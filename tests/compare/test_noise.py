@@ -13,7 +13,8 @@ from notebook_world import Notebook, put_results
 
 import workbench as wb
 from workbench.cli import main
-from workbench.compare import compare, history
+from workbench.compare import compare
+from workbench.compare.history import history
 from workbench.compare.repeats import repeats_of
 from workbench.compare.student import quantile, two_sided, welch
 from workbench.records import Goal, Spec

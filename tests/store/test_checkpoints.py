@@ -1,4 +1,3 @@
-import fcntl
 import json
 import multiprocessing
 import os
@@ -9,6 +8,7 @@ import threading
 import pytest
 
 from workbench.errors import BadName, NotFound, StaleAttempt, StoreError
+from workbench.store import fence
 from workbench.store import manifest as module
 from workbench.store.checkpoints import Checkpoints, digest
 
@@ -185,23 +185,24 @@ def test_a_new_attempt_fences_the_old_before_it_writes_anything(checkpoints, tri
         stale.fence(1)
 
 
-def test_who_shows_a_checkpoint_waits_for_another_that_is_showing_one(checkpoints):
+def test_who_shows_a_checkpoint_waits_for_another_that_is_showing_one(checkpoints, trial):
     aside = checkpoints.begin(9, 1)
-    other = os.open(checkpoints.folder / "attempt", os.O_RDWR)
-    fcntl.flock(other, fcntl.LOCK_EX)
+    other = fence.held(trial.folder, 1)
+    other.__enter__()
     showing = threading.Thread(target=checkpoints.publish, args=(aside, 9, 1))
     showing.start()
     showing.join(0.2)
     assert showing.is_alive()
     assert checkpoints.steps() == []
-    os.close(other)
+    other.__exit__(None, None, None)
     showing.join()
     assert checkpoints.steps() == [9]
 
 
-def test_a_torn_fence_says_nothing_and_is_written_again(checkpoints):
+def test_a_torn_fence_says_nothing_and_is_written_again(checkpoints, trial):
     publish(checkpoints, 3, attempt=2)
-    (checkpoints.folder / "attempt").write_bytes(b"\x00" * 20)
+    with open(trial.folder.with_name("attempts"), "r+b") as file:
+        file.write(b"\x00" * 20 * 8)
     publish(checkpoints, 9, attempt=3)
     with pytest.raises(StaleAttempt):
         checkpoints.begin(10, 2)
@@ -213,7 +214,7 @@ def test_a_step_done_again_replaces_its_checkpoint(checkpoints):
     publish(checkpoints, 9, attempt=4, data=b"third")
     newest = checkpoints.newest()
     assert (newest.attempt, newest.file("state.bin").read_bytes()) == (4, b"third")
-    assert sorted(os.listdir(checkpoints.folder)) == ["attempt", "step-00000009"]
+    assert sorted(os.listdir(checkpoints.folder)) == ["step-00000009"]
 
 
 def test_a_crash_between_the_two_renames_of_a_replacement_loses_nothing(checkpoints):
@@ -225,7 +226,7 @@ def test_a_crash_between_the_two_renames_of_a_replacement_loses_nothing(checkpoi
     assert checkpoints.steps() == [9]
     publish(checkpoints, 9, attempt=2, data=b"new")
     assert checkpoints.newest().file("state.bin").read_bytes() == b"new"
-    assert sorted(os.listdir(checkpoints.folder)) == ["attempt", "step-00000009"]
+    assert sorted(os.listdir(checkpoints.folder)) == ["step-00000009"]
     shutil.copytree(plain, plain.with_name("step-00000009.old"))
     checkpoints.remove(9)
     assert checkpoints.newest() is None
@@ -239,7 +240,7 @@ def test_what_dead_attempts_left_half_written_is_swept(checkpoints, trial):
     assert not dead.exists()
     assert alive.exists()
     checkpoints.discard(alive)
-    assert os.listdir(checkpoints.folder) == ["attempt"]
+    assert os.listdir(checkpoints.folder) == []
 
 
 def test_removing_takes_one_away_and_twice_is_no_error(checkpoints):
@@ -248,7 +249,7 @@ def test_removing_takes_one_away_and_twice_is_no_error(checkpoints):
     checkpoints.remove(9)
     checkpoints.remove(9)
     assert checkpoints.newest().step == 3
-    assert sorted(os.listdir(checkpoints.folder)) == ["attempt", "step-00000003"]
+    assert sorted(os.listdir(checkpoints.folder)) == ["step-00000003"]
 
 
 def test_nothing_waits_for_the_disk_until_settle(checkpoints, monkeypatch):

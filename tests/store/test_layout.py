@@ -66,7 +66,7 @@ def test_places_are_those_of_the_design(store):
         f"{folder}/spec.json",
         f"{folder}/events.jsonl",
         f"{folder}/series.db",
-        f"{folder}/trials/t0007/log.txt",
+        f"{folder}/trials/t0007.log.txt",
     ]
     assert trial.checkpoints.name == "checkpoints"
     assert trial.files.name == "files"

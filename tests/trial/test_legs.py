@@ -2,11 +2,14 @@
 
 import math
 import os
+import shutil
 
 import pytest
+from small import damage
 from trial.world import points, said
 
 from workbench.records import Program
+from workbench.store.checkpoints import Checkpoints
 from workbench.trial.batches import BY_STEPS
 from workbench.trial.leg import Legs
 
@@ -107,8 +110,7 @@ def test_without_a_checkpoint_the_trial_begins_anew(server, experiment):
 def test_a_damaged_checkpoint_is_passed_over(server, experiment):
     cell = experiment(COUNT, steps=4)
     server.runner().leg(cell.order(3, levels=(1, 2, 3)))
-    graph = cell.paths().checkpoints / "step-00000003" / "graph.pkl"
-    graph.write_bytes(graph.read_bytes()[:-10])
+    damage(cell.paths().bundle, "step-00000003/graph.pkl")
     told = server.runner().leg(cell.order(4, start=3))
     assert said(told, "begun")[0]["step"] == 2
     assert told[-1]["metrics"] == {"score": 3.5, "n": 4.0}
@@ -173,7 +175,7 @@ def test_a_stop_that_keeps_takes_a_checkpoint_along(server, experiment):
     )
     assert told[-1]["outcome"] == "stopped"
     assert said(told, "saved")[-1]["step"] == told[-1]["step"]
-    assert (cell.paths().checkpoints / f"step-{told[-1]['step']:08d}" / "manifest.json").exists()
+    assert Checkpoints(cell.paths()).newest().step == told[-1]["step"]
 
 
 def test_a_stop_is_obeyed_at_a_report_inside_a_long_turn(server, experiment):
@@ -256,8 +258,8 @@ def test_checkpoints_are_made_by_time_too_and_only_the_newest_of_those_stays(exp
         (4, True),
         (5, False),
     ]
-    kept = sorted(entry.name for entry in cell.paths().folder.rglob("step-*"))
-    assert kept == ["step-00000002", "step-00000005"]
+    assert Checkpoints(cell.paths()).steps() == [2, 5]
+    assert Checkpoints(cell.paths().passing).is_empty
 
 
 def test_a_leg_in_this_process_leaves_it_as_it_was(experiment):
@@ -376,8 +378,7 @@ def resumed(server, experiment, source, other):
     cell = experiment(source, steps=4)
     assert server.runner().leg(cell.order(2))[-1]["error"] is None
     changed = experiment(other, steps=4)
-    (changed.paths().folder.parent).mkdir(parents=True, exist_ok=True)
-    os.rename(cell.paths().folder, changed.paths().folder)
+    shutil.copytree(cell.paths().folder.parent, changed.paths().folder.parent)
     changed.attempt = cell.attempt
     return server.runner().leg(changed.order(4, start=2))[-1]
 

@@ -4,10 +4,12 @@ import os
 import signal
 
 import pytest
+from small import damage
 from trial.loops import FOOT, HEAD, MODEL
 from trial.test_resume import result
 from trial.world import points, said
 
+from workbench.store.checkpoints import Checkpoints
 from workbench.trial.vault import StoreVault
 
 TRAINING = (
@@ -135,10 +137,9 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_taken(server, exper
     runner.until("saved", step=5)
     runner.kill()
     # The kill may have come between the newest and the removal of the one before.
-    for graph in cell.paths().passing.glob("checkpoints/step-*/graph.pkl"):
-        data = bytearray(graph.read_bytes())
-        data[len(data) // 2] ^= 1
-        graph.write_bytes(data)
+    between = Checkpoints(cell.paths().passing)
+    for step in between.steps():
+        damage(between.bundle, f"step-{step:08d}/graph.pkl")
     runner = server.runner()
     told = runner.leg(cell.order(9, start=5))
     begun = said(told, "begun")[0]

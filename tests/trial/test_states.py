@@ -4,6 +4,7 @@ import pytest
 from trial.loops import ALL, FOOT
 
 from workbench.engine.states import differing
+from workbench.store.checkpoints import Checkpoints
 
 #: Loops whose checkpoints hold every sort of thing.
 LOOPS = [
@@ -34,7 +35,7 @@ def states(server, experiment, source, resumed_at=2, until=4):
             told = runner.leg(one.order(end, start=start, levels=(resumed_at,) if start < resumed_at else ()))
             assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
             runner.kill()
-        folders.append(one.paths().checkpoints / f"step-{until:08d}")
+        folders.append(Checkpoints(one.paths()).at(until).folder)
     names = {path.name for folder in folders for path in folder.iterdir() if path.name != "manifest.json"}
     return *folders, {name: tuple((folder / name).read_bytes() for folder in folders) for name in names}
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import io
 import os
 import threading
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from workbench.store import Store
+from workbench.store import Store, packed
 from workbench_ext.server.pages import paths_of
 
 Json = Any
@@ -39,7 +40,7 @@ def log(store: Store, name: str, number: int, offset: int, limit: int) -> Json:
     path = paths_of(store, name, number).log
     with contextlib.ExitStack() as stack:
         parts = [stack.enter_context(part) for part in _opened(path)]
-        placed = _placed(path, [os.fstat(part.fileno()) for part in parts])
+        placed = _placed(path, [_about(part) for part in parts])
         first = placed[0][0] if placed else 0
         size = placed[-1][0] + placed[-1][1] if placed else 0
         tail = offset < 0
@@ -79,12 +80,15 @@ def _opened(path: Path) -> list[BinaryIO]:
     for number in range(_PARTS + 1):
         part = path if number == 0 else path.with_name(f"{path.name}.{number}")
         try:
-            file = open(part, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK))
+            file: BinaryIO = open(part, "rb", opener=_carefully)
         except OSError:
             if number:
                 break
-            continue
-        inode = os.fstat(file.fileno()).st_ino
+            data = packed.read(part) if not part.is_symlink() else None
+            if data is None:
+                continue
+            file = io.BytesIO(data)
+        inode, _ = _about(file)
         if inode in seen:
             file.close()
             continue
@@ -93,18 +97,30 @@ def _opened(path: Path) -> list[BinaryIO]:
     return opened[::-1]
 
 
-def _placed(path: Path, stats: list[os.stat_result]) -> list[tuple[int, int]]:
+def _carefully(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _about(part: BinaryIO) -> tuple[int, int]:
+    """Inode and size; of a part that was packed when its experiment ended, 0 and its size."""
+    if isinstance(part, io.BytesIO):
+        return 0, len(part.getbuffer())
+    stat = os.fstat(part.fileno())
+    return stat.st_ino, stat.st_size
+
+
+def _placed(path: Path, stats: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Where each part starts, counted from the trial's first byte, and its size."""
     with _remembering:
         known = _remembered.pop(path, {})
         placed: list[tuple[int, int]] = []
-        for stat in stats:
+        for inode, size in stats:
             after = sum(placed[-1]) if placed else 0
-            placed.append((known.get(stat.st_ino, after), stat.st_size))
+            placed.append((known.get(inode, after), size))
         # A part that was first seen short has grown since: whoever follows starts where it really ended.
         for place in range(1, len(placed)):
             placed[place] = (max(placed[place][0], sum(placed[place - 1])), placed[place][1])
-        _remembered[path] = {stat.st_ino: start for stat, (start, _) in zip(stats, placed, strict=True)}
+        _remembered[path] = {inode: start for (inode, _), (start, _) in zip(stats, placed, strict=True)}
         while len(_remembered) > _LOGS:
             _remembered.popitem(last=False)
     return placed

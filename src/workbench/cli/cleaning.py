@@ -48,9 +48,12 @@ def delete(options: Any) -> int:
             used = experiment_usage(experiment.store, experiment.id)
             loses, later = used.folder, used.own
         else:
+            from workbench.store.checkpoints import Checkpoints
+
             experiment.trial(trial)
             paths = experiment.store.experiment(experiment.id).trial(trial)
-            loses, later = size_of(paths.checkpoints) + size_of(paths.files), 0
+            kept = Checkpoints(paths)
+            loses, later = sum(map(kept.size, kept.steps())) + size_of(paths.files), 0
         more = f", and {size(later)} with the next `workbench gc`" if later else ""
         if not options.yes and not _agreed(f"delete {what} of {name}: {size(loses)}{more}. There is no way back."):
             raise BadOption(f"nothing was deleted. `workbench delete {name} --yes` deletes without asking.")

@@ -42,7 +42,7 @@ def _best(version: Mapping[str, Any]) -> str:
 
 def history(options: Any) -> int:
     """The versions of an experiment."""
-    from workbench.compare import history as versions
+    from workbench.compare.history import history as versions
 
     found = versions(store_of(options), options.name)
     if options.json:

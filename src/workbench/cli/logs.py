@@ -8,12 +8,13 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from workbench.cli.found import Experiment, store_of
 from workbench.cli.verbs import OK
 from workbench.errors import NotFound
 from workbench.records import ENDED, trial_label
+from workbench.store import packed
 
 #: Seconds between looks at a log that is followed.
 LOOK_S = 0.2
@@ -26,7 +27,7 @@ def logs(options: Any) -> int:
         trial = experiment.reference.trial
         assert trial is not None
         path = experiment.store.experiment(experiment.id).trial(trial).log
-        if not path.exists() and not (options.follow and _is_going(experiment, trial)):
+        if not packed.is_there(path) and not (options.follow and _is_going(experiment, trial)):
             state = experiment.trial(trial)["state"]
             raise NotFound(
                 f"{experiment.label}/{trial_label(trial)} ({state}) has printed nothing yet: {path} is not there. "
@@ -82,10 +83,10 @@ class _Follower:
         while True:
             if self._file is None:
                 try:
-                    self._file = open(self._path, "rb")
+                    self._file = packed.opened(self._path)
                 except FileNotFoundError:
                     return found
-                self._inode, self._at = os.fstat(self._file.fileno()).st_ino, 0
+                self._inode, self._at = _inode(self._file), 0
             is_same = self._is_same()  # before reading, so that nothing written until it was moved away is missed
             self._file.seek(self._at)
             data = self._file.read()
@@ -113,9 +114,17 @@ class _Follower:
 
     def _is_same(self) -> bool:
         try:
-            return self._path.stat().st_ino == self._inode
+            return self._inode in (0, self._path.stat().st_ino)
         except FileNotFoundError:
             return True
+
+
+def _inode(file: BinaryIO) -> int:
+    """Of what was packed there is none."""
+    try:
+        return os.fstat(file.fileno()).st_ino
+    except OSError:
+        return 0
 
 
 def _print(data: bytes) -> None:

@@ -1,11 +1,12 @@
-"""`ls`, `show`, `best`, `plan`: what is there, and what would be. Law: reads only."""
+"""`show`, `best`, `plan`: what is there, and what would be. Law: reads only."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from workbench.cli.data import back_lines, seen, seen_part
-from workbench.cli.found import Experiment, Row, best_of, lines, store_of
+from workbench.cli.found import Experiment, Row, best_of, store_of
+from workbench.cli.lists import best_words
 from workbench.cli.verbs import OK
 from workbench.cli.words import (
     age,
@@ -15,7 +16,6 @@ from workbench.cli.words import (
     configured,
     cut,
     facts,
-    is_terminal,
     number,
     say,
     say_json,
@@ -28,7 +28,7 @@ from workbench.records import Scheduler, Searcher, Spec
 from workbench.snapshot.settings import compared
 from workbench.snapshot.settings import shown as shown_setting
 from workbench.standing import has_diverged
-from workbench.store import outcome
+from workbench.store import outcome, packed
 from workbench.store.mirrors import Mirror
 from workbench.store.remote import shown, shown_spec
 from workbench.store.said import said
@@ -37,72 +37,6 @@ from workbench.store.said import said
 SHOWN = 20
 #: A traceback longer than this is cut in the middle.
 TRACEBACK_LINES = 60
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# ls
-
-
-def ls(options: Any) -> int:
-    """Experiments, the newest first; with --notebooks, executed notebooks."""
-    store = store_of(options)
-    if options.notebooks:
-        from workbench.cli.notebooks import ls as ls_notebooks
-
-        return ls_notebooks(store, options)
-    every = lines(store)
-    rows = [row for row in every if _is_wanted(row, options)][: options.last]
-    if options.json:
-        say_json({"store": str(store.root), "experiments": rows})
-    elif not rows:
-        say("no experiment matches." if every else f"{clean(store.root)} has no experiment yet.")
-    else:
-        widest = 40 if is_terminal() else 200
-        say(
-            *table(
-                ["experiment", "state", "trials", "best", "age"],
-                [
-                    [
-                        cut(clean(row["label"]), widest),
-                        row["state"],
-                        _progress(row),
-                        _best_words(row),
-                        " ".join([age(row["created"]), *(f"#{clean(tag)}" for tag in row["tags"]), *_from(row)]),
-                    ]
-                    for row in rows
-                ],
-                states=1,
-            )
-        )
-    return OK
-
-
-def _is_wanted(row: Row, options: Any) -> bool:
-    if options.state and row["state"] not in options.state:
-        return False
-    if options.tag and not set(options.tag) <= set(row["tags"]):
-        return False
-    if not options.text:
-        return True
-    words = [row["label"], row["note"], row["notebook"], *row["tags"]]
-    return any(options.text.casefold() in str(word).casefold() for word in words if word)
-
-
-def _from(row: Row) -> list[str]:
-    return [f"from {clean(row['parent'])}"] if row.get("parent") else []
-
-
-def _progress(row: Row) -> str:
-    trials, planned = row["trials"], row["trials"]["planned"]
-    words = f"{trials['ended']}/{planned}" if planned else str(trials["ended"] or trials["begun"])
-    return ", ".join([words, *(clean(one) for one in (row["outcome"]["failed"], row["outcome"]["inexact"]) if one)])
-
-
-def _best_words(row: Row) -> str:
-    if not row["best"]:
-        return "–"
-    metric = cut(clean(row["goal"]["metric"]), 30) if row["goal"] else ""
-    return f"{metric} {number(row['best']['value'])} ({row['best']['trial']})".strip()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -209,7 +143,7 @@ def _verified(row: Row) -> str | None:
 
 
 def _best_and_why(line: Row) -> str:
-    return "; ".join(words for words in (_best_words(line), clean(line["outcome"]["promoted"])) if words)
+    return "; ".join(words for words in (best_words(line), clean(line["outcome"]["promoted"])) if words)
 
 
 def _resumed(meta: Row) -> str | None:
@@ -318,7 +252,7 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
                 ("attempts", _attempts(row)),
                 ("resumed", f"inexactly: {clean(lost)}" if (lost := outcome.lost_words(row.get("inexact"))) else None),
                 ("verified", _verified(row)),
-                ("log", clean(paths.log) if paths.log.exists() else None),
+                ("log", clean(paths.log) if packed.is_there(paths.log) else None),
             ]
         )
     )

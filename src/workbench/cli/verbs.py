@@ -302,7 +302,7 @@ def _slice(parser: Parser) -> None:
 
 
 VERBS: dict[str, Verb] = {
-    "ls": Verb("experiments, the newest first", "look:ls", _ls),
+    "ls": Verb("experiments, the newest first", "lists:ls", _ls),
     "show": Verb("one experiment, or one trial of it", "look:show", _show),
     "watch": Verb("follow an experiment until it ends", "watch:watch", _watch,
                   "Ctrl-C ends the watching only: the experiment goes on."),

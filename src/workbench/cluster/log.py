@@ -10,6 +10,7 @@ import os
 import re
 from pathlib import Path
 
+from workbench.store import packed
 from workbench.store.atomic import make_folder
 
 #: Bytes after which a log is rotated; KEPT older ones stay beside it.
@@ -26,11 +27,10 @@ class LogWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        #: It is opened when something is printed: a trial that prints nothing has no file.
         self._file = -1
         #: Offset after the last whole line; what follows it in the file may still be redrawn.
         self._settled = 0
-        with contextlib.suppress(OSError):
-            self._open()
         self._line = bytearray()
         #: A carriage return came last: what follows replaces the line, unless it is the newline.
         self._returned = False
@@ -61,6 +61,7 @@ class LogWriter:
         if self._line and not self._shown:
             self._shown = True
             with contextlib.suppress(OSError):
+                self._open()
                 os.pwrite(self._file, bytes(self._line), self._settled)
                 os.ftruncate(self._file, self._settled + len(self._line))
 
@@ -85,8 +86,7 @@ class LogWriter:
     def _write(self, lines: bytes) -> None:
         self._shown = False
         with contextlib.suppress(OSError):
-            if self._file < 0:
-                self._open()
+            self._open()
             if self._settled > ROTATE_BYTES:
                 self._rotate()
             # Where only a part of it is taken, that part is cut off.
@@ -95,7 +95,13 @@ class LogWriter:
             os.ftruncate(self._file, self._settled)
 
     def _open(self) -> None:
+        if self._file >= 0:
+            return
         make_folder(self._path.parent)
+        packed.unpack(self._path)
+        self._begin()
+
+    def _begin(self) -> None:
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._settled = os.lseek(self._file, 0, os.SEEK_END)
 
@@ -108,4 +114,4 @@ class LogWriter:
             newer = self._path if number == 1 else self._path.with_name(f"{self._path.name}.{number - 1}")
             if newer.exists():
                 os.replace(newer, older)
-        self._open()
+        self._begin()

@@ -2,7 +2,20 @@
 snapshots, loads nothing that was captured, and writes nothing.
 """
 
-from workbench.compare.comparison import compare
-from workbench.compare.history import history
+from __future__ import annotations
 
-__all__ = ["compare", "history"]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.compare.comparison import compare
+
+__all__ = ["compare"]
+
+
+def __getattr__(name: str) -> Any:
+    # Late: most who import a part of this room (how bytes are written, say) compare nothing.
+    if name == "compare":
+        from workbench.compare.comparison import compare
+
+        return compare
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -231,6 +231,7 @@ class Engine(Slots):
         await asyncio.to_thread(self.courier.close)
         await asyncio.to_thread(self.mirrors.close)
         if not self.is_orphan:
+            await asyncio.to_thread(self.upkeep.leave)
             _as_far_as_it_goes(self.catalog.close)
             self.book.close()
 
@@ -244,7 +245,10 @@ class Engine(Slots):
                 continue  # whatever it says is left to do
             if entry["state"] not in ENDED or entry.get("verify") == "waiting" or entry.get("tells"):
                 self._go_on(entry["id"])
-            elif entry["id"] in rebuilt or entry.get("storage") or entry.get("mirror"):
+                continue
+            if self.upkeep.is_restless(entry["id"]):
+                self.later(self._rest(entry["id"]))
+            if entry["id"] in rebuilt or entry.get("storage") or entry.get("mirror"):
                 with contextlib.suppress(WorkbenchError):
                     spec = self.store.read_spec(entry["id"])
                     self.send_all(spec)
@@ -294,6 +298,12 @@ class Engine(Slots):
                 self._note_work()
                 private.forget(self.store.root, key, ended=loop.ended)
                 self.rebalance()
+                self.later(self._rest(key))
+
+    async def _rest(self, experiment: str) -> None:
+        """Have an ended experiment lie in few files; what is asked about it meanwhile waits."""
+        await self.upkeep.rest(experiment)
+        self._wake.set()
 
     # -- requests -----------------------------------------------------------------------------------------------------
 

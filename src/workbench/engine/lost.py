@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from workbench.engine import states
 from workbench.errors import StoreError, WorkbenchError
 from workbench.records import ENDED, Goal, Spec
 from workbench.store import ExperimentPaths, Store, database, outcome
-from workbench.store.atomic import open_file, read_json
-from workbench.store.checkpoints import Checkpoint
+from workbench.store.atomic import open_file
+from workbench.store.checkpoints import Checkpoint, Folder
 from workbench.store.journal import Journal, read
 from workbench.store.restored import FACT, LINE, Known, put_back
 from workbench.store.series import Series
@@ -37,15 +38,21 @@ _OWN = "own.json"
 def reports(checkpoint: Checkpoint) -> Mapping[int, Mapping[str, float]]:
     """What was reported up to a checkpoint, by step, as its header has it. It may raise anything for a damaged one."""
     if _OWN in checkpoint.manifest.files:
-        rows = read_json(checkpoint.file(_OWN), _MOST).get("history") or {}
+        with _opened(checkpoint.file(_OWN)) as file:
+            rows = json.loads(file.read(_MOST)).get("history") or {}
     else:
-        with open_file(checkpoint.file(states.GRAPH)) as file:
+        with _opened(checkpoint.file(states.GRAPH)) as file:
             rows = states.header(file).get("history") or {}
     return {
         int(step): {str(name): float(value) for name, value in row.items()}
         for step, row in rows.items()
         if int(step) <= checkpoint.step
     }
+
+
+def _opened(file: Folder) -> IO[bytes]:
+    """A checkpoint's file to read from: one on the disk, or a member of an archive that was read whole."""
+    return open_file(file) if isinstance(file, Path) else file.open("rb")
 
 
 class Loss:

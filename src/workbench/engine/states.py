@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from workbench.store.checkpoints import Folder
+
 #: A checkpoint's parts, as :mod:`workbench.trial.state` names them.
 GRAPH, TENSORS = "graph.pkl", "tensors"
 #: Bytes up to which a graph is read: it takes some microseconds for each number in it.
@@ -30,7 +32,7 @@ _GENERATORS = {"unseeded": "the count of generators made without a seed"}
 _TOP = re.compile(r"(?:[^:]*:)?[^.\[(<{]+")
 
 
-def differing(trial: Path, calm: Path, files: Mapping[str, tuple[Any, Any]]) -> list[str] | None:
+def differing(trial: Folder, calm: Folder, files: Mapping[str, tuple[Any, Any]]) -> list[str] | None:
     """Names whose state differs between two checkpoints' folders; None where a graph is too large to be read.
 
     files: of each file the digests that both manifests have.
@@ -39,10 +41,11 @@ def differing(trial: Path, calm: Path, files: Mapping[str, tuple[Any, Any]]) -> 
     a, b = files.get(GRAPH, (None, None))
     if a == b:
         return [*names]
-    if max((folder / GRAPH).stat().st_size for folder in (trial, calm)) > MOST_BYTES:
+    both = [folder / GRAPH for folder in (trial, calm)]
+    if max(file.stat().st_size if isinstance(file, Path) else 0 for file in both) > MOST_BYTES:
         return None
-    with open(trial / GRAPH, "rb") as one, open(calm / GRAPH, "rb") as other:
-        return [*names, *_in_graphs(one, other)]
+    one, other = (io.BytesIO(file.read_bytes()) for file in both)
+    return [*names, *_in_graphs(one, other)]
 
 
 def header(file: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from workbench.engine.notify import EVENTS, Messenger
 from workbench.engine.notify import read as read_notify
 from workbench.engine.shown import Shown
 from workbench.records import Spec
-from workbench.store import Store
+from workbench.store import Store, packed
 from workbench.store.series import Series
 
 #: Alerts that viewers see, and bytes of a log that are looked at in one go.
@@ -143,7 +143,7 @@ class Teller:
     def _printed(self, trial: int) -> str:
         """What the trial has printed since the last look."""
         try:
-            with open(self._paths.trial(trial).log, "rb") as file:
+            with packed.opened(self._paths.trial(trial).log) as file:
                 file.seek(self._offsets.get(trial, 0))
                 data = file.read(MOST_BYTES)
         except OSError:

@@ -18,7 +18,7 @@ from workbench.engine.courier import remove_all
 from workbench.engine.room import wanted_quota
 from workbench.errors import BadOption, InUse, NotFound, StoreError
 from workbench.records import ENDED, Keep, Spec, trial_label
-from workbench.store import Store, private, usage
+from workbench.store import Store, database, packed, private, usage
 from workbench.store.atomic import size_of
 from workbench.store.checkpoints import Checkpoints
 from workbench.store.cleaning import (
@@ -32,7 +32,9 @@ from workbench.store.cleaning import (
     sweep,
 )
 from workbench.store.journal import Journal
+from workbench.store.layout import ExperimentPaths
 from workbench.store.said import descents, pin_label, protected, said
+from workbench.store.usage import trials_of
 
 if TYPE_CHECKING:
     from workbench.engine.engine import Engine
@@ -61,6 +63,8 @@ class Upkeep:
         self.said = said(self.store)
         #: Experiments whose files are being removed: nothing else is begun with them meanwhile.
         self.busy: set[str] = set()
+        #: Ended experiments that do not lie in few files yet.
+        self.restless: set[str] = set()
 
     # -- asked ------------------------------------------------------------------------------------------------------
 
@@ -101,7 +105,7 @@ class Upkeep:
     def _label(self, experiment: str) -> str:
         return str((self._engine.catalog.get(experiment) or {}).get("label", experiment))
 
-    async def _alone(self, experiment: str, work: Coroutine[Any, Any, Answer]) -> Answer:
+    async def _alone(self, experiment: str, work: Coroutine[Any, Any, Any]) -> Any:
         """Carry out ``work`` while nothing else is begun with ``experiment``."""
         self.busy.add(experiment)
         try:
@@ -186,7 +190,7 @@ class Upkeep:
             loop = None
         if loop is not None and loop.search.trials[trial].state not in ENDED:
             raise InUse(f"{label} may still go on. `workbench stop {label}` ends it; then delete what it keeps.")
-        if not paths.trial(trial).folder.is_dir():
+        if trial not in trials_of(paths):
             raise NotFound(f"{label} keeps nothing: there is no such trial, or it never trained.")
         why = protected(self.store, self.said, experiment)
         for (number, step), reason in why.items():
@@ -222,7 +226,9 @@ class Upkeep:
             going = loop.retainer.going if loop is not None else set()
             checkpoints = Checkpoints(self.store.experiment(experiment).trial(trial))
             there = [one for one in checkpoints.steps() if (trial, one) not in going]
-            if (step is not None and step not in there) or not checkpoints.folder.is_dir():
+            begun = there or checkpoints.folder.is_dir()
+            begun = begun or (loop is not None and loop.search.trials[trial].state not in ENDED)
+            if (step is not None and step not in there) or not begun:
                 has = f"it has {', '.join(map(str, there))}" if there else "its trial has none"
                 raise NotFound(f"{name} has no checkpoint to pin: {has}.")
         self._say({"kind": kind, "experiment": experiment, "trial": trial, "step": step})
@@ -267,6 +273,8 @@ class Upkeep:
             for loop in list(self._engine.loops.values()):
                 if loop.retainer.is_due and not loop.finished.is_set():
                     await self.clean(loop)
+            for experiment in list(self.restless):
+                await self.rest(experiment)
 
     async def clean(self, loop: ExperimentLoop) -> None:
         """Remove what the rule of ``loop`` does not keep. What cannot be removed stays, and is told in the log."""
@@ -315,6 +323,8 @@ class Upkeep:
         try:
             found: Cleaned = await _aside(clean_ended, self.store, key, self.said, dry_run=dry_run)
             if not dry_run:
+                if (self._engine.catalog.get(key) or {}).get("state") in ENDED:
+                    await _aside(at_rest, self.store.experiment(key))
                 self._engine.send_all(self.store.read_spec(key, viewing=True))
             return found
         finally:
@@ -324,6 +334,28 @@ class Upkeep:
         before = await _aside(usage.checkpoint_bytes, loop.paths)
         await self.clean(loop)
         return max(0, before - int(await _aside(usage.checkpoint_bytes, loop.paths)))
+
+    # -- few files --------------------------------------------------------------------------------------------------
+
+    def is_restless(self, experiment: str) -> bool:
+        """Whether an engine died before an ended experiment lay in few files, or somebody read its series then."""
+        return Path(f"{self.store.experiment(experiment).series}-wal").exists()
+
+    async def rest(self, experiment: str) -> None:
+        """Have an ended experiment lie in few files. While somebody reads its series, that is tried again."""
+        self.restless.add(experiment)
+        if experiment in self._engine.loops:
+            self.restless.discard(experiment)  # it goes on, and ends once more
+        elif experiment not in self.busy and await self._alone(experiment, _aside(at_rest, self._paths(experiment))):
+            self.restless.discard(experiment)
+
+    def _paths(self, experiment: str) -> ExperimentPaths:
+        return self.store.experiment(experiment)
+
+    def leave(self) -> None:
+        """See once more to what could not be done: the engine leaves, and the next one does what is left. It blocks."""
+        for experiment in self.restless - self.busy - self._engine.loops.keys():
+            at_rest(self._paths(experiment))
 
     # -- recovering -------------------------------------------------------------------------------------------------
 
@@ -341,6 +373,16 @@ def append(path: Path, line: dict[str, Any]) -> None:
     """Add a line to the journal of an experiment that nobody runs. It blocks."""
     with Journal.open(path) as journal:
         journal.append(line)
+
+
+def at_rest(paths: ExperimentPaths) -> bool:
+    """Pack the small files of an ended experiment, and put its series into one; whether all is done. It blocks."""
+    try:
+        packed.pack(paths.trials)
+        return not paths.series.exists() or database.rest(paths.series)
+    except StoreError as error:
+        log.warning("%s keeps more files than it needs for now: %s", paths.folder, error)
+        return False
 
 
 def _empty(paths: Any, trial: int, steps: dict[int, list[int]]) -> int:

@@ -20,7 +20,7 @@ from workbench.engine.leg import Leg, said
 from workbench.engine.verdict import COULD_NOT, IDENTICAL, NOT_CHECKED, PARTS, Task
 from workbench.errors import BadOption, StoreError
 from workbench.records import Spec, trial_label
-from workbench.store import outcome
+from workbench.store import fence, outcome
 from workbench.store.checkpoints import Checkpoint, Checkpoints
 from workbench.store.layout import ExperimentPaths, TrialPaths
 from workbench.store.series import Series
@@ -295,7 +295,11 @@ class Verification:
     def _clear(self, trial: int) -> None:
         folder = self._paths.check(trial).folder
         shutil.rmtree(folder, ignore_errors=True)
+        for file in folder.parent.glob(f"{folder.name}.*"):
+            file.unlink(missing_ok=True)
         try:
+            if not any(folder.parent.glob("t*")):
+                (folder.parent / fence.NAME).unlink(missing_ok=True)
             folder.parent.rmdir()
         except OSError:  # another check's, or it never began
             return

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import NotFound
 from workbench.experiment.board import configured, number
 from workbench.records import trial_label
+from workbench.store import packed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +99,7 @@ class Trial:
     def log(self) -> str:
         """What its training code printed."""
         path = self.experiment.store.experiment(self.experiment.id).trial(self.number).log
-        return path.read_text("utf-8", errors="replace") if path.exists() else ""
+        return (packed.read(path) or b"").decode("utf-8", errors="replace")
 
     def curve(self, metric: str | None = None) -> pd.Series:
         """What it reported of one metric (the goal's where None), by step."""

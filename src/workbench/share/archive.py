@@ -23,7 +23,7 @@ from workbench.errors import BadInput, NewerSchema, StoreError
 from workbench.records import ENDED, SCHEMA, check_schema
 from workbench.share.contents import copy_series, experiment_of, files_of, is_name
 from workbench.share.masking import without_own
-from workbench.store import Store
+from workbench.store import Store, packed
 from workbench.store.atomic import telling, write_json
 from workbench.store.catalog import read_catalog, resolve
 from workbench.store.journal import Journal
@@ -56,8 +56,9 @@ def export(store: Store, ref: str, target: Path, *, checkpoints: bool = True, da
     aside = target.with_name(f".{target.name}.writing")
     listed: list[dict[str, Any]] = []
     with telling(target), tempfile.TemporaryDirectory(dir=target.parent, prefix=".workbench-") as folder:
-        series = Path(folder) / "series.db"
-        files = list(files_of(store, experiment_id, checkpoints=checkpoints, data=data))
+        series, laid_out = Path(folder) / "series.db", Path(folder) / "packed"
+        laid_out.mkdir()
+        files = list(files_of(store, experiment_id, laid_out, checkpoints=checkpoints, data=data))
         spec = store.read_spec_json(experiment_id)
         if spec != without_own(spec):
             write_json(Path(folder) / "spec.json", without_own(spec))
@@ -246,6 +247,7 @@ def _place(store: Store, folder: Path, experiment_id: str) -> None:
         raise BadInput("the experiment's spec is another one's.")
     if spec != without_own(spec):
         write_json(whole / "spec.json", without_own(spec))
+    packed.pack(whole / "trials")
     mark(Store(folder), experiment_id)
     _pause(Store(folder), experiment_id)
     try:

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from workbench.errors import NotFound
-from workbench.store import Store
+from workbench.store import Store, database, packed
 from workbench.store.kept import blobs_in
 from workbench.store.naming import named_by_experiment
 
@@ -19,7 +19,8 @@ _SHAPES = re.compile(
     rf"""(?x)
     experiments/(?P<experiment>[0-9A-Za-z-]{{10,60}})/
         (?: spec\.json | events\.jsonl | series\.db | data\.json
-          | trials/t\d{{4,9}}/(?: log\.txt(?:\.\d+)? | (?:checkpoints|passing|files)(?:/{_PART})+ ) )
+          | trials/t\d{{4,9}}(?: \.log\.txt(?:\.\d+)? | (?:\.passing|\.setup)?\.zip
+              | /(?: log\.txt(?:\.\d+)? | (?:checkpoints|passing|files)(?:/{_PART})+ ) ) )
     | snapshots/[0-9a-f]{{16,64}}(?:/{_PART})+
     | blobs/[0-9a-f]{{64}}
     """
@@ -40,12 +41,12 @@ def experiment_of(name: str) -> str | None:
 
 
 def files_of(
-    store: Store, experiment_id: str, *, checkpoints: bool = True, data: bool = False
+    store: Store, experiment_id: str, aside: Path, *, checkpoints: bool = True, data: bool = False
 ) -> Iterator[tuple[str, Path]]:
     """Name and path of every file that the experiment needs, but its series (see :func:`copy_series`).
 
-    checkpoints: also those of its trials, and with them what can be loaded and replayed from a step. data: also files
-    that its trials read, as far as they are kept.
+    aside: a folder in which what is packed is laid out. checkpoints: also those of its trials, and with them what can
+    be loaded and replayed from a step. data: also files that its trials read, as far as they are kept.
     """
     paths = store.experiment(experiment_id)
     if not paths.spec.exists():
@@ -53,9 +54,17 @@ def files_of(
     for path in sorted(paths.folder.rglob("*")):
         name = path.relative_to(store.root).as_posix()
         kept = path != paths.series and (data or path != paths.data)
-        kept = kept and (checkpoints or not {"checkpoints", "passing"} & set(path.parts))
+        kept = kept and (checkpoints or not (path.suffix == ".zip" or {"checkpoints", "passing"} & set(path.parts)))
         if kept and path.is_file() and not path.is_symlink() and is_name(name) and not _PASSING.search(name):
             yield name, path
+    for packed_name in packed.sizes(paths.trials):
+        path, data_of = paths.trials / packed_name, None
+        name = path.relative_to(store.root).as_posix()
+        if is_name(name) and not path.exists() and (checkpoints or path.suffix != ".zip"):
+            data_of = packed.read(path)
+        if data_of is not None:
+            (aside / packed_name).write_bytes(data_of)
+            yield name, aside / packed_name
     needs = named_by_experiment(store, experiment_id, data=data)
     if not data:
         needs -= blobs_in(store.read_spec_json(experiment_id).get("data_back") or {}).keys()
@@ -74,10 +83,11 @@ def copy_series(store: Store, experiment_id: str, target: Path) -> bool:
     path = store.experiment(experiment_id).series
     if not path.exists():
         return False
-    with (
-        closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source,
-        closing(sqlite3.connect(target)) as copy,
-    ):
-        source.backup(copy)
-        copy.execute("PRAGMA journal_mode=DELETE")
+    source = database.open_reader(path)
+    try:
+        with closing(sqlite3.connect(target)) as copy:
+            source.connection.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")
+    finally:
+        source.close()
     return True

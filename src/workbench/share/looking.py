@@ -11,10 +11,11 @@ import json
 import mmap
 import pickletools
 import re
+import zipfile
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from workbench.snapshot.masking import BY_NAME, MASK, Heard, found, is_likely, look_alikes, may_hold
 
@@ -87,6 +88,9 @@ def place_of(name: str) -> str:
     if parts[0] != "trials":
         return _EXPERIMENT.get(parts[0], parts[0])
     trial, *rest = parts[1:]
+    if not rest:
+        trial, _, ending = trial.partition(".")
+        return f"log of {trial}" if ending.startswith("log.txt") else f"checkpoints of {trial}"
     if checkpoint_of(name) is not None:
         return f"checkpoint of {trial}, {rest[1]}"
     return f"log of {trial}" if rest[0].startswith("log.txt") else f"{'/'.join(rest[1:])} of {trial}"
@@ -124,6 +128,12 @@ def kinds_in(path: Path, known: Collection[bytes] = ()) -> list[str]:
     if path.stat().st_size == 0:
         return []
     kinds: set[str] = set()
+    if path.suffix == ".zip":
+        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as bundle:
+            for member in bundle.namelist():
+                with bundle.open(member) as part:
+                    if part.read(1) == b"\x80":
+                        kinds.update(_in_pickle(part))
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[: len(_CAPTURE)] == _CAPTURE:
             # Beside cells it holds digests by names, which may be those of secrets.
@@ -167,7 +177,7 @@ _MARK = object()
 _TEXTS = (str, bytes, bytearray)
 
 
-def _in_pickle(file: BinaryIO) -> Iterator[str]:
+def _in_pickle(file: IO[bytes]) -> Iterator[str]:
     """Kinds of secrets in the texts of the pickles in ``file``, and of those given to a secret's name. Each entry of a
     dictionary, and so each attribute of an object, is a name with its value; and so is a captured value.
     """

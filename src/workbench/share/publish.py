@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -43,6 +44,7 @@ from workbench.store.atomic import telling
 from workbench.store.catalog import read_catalog, resolve
 
 PAGE = "index.html"
+_LOG = re.compile(r"/(t\d+\.)?log\.txt(\.\d+)?$")
 PUBLISHED = "workbench publication"
 #: What a publication holds beside the files of a store.
 _OWN = ("published.json", "catalog.json", PAGE)
@@ -64,7 +66,8 @@ def publish(
     """
     experiment_id = resolve(store.check(), ref).experiment
     _refuse_secret_values(store, experiment_id)
-    _refuse_secret_parameters(files_of(store, experiment_id, checkpoints=False))
+    with tempfile.TemporaryDirectory(prefix="workbench-publish-") as laid_out:
+        _refuse_secret_parameters(files_of(store, experiment_id, Path(laid_out), checkpoints=False))
     if "://" in destination:
         return _send(store, experiment_id, destination, checkpoints, consent)
     target = Path(destination).expanduser().absolute()
@@ -156,7 +159,9 @@ def _batches(files: Iterable[tuple[str, Path]]) -> list[dict[str, Any]]:
 
 def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) -> tuple[int, list[Finding]]:
     """The read-only store and the page in ``folder``; their bytes, and the secrets that were found."""
-    files = [*files_of(store, experiment_id, checkpoints=checkpoints)]
+    laid_out = folder / "packed"
+    laid_out.mkdir()
+    files = [*files_of(store, experiment_id, laid_out, checkpoints=checkpoints)]
     notebooks = _notebooks(files)
     findings = Findings()
     raw = []
@@ -176,6 +181,7 @@ def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) ->
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
+    shutil.rmtree(laid_out)
     paths = Store(folder).experiment(experiment_id)
     if copy_series(store, experiment_id, paths.series):
         with hearing() as heard:
@@ -239,7 +245,7 @@ def _shown(name: str, path: Path) -> bytes | None:
         return json.dumps(masked_spec(json.loads(path.read_text()))).encode()
     if kind == "experiments" and parts == ["events.jsonl"]:
         return masked_lines(path.read_bytes())
-    if kind == "experiments" and parts[0] == "trials" and path.name.startswith("log.txt"):
+    if kind == "experiments" and parts[0] == "trials" and _LOG.search(name):
         return masked(path.read_text(errors="replace")).encode()
     if kind == "experiments" and parts[0] == "trials" and "files" in parts[2:3]:
         return _masked_file(path.read_bytes())
@@ -261,7 +267,7 @@ def _masked_file(data: bytes) -> bytes | None:
 
 def _has_lines(name: str) -> bool:
     """Whether a file's lines are those that its readers see."""
-    return name.endswith((".py", ".txt", ".jsonl")) or "/log.txt" in name
+    return name.endswith((".py", ".txt", ".jsonl")) or _LOG.search(name) is not None
 
 
 def mask_series(path: Path) -> None:

@@ -1,6 +1,7 @@
 """A trial's checkpoints. Law: one that can be seen is whole, and nobody writes over a newer attempt's.
 
-A checkpoint is made in a folder aside, its manifest last, and shown by one rename. Nothing waits for the disk then:
+A checkpoint is made in a folder aside, its manifest last, and shown by one rename. Small ones lie in one file together
+(:mod:`workbench.store.bundle`), which is replaced by one rename. Nothing waits for the disk then:
 :meth:`Checkpoints.settle` brings it there, from another thread. A power cut before that leaves files that do not match
 their manifest, and the checkpoint before is taken.
 
@@ -11,20 +12,21 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import secrets
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from workbench.errors import BadName, NotFound, StaleAttempt, StoreError
+from workbench.errors import BadName, NotFound, StoreError
 from workbench.records import Json
+from workbench.store import bundle, fence, packed
 from workbench.store.atomic import (
     FILE_MODE,
     FOLDER_MODE,
@@ -34,9 +36,11 @@ from workbench.store.atomic import (
     telling,
     tree_size,
     write_all,
+    write_atomic,
 )
 from workbench.store.atomic import to_json as _to_json
-from workbench.store.layout import TrialPaths
+from workbench.store.bundle import Bundle
+from workbench.store.layout import TrialPaths, bundle_of
 from workbench.store.manifest import (
     NAME,
     File,
@@ -51,12 +55,15 @@ from workbench.store.manifest import (
 
 __all__ = ["Checkpoint", "Checkpoints", "File", "Manifest", "Skipped", "digest"]
 
-#: Holds the highest attempt that has begun to write. It is locked while a checkpoint is shown.
-FENCE = "attempt"
-
 # A checkpoint that was replaced stays as `.old` for the moment between two renames.
 _SHOWN = re.compile(r"step-(\d{8,12})(\.old)?")
 _ASIDE = re.compile(r"\.(?:writing|removed)-step-\d{8,12}-a(\d+)-[0-9a-f]{8}")
+
+
+#: Folders of trials whose names this process has brought to the disk.
+_named: set[Path] = set()
+#: A folder or a file of a checkpoint: both are read like a path (``/``, ``open``, ``exists``, ``read_bytes``).
+Folder: TypeAlias = Path | zipfile.Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +72,11 @@ class Checkpoint:
 
     step: int
     attempt: int
-    folder: Path
+    #: Where its files can be read. A small one's are members of an archive, which was read whole.
+    folder: Folder
     manifest: Manifest
 
-    def file(self, name: str) -> Path:
+    def file(self, name: str) -> Folder:
         """One of its files. Raises NotFound where the manifest names no such file."""
         if name not in self.manifest.files:
             raise NotFound(f"{self.folder} has no file {name!r}: it has {', '.join(self.manifest.files)}.")
@@ -80,7 +88,7 @@ class Skipped:
     """A checkpoint that cannot be used, and why."""
 
     step: int
-    folder: Path
+    folder: Folder
     why: str
 
 
@@ -89,21 +97,23 @@ class Checkpoints:
 
     def __init__(self, trial: TrialPaths | Path) -> None:
         """``trial``: the trial's places, or its folder."""
-        self.folder = trial.checkpoints if isinstance(trial, TrialPaths) else trial / "checkpoints"
+        place = trial.folder if isinstance(trial, TrialPaths) else trial
+        self.folder = place / "checkpoints"
+        #: The file that holds the small ones.
+        self.bundle = bundle_of(place)
+        self._trial = place.parent if place.name in ("passing", "setup") else place
         #: What the last :meth:`newest` or :meth:`all` passed over.
         self.skipped: list[Skipped] = []
         self._unsettled: list[int] = []
         self._settling = threading.Lock()
         self._swept = False
-        self._named = False
 
     # Making ----------------------------------------------------------------------------------------------------------
 
     def begin(self, step: int, attempt: int) -> Path:
         """A folder to write the state at ``step`` into. Raises StaleAttempt where a newer attempt has begun."""
+        self.fence(attempt)
         make_folder(self.folder)
-        with self._fence(attempt):
-            pass
         if not self._swept:
             self._swept = True
             self.sweep(attempt)
@@ -145,6 +155,40 @@ class Checkpoints:
                 _fsync_tree(aside)
             with self._fence(attempt):
                 _show(aside, target)
+                self._change(Bundle(self.bundle), without=[step])
+        with self._settling:
+            self._unsettled.append(step)
+        return manifest
+
+    def put(
+        self,
+        files: Mapping[str, bytes],
+        step: int,
+        attempt: int,
+        details: Mapping[str, Json] | None = None,
+        *,
+        settled: bool = False,
+        alone: bool = False,
+    ) -> Manifest | None:
+        """Show ``files`` as the checkpoint at ``step``, as :meth:`publish` does; None where they are too large for it.
+
+        alone: in place of all small ones. Raises StaleAttempt (and nothing was shown), StoreFull and its kin.
+        """
+        if sum(map(len, files.values())) > bundle.SMALL:
+            return None
+        created = datetime.now(UTC).isoformat(timespec="milliseconds")
+        manifest = Manifest(_checked(step), attempt, created, bundle.listed(files), dict(details or {}))
+        with self._fence(attempt), telling(self.bundle):
+            held = Bundle(self.bundle)
+            data = held.with_one(manifest, files, alone=alone)
+            if data is None:
+                return None
+            if not settled and held.steps():
+                # A power cut that takes the new file must not take the checkpoints before it.
+                with contextlib.suppress(OSError):  # it is packed, or one that is on the disk is there already
+                    os.link(self.bundle, bundle.older(self.bundle))
+            write_atomic(self.bundle, data, fsync=settled)
+            self._remove_folders(step)
         with self._settling:
             self._unsettled.append(step)
         return manifest
@@ -170,6 +214,7 @@ class Checkpoints:
             with self._fence(attempt):
                 if self._read(step, "digest") is None:
                     _show(aside, self.folder / _name(step))
+                    self._change(Bundle(self.bundle), without=[step])
             fsync_folder(self.folder)
 
     def discard(self, aside: Path) -> None:
@@ -184,17 +229,21 @@ class Checkpoints:
         with self._settling:
             steps, self._unsettled = self._unsettled, []
         try:
+            small = set(Bundle(self.bundle).steps()) if steps else set()
             for step in dict.fromkeys(steps):
-                with telling(self.folder / _name(step)), contextlib.suppress(FileNotFoundError):
-                    _fsync_tree(self.folder / _name(step))
-            if steps:
-                with telling(self.folder):
-                    fsync_folder(self.folder)
-                    if not self._named:
-                        # The folders above it are new as well, up to the experiment's.
-                        for folder in list(self.folder.parents)[:3]:
-                            fsync_folder(folder)
-                        self._named = True
+                if step not in small:
+                    self._secure_folder(step)
+            if small.intersection(steps):
+                self._secure_bundle()
+            above = self._trial.parent
+            if steps and above not in _named:
+                # The folders above are new as well, up to the experiment's.
+                for folder in (above, above.parent):
+                    with telling(folder):
+                        fsync_folder(folder)
+                if len(_named) > 1_000:
+                    _named.clear()
+                _named.add(above)
         except BaseException:
             with self._settling:
                 self._unsettled = steps + self._unsettled
@@ -203,7 +252,6 @@ class Checkpoints:
 
     def fence(self, attempt: int) -> None:
         """From now on nobody with a lower attempt writes here. Raises StaleAttempt where a higher one has begun."""
-        make_folder(self.folder)
         with self._fence(attempt):
             pass
 
@@ -215,10 +263,10 @@ class Checkpoints:
         Damaged ones are passed over and listed in :attr:`skipped`. ``verify="size"`` reads no file: quick, and enough
         for one that the same boot of the machine wrote.
         """
-        self.skipped = []
-        for step in reversed(self.steps()):
+        held = self._looked()
+        for step in sorted({*(step for step, _ in self._shown()), *held.steps()}, reverse=True):
             if at_most is None or step <= at_most:
-                found = self._read(step, verify)
+                found = self._read(step, verify, held)
                 if found is not None:
                     return found
         return None
@@ -236,12 +284,18 @@ class Checkpoints:
 
     def all(self, *, verify: Literal["digest", "size"] = "size") -> list[Checkpoint]:
         """Checkpoints that can be resumed from, by step. Damaged ones are listed in :attr:`skipped`."""
-        self.skipped = []
-        return [found for step in self.steps() if (found := self._read(step, verify)) is not None]
+        held = self._looked()
+        steps = sorted({*(step for step, _ in self._shown()), *held.steps()})
+        return [found for step in steps if (found := self._read(step, verify, held)) is not None]
 
     def steps(self) -> list[int]:
         """Steps that have a checkpoint, sound or not, rising."""
-        return sorted({step for step, _ in self._shown()})
+        return sorted({*(step for step, _ in self._shown()), *Bundle(self.bundle).steps()})
+
+    @property
+    def is_empty(self) -> bool:
+        """True where no checkpoint is to be found, sound or not."""
+        return not self.steps()
 
     # Removing --------------------------------------------------------------------------------------------------------
 
@@ -250,26 +304,32 @@ class Checkpoints:
 
         A crash on the way leaves a folder that means nothing, for :meth:`sweep`.
         """
-        freed = 0
-        for found, folder in self._shown():
-            if found == step:
-                aside = self.folder / f"{REMOVED}{_name(step)}-a0-{secrets.token_hex(4)}"
-                with telling(folder), contextlib.suppress(FileNotFoundError):
-                    freed += tree_size(str(folder), links=False)  # the others keep what they share
-                    os.rename(folder, aside)
-                    shutil.rmtree(aside, ignore_errors=True)
+        freed = self._remove_folders(step)
+        if step in Bundle(self.bundle).steps():
+            with self._fence(None), telling(self.bundle):
+                held = Bundle(self.bundle)
+                freed += held.size(step)
+                self._change(held, without=[step])
         return freed
+
+    def drop(self) -> None:
+        """Remove all of them, whatever state they are in."""
+        with telling(self.bundle):
+            packed.replace(self.bundle, None)
+            for path in (bundle.older(self.bundle), self.bundle):
+                path.unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def size(self, step: int) -> int:
         """Bytes of the checkpoint at ``step``; 0 where there is none."""
-        return sum(tree_size(str(folder)) for found, folder in self._shown() if found == step)
+        folders = sum(tree_size(str(folder)) for found, folder in self._shown() if found == step)
+        return folders + Bundle(self.bundle).size(step)
 
     def secure(self, step: int) -> None:
         """Bring the checkpoint at ``step`` to the disk, unless it has gone meanwhile. It blocks."""
-        folder = self.folder / _name(step)
-        with telling(folder), contextlib.suppress(FileNotFoundError):
-            _fsync_tree(folder)
-            fsync_folder(self.folder)
+        if step in Bundle(self.bundle).steps():
+            self._secure_bundle()
+        self._secure_folder(step)
 
     def sweep(self, attempt: int) -> list[str]:
         """Remove what attempts before ``attempt`` left half-written; give the folders' names."""
@@ -283,11 +343,82 @@ class Checkpoints:
 
     # How -------------------------------------------------------------------------------------------------------------
 
+    def _remove_folders(self, step: int) -> int:
+        """Remove what lies in a folder of its own of the checkpoint at ``step``; the bytes that this freed."""
+        freed = 0
+        for found, folder in self._shown():
+            if found == step:
+                aside = self.folder / f"{REMOVED}{_name(step)}-a0-{secrets.token_hex(4)}"
+                with telling(folder), contextlib.suppress(FileNotFoundError):
+                    freed += tree_size(str(folder), links=False)  # the others keep what they share
+                    os.rename(folder, aside)
+                    shutil.rmtree(aside, ignore_errors=True)
+        return freed
+
+    def _change(self, held: Bundle, without: list[int]) -> None:
+        """Take checkpoints out of the file of small ones, which the fence guards."""
+        if not set(without) & set(held.steps()):
+            return
+        data = held.without(without)
+        if packed.replace(self.bundle, data) and not self.bundle.exists():
+            return
+        if data is not None:
+            write_atomic(self.bundle, data)
+        for path in (bundle.older(self.bundle), *((self.bundle,) if data is None else ())):
+            path.unlink(missing_ok=True)
+
+    def _secure_bundle(self) -> None:
+        with telling(self.bundle), contextlib.suppress(FileNotFoundError):  # what is packed is on the disk
+            inode = _fsync(self.bundle)
+            fsync_folder(self.bundle.parent)
+            if bundle.older(self.bundle).exists():
+                with self._fence(None):
+                    if self.bundle.stat().st_ino == inode:
+                        bundle.older(self.bundle).unlink(missing_ok=True)
+
+    def _secure_folder(self, step: int) -> None:
+        folder = self.folder / _name(step)
+        with telling(folder), contextlib.suppress(FileNotFoundError):
+            _fsync_tree(folder)
+            for above in (self.folder, *self.folder.parents[:1]):
+                fsync_folder(above)
+
     def _shown(self) -> list[tuple[int, Path]]:
         matches = [(_SHOWN.fullmatch(entry), entry) for entry in _listed(self.folder)]
         return [(int(match[1]), self.folder / entry) for match, entry in matches if match]
 
-    def _read(self, step: int, verify: str) -> Checkpoint | None:
+    def _looked(self) -> Bundle:
+        """The small ones as they are now. Nothing is skipped yet, but those where none of them can be read."""
+        held = Bundle(self.bundle)
+        self.skipped = [Skipped(0, self.bundle, f"it cannot be read: {held.trouble}")] if held.trouble else []
+        return held
+
+    def _read(self, step: int, verify: str, held: Bundle | None = None) -> Checkpoint | None:
+        """The checkpoint at ``step``, where it is sound; what is wrong is kept in :attr:`skipped`."""
+        before = len(self.skipped)
+        both = [self._read_small(step, held or Bundle(self.bundle), verify), self._read_folder(step, verify)]
+        found = [one for one in both if one is not None]
+        if found:
+            del self.skipped[before:]
+        # Both are there after a crash between showing the one and removing the other.
+        return max(found, key=lambda one: (one.attempt, one.manifest.created), default=None)
+
+    def _read_small(self, step: int, held: Bundle, verify: str) -> Checkpoint | None:
+        if step not in held.steps():
+            return None
+        try:
+            manifest, folder = held.manifest(step), held.folder(step)
+        except bundle.DAMAGED as error:
+            self._skip(Skipped(step, self.bundle, f"its manifest cannot be read ({error})"))
+            return None
+        # It is in memory, and small: nothing is saved by looking at sizes only.
+        why = "it is another step's" if manifest.step != step else held.what_is_wrong(step, manifest)
+        if why is not None:
+            self._skip(Skipped(step, folder, why))
+            return None
+        return Checkpoint(step, manifest.attempt, folder, manifest)
+
+    def _read_folder(self, step: int, verify: str) -> Checkpoint | None:
         plain = self.folder / _name(step)
         # Between the two renames that replace a checkpoint, or after a crash there, only the old one is to be found.
         for folder in (plain, plain.with_name(f"{plain.name}.old"), plain):
@@ -312,47 +443,18 @@ class Checkpoints:
     def _skip(self, skipped: Skipped) -> None:
         self.skipped.append(skipped)
 
-    @contextlib.contextmanager
-    def _fence(self, attempt: int | None) -> Iterator[None]:
-        """Hold the fence, as ``attempt``. What is inside happens before or after any other attempt's, never between.
+    def _fence(self, attempt: int | None) -> contextlib.AbstractContextManager[None]:
+        return fence.held(self._trial, attempt)
 
-        None: as whoever has it.
-        """
-        path = self.folder / FENCE
-        with telling(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-            try:
-                with contextlib.suppress(OSError):  # a file system without locks: the number still guards
-                    fcntl.flock(descriptor, fcntl.LOCK_EX)
-                newest = _attempt(os.pread(descriptor, 20, 0))
-                attempt = newest if attempt is None else attempt
-                if attempt < newest:
-                    raise StaleAttempt(
-                        f"attempt {attempt} wanted to write a checkpoint in {self.folder}, but attempt {newest} of the "
-                        "trial has begun. The work goes on there; this attempt must end."
-                    )
-                if attempt > newest:
-                    os.pwrite(descriptor, b"%-19d\n" % attempt, 0)
-                yield
-            finally:
-                # Unlocked and not only closed: a loader's worker may have been forked with the descriptor.
-                with contextlib.suppress(OSError):
-                    fcntl.flock(descriptor, fcntl.LOCK_UN)
-                os.close(descriptor)
+
+def _checked(step: int) -> int:
+    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
+        raise BadName(f"{step!r} is no step: wanted an integer from 0 on.")
+    return step
 
 
 def _name(step: int) -> str:
-    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
-        raise BadName(f"{step!r} is no step: wanted an integer from 0 on.")
-    return f"step-{step:08d}"
-
-
-def _attempt(text: bytes) -> int:
-    """What a fence says; an empty or torn one (a power cut) says nothing."""
-    try:
-        return int(text)
-    except ValueError:
-        return 0
+    return f"step-{_checked(step):08d}"
 
 
 def _show(aside: Path, target: Path) -> None:
@@ -399,10 +501,12 @@ def _start(path: Path) -> None:
         os.close(descriptor)
 
 
-def _fsync(path: Path) -> None:
+def _fsync(path: Path) -> int:
+    """Bring the file's bytes to the disk; its inode."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
+        return os.fstat(descriptor).st_ino
     finally:
         os.close(descriptor)
 

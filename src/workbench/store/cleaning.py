@@ -122,15 +122,15 @@ def what_stays(store: Store, spec: Spec, wishes: Said, history: History) -> dict
     return verdict(history, wishes.rule(spec.id, spec.keep), there, protected(store, wishes, spec.id))
 
 
-def _left_between_levels(paths: ExperimentPaths, history: History) -> Iterator[Path]:
-    """Checkpoints between levels of trials that are over: whoever left them there did not live to remove them.
+def _left_between_levels(paths: ExperimentPaths, history: History) -> Iterator[TrialPaths]:
+    """Trials that are over and have checkpoints between levels: whoever left them there did not live to remove them.
 
     Trials that were stopped with the whole search keep theirs: it is what they go on from where that is extended.
     """
     for number, past in history.trials.items():
-        folder = paths.trial(number).passing
-        if not past.goes_on and folder.is_dir():
-            yield folder
+        trial = paths.trial(number)
+        if not past.goes_on and not Checkpoints(trial.passing).is_empty:
+            yield trial
 
 
 def clean_ended(store: Store, experiment_id: str, wishes: Said, *, dry_run: bool = False) -> Cleaned:
@@ -143,10 +143,11 @@ def clean_ended(store: Store, experiment_id: str, wishes: Said, *, dry_run: bool
     paths = store.experiment(experiment_id)
     history = history_of(store, spec)
     told = what_stays(store, spec, wishes, history)
-    for folder in _left_between_levels(paths, history):
-        _remove(folder, "unfinished", None, cleaned, dry_run)
+    for one in _left_between_levels(paths, history):
+        between = Checkpoints(one.passing)
+        cleaned.add("unfinished", sum(between.size(step) for step in between.steps()))
         if not dry_run:
-            drop_passing(TrialPaths(folder.parent))
+            drop_passing(one)
     going, staying = split(told)
     for trial, steps in going.items():
         checkpoints = Checkpoints(paths.trial(trial))
@@ -311,18 +312,25 @@ def _unfinished(store: Store, wishes: Said) -> Iterator[Path]:
         else:
             yield from _named_like(path, lambda name: name.endswith(WRITING))
     for paths in map(store.experiment, store.experiment_ids()):
-        for trial in trials_of(paths):
-            yield from _named_like(paths.trial(trial).checkpoints, lambda name: name.startswith(".writing-"))
+        yield from _named_like(paths.trials, lambda name: name.endswith(WRITING))
+        for trial in _folders_of_trials(paths):
+            yield from _named_like(trial.checkpoints, lambda name: name.startswith(".writing-"))
 
 
 def _taken_out(store: Store) -> Iterator[Path]:
     """What was taken out to be removed, by whoever did not live to."""
     folders = [store.root, store.blobs, store.snapshots, store.documents, store.experiments]
     for paths in map(store.experiment, store.experiment_ids()):
-        for trial in trials_of(paths):
-            folders += [paths.trial(trial).folder, paths.trial(trial).checkpoints]
+        for trial in _folders_of_trials(paths):
+            folders += [trial.folder, trial.checkpoints]
     for folder in folders:
         yield from _named_like(folder, lambda name: name.startswith(REMOVED))
+
+
+def _folders_of_trials(paths: ExperimentPaths) -> list[TrialPaths]:
+    """Trials that have a folder of their own, for what is large."""
+    with_folder = [entry for entry in entries_in(str(paths.trials)) if entry.is_dir(follow_symlinks=False)]
+    return [TrialPaths(Path(entry.path)) for entry in with_folder]
 
 
 def _named_like(folder: Path, is_like: Callable[[str], bool]) -> Iterator[Path]:

@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -219,24 +220,29 @@ def open_reader(path: Path) -> Opened:
     """A connection that reads ``path``, also where neither it nor its folder can be written.
 
     A reader of a WAL shares a file of memory with the writer. Where it can neither make nor find that (a folder that
-    cannot be written, after a crash), it looks at the file as it stands, or, where a WAL is left, at a copy of both.
-    Raises Broken for anything but a file: SQLite would wait at a pipe.
+    cannot be written, after a crash), it looks at the file as it stands, or, where a WAL or a journal is left, at a
+    copy of both. Raises Broken for anything but a file: SQLite would wait at a pipe.
     """
     kind = kind_of(path.lstat().st_mode)
     if kind is not None:
         raise Broken(f"{path}: it is {kind}, and a database is wanted. workbench doctor says what can be put back.")
+    state = state_of(path)
+    left = [Path(f"{path}{ending}") for ending in ("-wal", "-journal")]
+    if not left[0].exists() and is_wal(path):
+        # Nobody writes it: its writer would have made that file. A reader that makes it could not remove it again.
+        return Opened(_looking(path, "mode=ro&immutable=1"), state=state)
     try:
         return Opened(_looking(path, "mode=ro"))
     except sqlite3.OperationalError as error:
         if _code(error) not in _CANNOT_SHARE or not path.exists():
             raise
     state = state_of(path)
-    wal = Path(f"{path}-wal")
-    if not wal.exists() or wal.stat().st_size == 0:
+    left = [file for file in left if file.exists() and file.stat().st_size]
+    if not left:
         return Opened(_looking(path, "mode=ro&immutable=1"), state=state)
     copy = tempfile.TemporaryDirectory(prefix="workbench-")
     try:
-        for file in (path, wal):
+        for file in (path, *left):
             shutil.copyfile(file, Path(copy.name) / file.name)
         return Opened(_looking(Path(copy.name) / path.name, "mode=rw"), copy=copy, state=state)
     except BaseException:
@@ -278,6 +284,29 @@ def _remove(path: Path) -> None:
     for ending in ("", *BESIDE):
         with contextlib.suppress(OSError):
             os.unlink(f"{path}{ending}")
+
+
+def is_wal(path: Path) -> bool:
+    """Whether whoever opens the database to write or to read it makes files beside it."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(20)[18:] == b"\x02\x02"
+    except OSError:
+        return False
+
+
+def rest(path: Path) -> bool:
+    """Have a database that is written no more lie in one file; False where somebody still reads it. It blocks."""
+    if not (is_wal(path) or Path(f"{path}-wal").exists()):
+        return True
+    with telling_sqlite(path), closing(_connect(path, "mode=rw", wait_s=0.1)) as connection:
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return bool(connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0] == "delete")
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY:
+                raise
+            return False
 
 
 def state_of(path: Path) -> tuple[object, ...]:
@@ -378,9 +407,9 @@ def _stored(kind: str, value: Any) -> Any:
     return str(value)
 
 
-def _connect(path: Path, parameters: str) -> sqlite3.Connection:
+def _connect(path: Path, parameters: str, wait_s: float = _BUSY_S) -> sqlite3.Connection:
     uri = f"file:{quote(str(path))}?{parameters}"
-    return sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False)
 
 
 def _looking(path: Path, parameters: str) -> sqlite3.Connection:

@@ -34,9 +34,7 @@ class Glance:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._opened.connection.close()
-        if self._opened.copy is not None:
-            self._opened.copy.cleanup()
+        self._opened.close()
 
     def newest(self) -> int:
         """The number of the newest point; 0 where there is none. Ask before reading, and nothing is missed."""
@@ -98,6 +96,9 @@ class Glance:
     def _batches(self, query: str, values: tuple[Any, ...]) -> Iterator[list[tuple[Any, ...]]]:
         with telling_sqlite(self.path):
             try:
+                if self._opened.state not in (None, database.state_of(self.path)):
+                    self._opened.close()  # its writer has come since
+                    self._opened = database.open_reader(self.path)
                 rows = self._opened.connection.execute(query, values)
                 while batch := rows.fetchmany(BATCH):
                     yield batch

@@ -54,15 +54,27 @@ def checked_id(text: str) -> str:
     return text
 
 
+def bundle_of(folder: Path) -> Path:
+    """The file that holds the small checkpoints of the trial in ``folder``, or of a place in it (``passing``, …)."""
+    if folder.name in ("passing", "setup"):
+        return folder.parent.with_name(f"{folder.parent.name}.{folder.name}.zip")
+    return folder.with_name(f"{folder.name}.zip")
+
+
 @dataclass(frozen=True, slots=True)
 class TrialPaths:
-    """One trial's places. Its runner writes them."""
+    """One trial's places. Its runner writes them. A short trial has files and no folder."""
 
     folder: Path
 
     @property
+    def bundle(self) -> Path:
+        """Its small checkpoints, all in one file. That may be packed: read it with :mod:`workbench.store.packed`."""
+        return bundle_of(self.folder)
+
+    @property
     def checkpoints(self) -> Path:
-        """One folder for each checkpoint, ``step-00000027``."""
+        """One folder for each large checkpoint, ``step-00000027``."""
         return self.folder / "checkpoints"
 
     @property
@@ -82,8 +94,9 @@ class TrialPaths:
 
     @property
     def log(self) -> Path:
-        """What the training code printed."""
-        return self.folder / "log.txt"
+        """What the training code printed. It may be packed: read it with :mod:`workbench.store.packed`."""
+        older = self.folder / "log.txt"  # where earlier versions put it
+        return older if older.exists() else self.folder.with_name(f"{self.folder.name}.log.txt")
 
     @property
     def files(self) -> Path:
@@ -135,8 +148,13 @@ class ExperimentPaths:
 
     @property
     def trials(self) -> Path:
-        """One folder for each trial."""
+        """Files of trials, and a folder for each trial that has large ones."""
         return self.folder / "trials"
+
+    @property
+    def packed(self) -> Path:
+        """The small files of its trials, once it has ended: an SQLite archive. The engine writes it."""
+        return self.folder / "packed.sqlar"
 
     def trial(self, number: int) -> TrialPaths:
         """The places of trial ``number``."""

@@ -58,11 +58,17 @@ class Manifest:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def digest(data: bytes | bytearray | memoryview) -> str:
-    """The digest of ``data`` as manifests hold it."""
-    hasher = _hasher(_ALGORITHM)
+def digest(data: bytes | bytearray | memoryview, like: str = "") -> str:
+    """The digest of ``data`` as manifests hold it, by the algorithm of the digest ``like`` where one is given."""
+    algorithm = like.partition(":")[0] or _ALGORITHM
+    hasher = _hasher(algorithm)
     hasher.update(data)
-    return f"{_ALGORITHM}:{hasher.hexdigest()}"
+    return f"{algorithm}:{hasher.hexdigest()}"
+
+
+def is_changed(data: bytes, file: File) -> bool:
+    """Whether ``data`` is known to be something else than ``file``, by its digest."""
+    return _hasher_known(file.digest) and digest(data, file.digest) != file.digest
 
 
 def files_in(folder: Path, prefix: str = "") -> Iterator[tuple[str, int]]:

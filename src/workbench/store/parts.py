@@ -49,10 +49,11 @@ class Parts:
             self._earlier = self._look()
         target = self._folder / name
         for checkpoint in self._earlier:
-            if checkpoint.manifest.files.get(name) != wanted:
+            source = checkpoint.folder / name
+            if checkpoint.manifest.files.get(name) != wanted or not isinstance(source, Path):
                 continue
             try:
-                os.link(checkpoint.folder / name, target)
+                os.link(source, target)
             except OSError:  # another file system, one without links, too many of them, or it has just gone
                 continue
             # Its manifest tells what it was. Reading it costs less than writing it, and keeps damage where it is.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from workbench.errors import NotFound, StoreError
 from workbench.store.atomic import FOLDER_MODE, telling, write_atomic
-from workbench.store.checkpoints import Checkpoint, Checkpoints, Skipped
+from workbench.store.checkpoints import Checkpoint, Checkpoints, Folder, Skipped
 from workbench.store.layout import TrialPaths
 from workbench.store.manifest import NAME
 from workbench.store.remote import Remote
@@ -31,6 +31,7 @@ def drop_passing(trial: TrialPaths) -> None:
     if trial.remote.is_dir():
         with contextlib.suppress(StoreError):  # then it stays there until the experiment is deleted
             write_atomic(trial.remote / _GONE, b"", fsync=False)
+    Checkpoints(trial.passing).drop()
     shutil.rmtree(trial.passing, ignore_errors=True)
 
 
@@ -40,7 +41,7 @@ def send_passing(trial: TrialPaths, remote: Remote) -> bool:
     What a later level makes useless goes there too; what only a lost disk has lost stays. Raises StoreError.
     """
     note = trial.remote / KIND
-    if (trial.remote / _GONE).exists() and not trial.passing.is_dir():
+    if (trial.remote / _GONE).exists() and Checkpoints(trial.passing).is_empty:
         remote.remove()
         for one in (note, trial.remote / _GONE):
             one.unlink(missing_ok=True)
@@ -91,17 +92,20 @@ def _step(name: str) -> int:
     return int(match[1]) if match else -1
 
 
-def _linked(found: Checkpoint, folder: Path) -> Path:
+def _linked(found: Checkpoint, folder: Path) -> Folder:
     """Links to the files of ``found`` in ``folder``, or copies where there are no links."""
+    source = found.folder
+    if not isinstance(source, Path):
+        return source  # a small one was read whole
     shutil.rmtree(folder, ignore_errors=True)
     with telling(folder):
         for name in (*found.manifest.files, NAME):
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
             try:
-                os.link(found.folder / name, target)
+                os.link(source / name, target)
             except FileNotFoundError:
                 raise NotFound(f"{found.folder} was replaced.") from None
             except OSError:
-                shutil.copyfile(found.folder / name, target)
+                shutil.copyfile(source / name, target)
     return folder

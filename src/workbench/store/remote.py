@@ -18,13 +18,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from workbench.errors import BadOption, NotFound, StaleAttempt, StoreError
 from workbench.records import Json, Spec, trial_label
-from workbench.store.atomic import FOLDER_MODE, telling, write_atomic
+from workbench.store.atomic import FOLDER_MODE, make_folder, telling, write_atomic
 from workbench.store.checkpoints import Checkpoint, Checkpoints, Skipped
 from workbench.store.layout import Store, TrialPaths
 from workbench.store.manifest import NAME, Manifest, from_plain, what_is_wrong
@@ -140,7 +141,7 @@ class Remote:
         Raises StoreError also where it was replaced here meanwhile, FileNotFoundError where it was removed.
         """
         folder, manifest = checkpoint.folder, checkpoint.manifest
-        ours = (folder / NAME).read_bytes()
+        ours = (folder / NAME).read_bytes()  # of a small one as it was read: it is sent as that, whatever comes
         with self._telling("written"):
             system, root = self._system()
             name = name or _name(checkpoint.step)
@@ -153,7 +154,10 @@ class Remote:
             for parent in {f"{target}/{file}".rpartition("/")[0] for file in (*manifest.files, NAME)}:
                 system.makedirs(parent, exist_ok=True)
             for file in manifest.files:
-                system.put_file(str(folder / file), f"{target}/{file}")
+                if isinstance(folder, Path):
+                    system.put_file(str(folder / file), f"{target}/{file}")
+                else:
+                    system.pipe_file(f"{target}/{file}", (folder / file).read_bytes())
             system.invalidate_cache()
             if not self._has_sizes(system, target, manifest) or (folder / NAME).read_bytes() != ours:
                 raise StoreError("what arrived is not what was sent")
@@ -265,16 +269,15 @@ def mirror(trial: TrialPaths, remote: Remote) -> int:
     Only what was removed on purpose goes there, never what a lost disk has lost. Raises StoreError; what was not done
     is done by the next call.
     """
-    if not trial.folder.is_dir():
-        return 0
     checkpoints, sent = Checkpoints(trial), 0
-    with telling(trial.remote), contextlib.suppress(FileExistsError):
-        os.mkdir(trial.remote, FOLDER_MODE)
+    if not trial.folder.is_dir() and checkpoints.is_empty:
+        return 0
+    make_folder(trial.remote)
     leaving = set()
     for step in _notes(trial, "gone"):
         gone = trial.remote / f"gone-{step:08d}"
         if step in checkpoints.steps():
-            if not _is_newer(checkpoints.folder / _name(step) / NAME, gone):
+            if not _is_newer(checkpoints, step, gone):
                 leaving.add(step)  # it is being removed this moment
                 continue
         else:
@@ -312,11 +315,18 @@ def _notes(trial: TrialPaths, kind: str) -> list[int]:
     return sorted(int(match[2]) for match in found if match and match[1] == kind)
 
 
-def _is_newer(path: Path, than: Path) -> bool:
+def _is_newer(checkpoints: Checkpoints, step: int, than: Path) -> bool:
+    """Whether the checkpoint at ``step`` was taken after the file ``than`` was written."""
     try:
-        return path.stat().st_mtime_ns > than.stat().st_mtime_ns
-    except FileNotFoundError:
+        found = checkpoints.at(step, verify="size")
+        taken = (found.folder / NAME).stat().st_mtime if isinstance(found.folder, Path) else _created(found)
+        return taken > than.stat().st_mtime
+    except (FileNotFoundError, NotFound, StoreError):
         return False
+
+
+def _created(checkpoint: Checkpoint) -> float:
+    return datetime.fromisoformat(checkpoint.manifest.created).timestamp()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.errors import StoreError
 from workbench.store.atomic import read_json
+from workbench.store.checkpoints import Checkpoints
 from workbench.store.layout import ExperimentPaths
 
 
@@ -22,8 +23,7 @@ def not_known(paths: ExperimentPaths) -> str:
 
 def begins_again(paths: ExperimentPaths, trial: int) -> bool:
     """Whether the trial can be trained from its beginning once more, with what its set-up made then."""
-    folder = paths.trial(trial).setup / "checkpoints"
-    return not made_anew(paths) or (folder.is_dir() and any(folder.glob("step-*")))
+    return not made_anew(paths) or not Checkpoints(paths.trial(trial).setup).is_empty
 
 
 def _known(paths: ExperimentPaths) -> Mapping[str, Any]:

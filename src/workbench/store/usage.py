@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import stat as kinds
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from workbench.store import fence, packed
 from workbench.store.atomic import entries_in, size_of, tree_size
 from workbench.store.layout import ExperimentPaths, Store
 from workbench.store.naming import named_by_experiment
@@ -140,14 +142,15 @@ def free(store: Store) -> int | None:
 
 
 def trials_of(paths: ExperimentPaths) -> list[int]:
-    """Trials that have a folder, whatever is in it."""
-    return sorted(int(name[1:]) for name in _names(paths.trials) if name.startswith("t") and name[1:].isdigit())
+    """Trials that have a file or a folder, whatever is in it."""
+    return sorted(_names_by_trial(paths))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
 _State = tuple[int, ...]
+_TRIAL = re.compile(r"t(\d{4,9})(?![0-9])")
 _looking = threading.Lock()
 #: What was found in an experiment's folder: in which state of it, until when that holds (monotonic seconds), and what.
 _known: dict[Path, tuple[_State, float, dict[str, Any]]] = {}
@@ -161,18 +164,19 @@ _parts: dict[str, tuple[_State, dict[int, int]]] = {}
 
 def _looked(paths: ExperimentPaths) -> dict[str, Any]:
     """The fields of ExperimentUsage that its folder tells."""
-    state = (*_state(paths.journal), *_state(paths.series), *_state(paths.trials), *_state(paths.spec))
+    about = (paths.journal, paths.series, paths.trials, paths.packed, paths.spec)
+    state = tuple(number for path in about for number in _state(path))
     now = time.monotonic()
     with _looking:
         known = _known.get(paths.folder)
-    if known is not None and known[0] == state and now < known[1]:
+    if known is not None and now < known[1] and (known[0] == state or known[1] < math.inf):
         return known[2]
     # A journal that has just been written speaks of files that come and go right now.
     holds = math.inf if _age(paths.journal) > STILL_S else now + BUSY_S
     trials = dict(_trials_in(paths))
     found: dict[str, Any] = {
         "id": paths.id,
-        "checkpoints": sum(one.checkpoints for one in trials.values()),
+        "checkpoints": sum(one.checkpoints for one in trials.values()) + _shared(paths),
         "log": sum(one.log for one in trials.values()),
         "files": sum(one.files for one in trials.values()),
         "series": sum(size_of(path) for path in paths.folder.glob("series.db*")),
@@ -185,25 +189,57 @@ def _looked(paths: ExperimentPaths) -> dict[str, Any]:
     return found
 
 
+def _shared(paths: ExperimentPaths) -> int:
+    """Bytes of files that all trials have together, besides what of each is packed there."""
+    archive = size_of(paths.packed)
+    return size_of(paths.trials / fence.NAME) + (archive - sum(packed.sizes(paths.trials).values()) if archive else 0)
+
+
+def _names_by_trial(paths: ExperimentPaths) -> dict[int, dict[str, int | None]]:
+    """What there is of each trial: names below the folder of trials, each with its bytes where it is packed."""
+    found: dict[int, dict[str, int | None]] = {}
+    lying = _names(paths.trials)
+    there: dict[str, int | None] = {**packed.sizes(paths.trials), **dict.fromkeys(lying)}
+    for name, size in there.items():
+        match = _TRIAL.match(name)
+        if match:
+            found.setdefault(int(match[1]), {})[name] = size
+    return found
+
+
 def _trials_in(paths: ExperimentPaths) -> Iterator[tuple[int, TrialUsage]]:
-    for number in trials_of(paths):
-        folder = str(paths.trial(number).folder)
-        # A checkpoint that comes or goes changes the time of the folder around it, and so does a file.
-        state = (
-            *_state(f"{folder}/checkpoints"),
-            *_state(f"{folder}/passing"),
-            *_state(f"{folder}/files"),
-            *_state(f"{folder}/log.txt"),
-        )
-        known = _trials.get(folder)
-        if known is None or known[0] != state:
-            log = state[-1]
-            known = _trials[folder] = (state, TrialUsage(_kept(folder), log, tree_size(f"{folder}/files")))
-        yield number, known[1]
+    for number, names in sorted(_names_by_trial(paths).items()):
+        folder = paths.trial(number).folder
+        if folder.name in names:
+            kept = _in_folder(str(folder))
+        else:
+            kept = TrialUsage()
+        for name, size in names.items():
+            length = _state(paths.trials / name)[3] if size is None else size
+            if name.endswith(".zip"):
+                kept = replace(kept, checkpoints=kept.checkpoints + length)
+            elif ".log.txt" in name:
+                kept = replace(kept, log=kept.log + length)
+        yield number, kept
+
+
+def _in_folder(folder: str) -> TrialUsage:
+    # A checkpoint that comes or goes changes the time of the folder around it, and so does a file.
+    state = (
+        *_state(f"{folder}/checkpoints"),
+        *_state(f"{folder}/passing"),
+        *_state(f"{folder}/files"),
+        *_state(f"{folder}/log.txt"),
+    )
+    known = _trials.get(folder)
+    if known is None or known[0] != state:
+        log = state[-1]
+        known = _trials[folder] = (state, TrialUsage(_kept(folder), log, tree_size(f"{folder}/files")))
+    return known[1]
 
 
 def _kept(trial: str) -> int:
-    """Bytes of a trial's checkpoints; a file that several of them have is counted once."""
+    """Bytes of a trial's large checkpoints; a file that several of them have is counted once."""
     total, parts = 0, dict[int, int]()
     for place in (f"{trial}/checkpoints", f"{trial}/passing/checkpoints"):
         for name in _names(place):

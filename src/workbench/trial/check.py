@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from workbench.store.checkpoints import Checkpoint, Checkpoints
+from workbench.store.checkpoints import Checkpoint, Checkpoints, Folder
 from workbench.store.layout import TrialPaths
 from workbench.trial.runner import Link, Point, StopOrder
-from workbench.trial.vault import StoreVault, Write, beginning
+from workbench.trial.vault import Small, StoreVault, Write, beginning
 from workbench.trial.wire import Message
 
 #: Names that are told at most.
@@ -31,21 +31,21 @@ class CheckVault:
         self.is_passing = False
         self._aside = StoreVault(aside, 1) if keeps else None
 
-    def newest(self, at_most: int) -> tuple[int, Path] | None:
+    def newest(self, at_most: int) -> tuple[int, Folder] | None:
         found = self._trial.at(self._start)
         return found.step, found.folder
 
-    def keep_setup(self, write: Write) -> None:
+    def keep_setup(self, write: Write, small: Small = None) -> None:
         """The trial has its own."""
 
-    def setup(self) -> Path | None:
+    def setup(self) -> Folder | None:
         return None if self._start else beginning(self._setup)
 
     def earlier(self) -> list[Checkpoint]:
         return []
 
-    def keep(self, step: int, write: Write, *, passing: bool = False, inside: int = 0) -> int:
-        return 0 if self._aside is None or passing else self._aside.keep(step, write)
+    def keep(self, step: int, write: Write, *, small: Small = None, passing: bool = False, inside: int = 0) -> int:
+        return 0 if self._aside is None or passing else self._aside.keep(step, write, small=small)
 
     def drop_passing(self) -> None:
         """None is kept."""

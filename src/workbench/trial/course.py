@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from workbench.errors import BadInput, CannotResume
 from workbench.records import Goal, trial_label
+from workbench.store.checkpoints import Folder
 from workbench.trial import metrics
 from workbench.trial.batches import BY_STEPS, Batches, Inside
 from workbench.trial.files import fingerprint, free_name, keep, stamp
@@ -72,9 +73,9 @@ class LegCourse:
         self._logged: dict[str, int] = {}
         self._data: dict[str, Any] = {}
         self._first_point = True
-        self._restored: Path | None = None
+        self._restored: Folder | None = None
         #: Where the trial's own beginning lies, when the leg goes on from that.
-        self._begun_at: Path | None = None
+        self._begun_at: Folder | None = None
         self._setup = setup
         self._seen: Message | None = None
         #: Files that the first set-up of this trial read: see :attr:`Header.read`.
@@ -193,7 +194,8 @@ class LegCourse:
         self._read = {path: stamp(path) for path in paths if not path.endswith("/")}
         self._setup.done(self.state, time.monotonic() - self._began)
         if self._setup.kept:
-            self.vault.keep_setup(self.state.capture(self.header()).write)
+            captured = self.state.capture(self.header())
+            self.vault.keep_setup(captured.write, captured.small())
 
     def _files_seen(self) -> Message | None:
         if self._seen is None:

@@ -23,6 +23,7 @@ from workbench.errors import BadOption, CannotResume, NotFound, TrialFailed, Wor
 from workbench.records import trial_label
 from workbench.snapshot import settings
 from workbench.store import Store
+from workbench.store.checkpoints import Folder
 from workbench.trial.loading import LoadCourse, brought
 from workbench.trial.trial import LegLeft
 
@@ -123,7 +124,7 @@ class _Seeing(LoadCourse):
     wanted: str | None = None
     sees = True
 
-    def __init__(self, folder: Path, namespace: dict[str, Any]) -> None:
+    def __init__(self, folder: Folder, namespace: dict[str, Any]) -> None:
         super().__init__(folder, namespace)
         self.model: Any = None
         self.name = ""

@@ -14,7 +14,7 @@ from typing import Any
 from workbench.errors import CannotResume, NotFound, WorkbenchError
 from workbench.records import Spec, trial_label
 from workbench.store import Store, remote
-from workbench.store.checkpoints import Checkpoints
+from workbench.store.checkpoints import Checkpoints, Folder
 from workbench.trial.kinds import loaded
 from workbench.trial.own import saved_in
 from workbench.trial.state import GRAPH, State
@@ -26,7 +26,7 @@ Groups = list[dict[str, Any]]
 class Fork:
     """Where a trial without a checkpoint of its own begins."""
 
-    def __init__(self, folder: Path, step: int, label: str, configuration: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Folder, step: int, label: str, configuration: Mapping[str, Any]) -> None:
         self.folder, self.step, self._label = folder, step, label
         self._configuration = configuration
 

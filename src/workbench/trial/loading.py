@@ -18,7 +18,7 @@ from workbench.records import Configuration, Spec, trial_label
 from workbench.search.seeds import trial_seed
 from workbench.snapshot import settings
 from workbench.store import Store, remote
-from workbench.store.checkpoints import Checkpoint, Checkpoints
+from workbench.store.checkpoints import Checkpoint, Checkpoints, Folder
 from workbench.store.cleaning import missing
 from workbench.trial import current_or_none, iterators, make_current, seeds
 from workbench.trial.leg import fill, hidden_names, prepare, run_code
@@ -38,7 +38,7 @@ class Loaded(types.SimpleNamespace):
 class LoadCourse:
     """Ends the set-up code where training would begin, with the checkpoint put in."""
 
-    def __init__(self, folder: Path, namespace: dict[str, Any]) -> None:
+    def __init__(self, folder: Folder, namespace: dict[str, Any]) -> None:
         self._folder = folder
         self._namespace = namespace
         self._tracked: dict[str, Any] = {}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from workbench.errors import BadInput, BadMetric
 from workbench.records import SCHEMA, check_schema, plain_value, trial_label
+from workbench.store.checkpoints import Folder
 from workbench.trial import metrics
 from workbench.trial.files import copy_into
 from workbench.trial.trial import LegLeft
@@ -43,16 +44,16 @@ PATIENCE = 2
 History = dict[int, dict[str, float]]
 
 
-def saved_in(folder: Path) -> Path | None:
+def saved_in(folder: Folder) -> Path | None:
     """What ``trial.save`` was given, in the checkpoint in ``folder``: a file, or a folder; None where it kept none."""
     saved = folder / SAVED
-    if not saved.exists():
+    if not isinstance(saved, Path) or not saved.exists():
         return None
     name = _read(folder).get("file")  # checkpoints of earlier versions say nothing: a folder, as it was then
     return saved / name if name else saved
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def _read(folder: Folder) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads((folder / HEADER).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -67,7 +68,7 @@ class OwnLoop:
     def __init__(self, course: LegCourse) -> None:
         self._course = course
         #: The checkpoint that the leg can go on from, and its step.
-        self._folder: Path | None = None
+        self._folder: Folder | None = None
         self._at = 0
         #: True once the training code has shown that its loop is of this kind.
         self.began = False
@@ -80,7 +81,7 @@ class OwnLoop:
         #: What was saved ahead of its report: its step, and the folder that waits.
         self._ahead: tuple[int, Path, Path] | None = None
 
-    def found(self, step: int, folder: Path) -> None:
+    def found(self, step: int, folder: Folder) -> None:
         """The checkpoint of ``step`` in ``folder`` is one of this kind."""
         self._at, self._folder = step, folder
 

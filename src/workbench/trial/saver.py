@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 from workbench.errors import StaleAttempt, StoreError
 from workbench.records import Spec
-from workbench.store.checkpoints import Checkpoint
+from workbench.store.checkpoints import Checkpoint, Folder
 from workbench.trial.runner import Link
 from workbench.trial.state import Captured, Header, State
-from workbench.trial.vault import Write, Writer
+from workbench.trial.vault import Small, Write, Writer
 from workbench.trial.wire import Message
 
 #: A hundredth of its time is what a trial may wait for checkpoints between levels, with a margin, since the next may
@@ -41,22 +41,22 @@ class Vault(Protocol):
     #: Whether what it found lies between levels.
     is_passing: bool
 
-    def newest(self, at_most: int) -> tuple[int, Path] | None:
+    def newest(self, at_most: int) -> tuple[int, Folder] | None:
         """Step and folder of the newest whole checkpoint, at most that of step ``at_most``."""
 
     def earlier(self) -> Sequence[Checkpoint]:
         """Checkpoints whose files the next may have by links."""
 
-    def keep(self, step: int, write: Write, *, passing: bool = False, inside: int = 0) -> int:
-        """Have ``write`` fill a folder that becomes the checkpoint of ``step`` at once; its size in bytes.
+    def keep(self, step: int, write: Write, *, small: Small = None, passing: bool = False, inside: int = 0) -> int:
+        """Have ``small`` become the checkpoint of ``step`` at once, or what ``write`` fills a folder with; its bytes.
 
         A *passing* one lies between levels and gives way to the next. inside: batches done of the turn under way.
         """
 
-    def keep_setup(self, write: Write) -> None:
-        """Have ``write`` fill a folder that says what the set-up made: the trial's beginning."""
+    def keep_setup(self, write: Write, small: Small = None) -> None:
+        """Have ``small``, or what ``write`` fills a folder with, say what the set-up made: the trial's beginning."""
 
-    def setup(self) -> Path | None:
+    def setup(self) -> Folder | None:
         """The trial's beginning, where the set-up does not make it again."""
 
     def drop_passing(self) -> None:
@@ -210,7 +210,7 @@ class Saver:
         begun = time.perf_counter()
         self._cost = stall
         whole = partial(captured.write, earlier=self._vault.earlier)
-        size = self._vault.keep(step, whole, passing=passing, inside=inside)
+        size = self._vault.keep(step, whole, small=captured.small(), passing=passing, inside=inside)
         if not passing:
             self.step = step
         self._written = time.perf_counter() - begun

@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from workbench.errors import CannotResume
 from workbench.records import SCHEMA, check_schema
-from workbench.store.checkpoints import Checkpoint
+from workbench.store.bundle import SMALL
+from workbench.store.checkpoints import Checkpoint, Folder
 from workbench.store.parts import Parts
 from workbench.trial import graph, inexact, iterators, seeds, tensors, torch_kinds
 from workbench.trial.classifier import ARRAY, Classifier, has_state_dict
@@ -91,8 +92,20 @@ class Captured:
         (folder / GRAPH).write_bytes(self.graph)
         parts = Parts(folder, earlier)
         if loaded("torch") is not None:
-            tensors.write(folder / TENSORS, self.storages, self.objects, self.unchanged, parts)
+            with open(folder / TENSORS, "wb", buffering=1 << 16) as file:
+                tensors.write(file, self.storages, self.objects, self.unchanged, parts)
         return parts.digests
+
+    def small(self) -> dict[str, bytes] | None:
+        """The files as bytes; None where they are too large to lie in one file with others."""
+        if len(self.graph) + sum(one.nbytes() for one in self.storages.values()) > SMALL:
+            return None
+        files = {GRAPH: bytes(self.graph)}
+        if loaded("torch") is not None:
+            stream = io.BytesIO()
+            tensors.write(stream, self.storages, self.objects, self.unchanged, None)
+            files[TENSORS] = stream.getvalue()
+        return files
 
 
 class State:
@@ -207,12 +220,12 @@ class State:
         self._base.forget(survey)
         return captured
 
-    def restore(self, folder: Path, frames: Sequence[types.FrameType] | None = None) -> Header:
+    def restore(self, folder: Folder, frames: Sequence[types.FrameType] | None = None) -> Header:
         """Put the checkpoint in ``folder`` into what the set-up code has made. Raises CannotResume.
 
         frames: functions that the loop has called, for a checkpoint from inside a turn; None where none is called yet.
         """
-        with open(folder / GRAPH, "rb") as file:
+        with _opened(folder) as file:
             saved = graph.read_header(file)
             header = _header(saved)
             self._check_shapes(header)
@@ -424,7 +437,7 @@ class State:
                     key_of[storage._cdata] = key = str(len(storages))
                     storages[key] = storage
 
-    def _read_storages(self, path: Path) -> dict[str, Any]:
+    def _read_storages(self, path: Folder) -> dict[str, Any]:
         if not path.exists():
             return {}
         if loaded("torch") is None:
@@ -468,10 +481,16 @@ def _listed(path: str) -> str:
     return re.sub(r"\[\d+\]", "[…]", path)
 
 
-def read_header(folder: Path) -> Header:
+def read_header(folder: Folder) -> Header:
     """The header of the checkpoint in ``folder``."""
-    with open(folder / GRAPH, "rb") as file:
+    with _opened(folder) as file:
         return _header(graph.read_header(file))
+
+
+def _opened(folder: Folder) -> BinaryIO:
+    """The graph of the checkpoint in ``folder``, which is read piece by piece."""
+    file = folder / GRAPH
+    return open(file, "rb") if isinstance(file, Path) else io.BytesIO(file.read_bytes())
 
 
 def _header(saved: Mapping[str, Any]) -> Header:
@@ -479,12 +498,12 @@ def _header(saved: Mapping[str, Any]) -> Header:
     return Header(**{name: value for name, value in saved.items() if name in Header.__dataclass_fields__})
 
 
-def read_tensors(folder: Path) -> dict[str, Any]:
+def read_tensors(folder: Folder) -> dict[str, Any]:
     """The state dicts in a checkpoint, by the name of the object: plain tensors and numbers; runs no code of the cell.
 
     A large tensor that did not change since the set-up is not in it: the set-up code makes it.
     """
-    path = Path(folder) / TENSORS
+    path = folder / TENSORS
     return tensors.read_objects(path) if path.exists() else {}
 
 

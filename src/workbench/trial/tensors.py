@@ -13,10 +13,11 @@ import mmap
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from workbench.errors import StoreError
 from workbench.records import SCHEMA, check_schema
+from workbench.store.checkpoints import Folder
 from workbench.store.parts import NAMED, Parts
 from workbench.trial.kinds import SCALARS, loaded
 
@@ -31,9 +32,13 @@ class NotPlain(Exception):
 
 
 def write(
-    path: Path, storages: Mapping[str, Any], objects: Mapping[str, Any], unchanged: Mapping[str, Any], parts: Parts
+    file: BinaryIO,
+    storages: Mapping[str, Any],
+    objects: Mapping[str, Any],
+    unchanged: Mapping[str, Any],
+    parts: Parts | None,
 ) -> None:
-    """Write storages (by key; large ones to ``parts``) and the trees that :func:`tree` made of state dicts."""
+    """Write storages (by key; large ones to ``parts``, where there are) and the trees that :func:`tree` made."""
     header: dict[str, Any] = {}
     apart: dict[str, str] = {}
     views: list[memoryview] = []
@@ -45,7 +50,7 @@ def write(
             storage = storage.cpu()
             if length < APART:
                 keep.append(storage)
-        if length >= APART:
+        if parts is not None and length >= APART:
             if storage.is_shared():
                 storage = storage.clone()  # another process may change it between the digest and the write
             apart[key] = parts.put(bytes_of(storage))
@@ -63,11 +68,10 @@ def write(
     header["__metadata__"] = {"workbench": json.dumps(plain)}
     text = json.dumps(header).encode()
     text += b" " * (-(len(text) + _LENGTH.size) % _ALIGNED)
-    with open(path, "wb", buffering=1 << 16) as file:
-        file.write(_LENGTH.pack(len(text)))
-        file.write(text)
-        for view in views:
-            file.write(view)
+    file.write(_LENGTH.pack(len(text)))
+    file.write(text)
+    for view in views:
+        file.write(view)
 
 
 def bytes_of(storage: Any) -> memoryview:
@@ -75,7 +79,7 @@ def bytes_of(storage: Any) -> memoryview:
     return memoryview((ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr())).cast("B")
 
 
-def read_storages(path: Path) -> dict[str, Any]:
+def read_storages(path: Folder) -> dict[str, Any]:
     """The storages in the file and beside it, by key, as private copies. Raises StoreError for names that are none."""
     torch = loaded("torch")
     header, data, start = _open(path)
@@ -92,11 +96,11 @@ def read_storages(path: Path) -> dict[str, Any]:
         if NAMED.fullmatch(name) is None:
             raise StoreError(f"{path} speaks of {name!r}, and no part of a checkpoint is called so. Take another one.")
         # Two of the same content are two again.
-        storages[key] = torch.frombuffer(_mapped(path.with_name(name)), dtype=torch.uint8).clone().untyped_storage()
+        storages[key] = torch.frombuffer(_mapped(path.parent / name), dtype=torch.uint8).clone().untyped_storage()
     return storages
 
 
-def read_objects(path: Path) -> dict[str, Any]:
+def read_objects(path: Folder) -> dict[str, Any]:
     """The state dicts in the file, by the name of their object."""
     import torch  # noqa: F401 - a reader asks for tensors
 
@@ -107,14 +111,16 @@ def read_objects(path: Path) -> dict[str, Any]:
     return {name: _grown(one, storages) for name, one in trees["objects"].items()}
 
 
-def _open(path: Path) -> tuple[dict[str, Any], mmap.mmap, int]:
+def _open(path: Folder) -> tuple[dict[str, Any], mmap.mmap | bytearray, int]:
     data = _mapped(path)
     (length,) = _LENGTH.unpack_from(data)
     start = _LENGTH.size + length
     return json.loads(data[_LENGTH.size : start]), data, start
 
 
-def _mapped(path: Path) -> mmap.mmap:
+def _mapped(path: Folder) -> mmap.mmap | bytearray:
+    if not isinstance(path, Path):
+        return bytearray(path.read_bytes())  # torch wants what could be written
     with open(path, "rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 

@@ -10,11 +10,13 @@ from typing import TypeAlias
 
 from workbench.errors import StoreError
 from workbench.store.atomic import telling
-from workbench.store.checkpoints import Checkpoint, Checkpoints, Skipped
+from workbench.store.checkpoints import Checkpoint, Checkpoints, Folder, Skipped
 from workbench.store.layout import TrialPaths
 
 #: Fills the folder of a checkpoint; gives digests of its files, by name, where it has them already.
 Write: TypeAlias = Callable[[Path], Mapping[str, str] | None]
+#: The files of a small checkpoint, by name; None for one that is not small.
+Small: TypeAlias = Mapping[str, bytes] | None
 
 #: Seconds between two visits to the disk, so that a thousand short legs do not wait for each other's.
 SETTLE_S = 1.0
@@ -114,7 +116,7 @@ class StoreVault:
         #: Whether what it found lies between levels.
         self.is_passing = False
 
-    def newest(self, at_most: int) -> tuple[int, Path] | None:
+    def newest(self, at_most: int) -> tuple[int, Folder] | None:
         """Step and folder of the newest whole checkpoint, at most that of step ``at_most``."""
         found = [self._checkpoints.newest(at_most)]
         missed = []
@@ -123,7 +125,7 @@ class StoreVault:
             damaged = self._checkpoints.skipped
             found = [self._checkpoints.newest(at_most)]
             missed += [one for one in damaged if one.step not in {left.step for left in self._checkpoints.skipped}]
-        if self._passing.folder.is_dir():
+        if not self._passing.is_empty:
             self._has_passing = True
             self._passing.fence(self._attempt)
             found.append(self._passing.newest(at_most))
@@ -147,12 +149,18 @@ class StoreVault:
         newest = (place.newest(verify="size") for place in (self._passing, self._checkpoints))
         return [one for one in newest if one is not None]
 
-    def keep(self, step: int, write: Write, *, passing: bool = False, inside: int = 0) -> int:
-        """Have ``write`` fill a folder that becomes the checkpoint of ``step`` at once; its size in bytes.
+    def keep(self, step: int, write: Write, *, small: Small = None, passing: bool = False, inside: int = 0) -> int:
+        """Have ``small`` become the checkpoint of ``step`` at once, or what ``write`` fills a folder with; its bytes.
 
         inside: batches done of the turn under way.
         """
         place = self._passing if passing else self._checkpoints
+        if small is not None:
+            details = {"inside": inside} if inside else None
+            manifest = place.put(small, step, self._attempt, details, settled=passing, alone=passing)
+            if manifest is not None:
+                self._kept(step, passing=passing)
+                return manifest.size
         aside, digests = self._written(place, step, write)
         return self._publish(place, step, aside, digests, passing=passing, inside=inside)
 
@@ -195,6 +203,11 @@ class StoreVault:
         except BaseException:
             place.discard(aside)
             raise
+        self._kept(step, passing=passing)
+        return manifest.size
+
+    def _kept(self, step: int, *, passing: bool) -> None:
+        """A checkpoint is there: what it makes useless goes."""
         if not passing and self._settler is not None:
             self._settler.take(self._checkpoints)
         if passing or self._has_passing:
@@ -202,11 +215,12 @@ class StoreVault:
                 if not passing or older != step:
                     self._passing.remove(older)
         self._has_passing = passing
-        return manifest.size
 
-    def keep_setup(self, write: Write) -> None:
-        """Have ``write`` fill a folder that says what the set-up made: the trial's beginning."""
+    def keep_setup(self, write: Write, small: Small = None) -> None:
+        """Have ``small``, or what ``write`` fills a folder with, say what the set-up made: the trial's beginning."""
         place = self._setup
+        if small is not None and place.put(small, 0, self._attempt) is not None:
+            return
         aside = place.begin(0, self._attempt)
         try:
             with telling(aside):
@@ -216,7 +230,7 @@ class StoreVault:
             place.discard(aside)
             raise
 
-    def setup(self) -> Path | None:
+    def setup(self) -> Folder | None:
         """The trial's beginning, where the set-up does not make it again."""
         return beginning(self._setup)
 
@@ -226,9 +240,9 @@ class StoreVault:
             self._passing.remove(step)
 
 
-def beginning(setup: Checkpoints) -> Path | None:
+def beginning(setup: Checkpoints) -> Folder | None:
     """The folder of the one checkpoint among those of a set-up, where it is whole."""
-    found = setup.newest(0) if setup.folder.is_dir() else None
+    found = setup.newest(0)
     return None if found is None else found.folder
 
 

@@ -1,0 +1,211 @@
+"""The small files of a finished experiment in one. Law: a file that lies there counts, and not its packed copy.
+
+What is packed is on the disk before the files go. It is an SQLite archive: ``sqlite3 -A --list --file packed.sqlar``
+lists it, ``--extract`` unpacks it. Names are those of the files below the folder of trials. The engine writes it when
+an experiment has ended and when a checkpoint in it is to go; all may read it. Where an ended experiment goes on, new
+files lie beside it, and are packed when it ends again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import secrets
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO
+
+from workbench.errors import StoreError
+from workbench.store import database, fence
+from workbench.store.atomic import FILE_MODE, WRITING, entries_in, fsync_folder, write_atomic
+from workbench.store.database import telling_sqlite
+
+NAME = "packed.sqlar"
+#: Bytes up to which a file is packed, and of files that are packed in one go, before they are removed.
+SMALL, AT_ONCE = 1 << 20, 1 << 26
+#: Files of trials that are packed: checkpoints in one file, and what was printed.
+_PACKED = re.compile(r"t\d{4,9}\.(?:(?:(?:passing|setup)\.)?zip|log\.txt)")
+_TABLE = "CREATE TABLE IF NOT EXISTS sqlar (name TEXT PRIMARY KEY, mode INT, mtime INT, sz INT, data BLOB)"
+_PUT = "INSERT OR REPLACE INTO sqlar VALUES (?, ?, ?, ?, ?)"
+
+
+def read(path: Path) -> bytes | None:
+    """The bytes of a trial's file, which may be packed; None where there is none."""
+    # Twice: it may be packed, or come back, in between.
+    for look in (_plain, _unpacked, _plain):
+        data = look(path)
+        if data is not None:
+            return data
+    return None
+
+
+def opened(path: Path) -> BinaryIO:
+    """A trial's file to read from, which may be packed. Raises FileNotFoundError."""
+    try:
+        return open(path, "rb")
+    except FileNotFoundError:
+        data = read(path)
+        if data is None:
+            raise
+        return io.BytesIO(data)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is such a file, packed or not."""
+    return path.exists() or _unpacked(path) is not None or path.exists()
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """Bytes of the files that are packed for the folder of trials ``folder``, by name."""
+    with _reading(folder) as connection:
+        rows = [] if connection is None else connection.execute("SELECT name, sz FROM sqlar ORDER BY name").fetchall()
+    return {str(name): int(size) for name, size in rows}
+
+
+def wrong(folder: Path) -> str | None:
+    """What is wrong with what is packed for ``folder``, or None."""
+    try:
+        with _reading(folder) as connection:
+            if connection is None:
+                return None
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            return None if found == "ok" else str(found)
+    except StoreError as error:
+        return str(error)
+
+
+def unpack(path: Path) -> None:
+    """Have a trial's file lie there again, to be written to, where it is packed."""
+    data = None if path.exists() else _unpacked(path)
+    if data is not None:
+        write_atomic(path, data)
+
+
+def pack(folder: Path) -> int:
+    """Pack the small files in the folder of trials ``folder``, of which none is being written; how many. It blocks.
+
+    A crash leaves a file, its packed copy or both. Raises StoreFull and its kin; what was not packed then stays a file.
+    """
+    found = sorted(
+        (entry.name for entry in entries_in(str(folder)) if _PACKED.fullmatch(entry.name) and _is_small(entry)),
+    )
+    count = 0
+    while found:
+        batch: dict[str, tuple[os.stat_result, bytes]] = {}
+        size = 0
+        while found and size < AT_ONCE:
+            name = found.pop()
+            with contextlib.suppress(FileNotFoundError):
+                data = (folder / name).read_bytes()
+                batch[name] = (folder / name).stat(), data
+                size += len(data)
+        _put(folder, batch)
+        for name, (before, _) in batch.items():
+            # Whoever changes its checkpoints meanwhile waits, or was first.
+            with fence.held(folder / name.partition(".")[0], None), contextlib.suppress(FileNotFoundError):
+                now = (folder / name).stat()
+                if (now.st_ino, now.st_size, now.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns):
+                    (folder / name).unlink()
+                    (folder / f"{name}.old").unlink(missing_ok=True)
+        count += len(batch)
+    return count
+
+
+def replace(path: Path, data: bytes | None) -> bool:
+    """Change the packed copy of a trial's file, or remove it where None; False where there is none. For the engine."""
+    with _writing(path.parent, make=False) as connection:
+        if connection is None:
+            return False
+        if data is None:
+            done = connection.execute("DELETE FROM sqlar WHERE name = ?", (path.name,))
+        else:
+            done = connection.execute("UPDATE sqlar SET sz = ?, data = ? WHERE name = ?", (len(data), data, path.name))
+        return done.rowcount > 0
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _place(folder: Path) -> Path:
+    return folder.with_name(NAME)
+
+
+def _is_small(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size <= SMALL
+    except OSError:
+        return False
+
+
+def _plain(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _unpacked(path: Path) -> bytes | None:
+    with _reading(path.parent) as connection:
+        if connection is None:
+            return None
+        row = connection.execute("SELECT sz, data FROM sqlar WHERE name = ?", (path.name,)).fetchone()
+    if row is None:
+        return None
+    size, data = row
+    # An archive that was made by other programs may be compressed.
+    return bytes(data) if size == len(data) else zlib.decompressobj().decompress(data, min(size, SMALL))
+
+
+@contextlib.contextmanager
+def _reading(folder: Path) -> Iterator[sqlite3.Connection | None]:
+    path = _place(folder)
+    if not path.exists():
+        yield None
+        return
+    with telling_sqlite(path):
+        found = database.open_reader(path)
+        try:
+            yield found.connection
+        finally:
+            found.close()
+
+
+@contextlib.contextmanager
+def _writing(folder: Path, *, make: bool) -> Iterator[sqlite3.Connection | None]:
+    """A transaction that is on the disk at the end of the block. A new archive appears whole."""
+    path = _place(folder)
+    target = path
+    if not path.exists():
+        if not make:
+            yield None
+            return
+        target = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
+    with telling_sqlite(path):
+        try:
+            if target != path:
+                os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+            with closing(sqlite3.connect(target, timeout=10.0, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute(_TABLE)
+                yield connection
+                connection.execute("COMMIT")
+            if target != path:
+                os.replace(target, path)
+                fsync_folder(path.parent)
+        except BaseException:
+            if target != path:
+                target.unlink(missing_ok=True)
+            raise
+
+
+def _put(folder: Path, batch: dict[str, tuple[os.stat_result, bytes]]) -> None:
+    with _writing(folder, make=True) as connection:
+        assert connection is not None
+        rows = [(name, stat.st_mode, int(stat.st_mtime), len(data), data) for name, (stat, data) in batch.items()]
+        connection.executemany(_PUT, rows)

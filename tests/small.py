@@ -1,0 +1,31 @@
+"""Small checkpoints as tests look at them: in the trial's one file."""
+
+import zipfile
+from pathlib import Path
+
+from workbench.store.layout import TrialPaths
+
+
+def damage(bundle: Path, member: str) -> None:
+    """Change one byte of a member of the archive ``bundle``."""
+    with zipfile.ZipFile(bundle) as archive:
+        info = archive.getinfo(member)
+    with open(bundle, "r+b") as file:
+        file.seek(info.header_offset + 30 + len(member) + info.file_size // 2)
+        byte = file.read(1)
+        file.seek(-1, 1)
+        file.write(bytes([byte[0] ^ 0xFF]))
+
+
+def member(trial: TrialPaths, step: int, name: str) -> bytes:
+    """The bytes of one file of a small checkpoint."""
+    with zipfile.ZipFile(trial.bundle) as archive:
+        return archive.read(f"step-{step:08d}/{name}")
+
+
+def members(bundle: Path) -> list[str]:
+    """What lies in the archive ``bundle``; nothing where there is none."""
+    if not bundle.exists():
+        return []
+    with zipfile.ZipFile(bundle) as archive:
+        return sorted(archive.namelist())
