@@ -129,7 +129,9 @@ class Engine(Slots):
         self._send_waiting()
 
     def _is_idle(self) -> bool:
-        if self.loops or self.book.open or self._held_up or self.courier.is_busy or self.mirrors.is_busy:
+        resting = {key for key, loop in self.loops.items() if loop.rests}
+        is_busy = len(resting) < len(self.loops) or self.courier.is_busy or self.mirrors.is_busy(resting)
+        if is_busy or self.book.open or self._held_up:
             self._last_busy = time.monotonic()
         elif self.trouble is not None:
             return True  # the next engine may find a better cluster
@@ -305,6 +307,7 @@ class Engine(Slots):
             "started": loop.started,
             "state": loop.state,
             "reason": loop.reason,
+            "pause": loop.pause,
             "goal": str(spec.goal),
             "trials": len(loop.search.trials),
             "planned": loop.shown.planned,
