@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any
@@ -31,6 +31,17 @@ class _Watched(ModuleSpec):
     @_initializing.setter
     def _initializing(self, value: bool) -> None:
         """Python says that it loads the module again."""
+
+
+class _Finder:
+    """Hears of each module that is looked for, and finds none."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Python's question where ``name`` is."""
+        self._note(name)
 
 
 class Ahead:
@@ -56,17 +67,24 @@ class Ahead:
             level: int = 0,
         ) -> ModuleType:
             if not level:
-                self._imports.setdefault(_importer(), {})[top_of(name)] = None
+                self._note(name)
             return original(name, globals, locals, fromlist or (), level)
 
+        # What is there already is asked for by the one, what is loaded, in whatever way, by the other.
+        finder = _Finder(self._note)
         builtins.__import__ = noting
+        sys.meta_path.insert(0, finder)
         self.is_open = True
         try:
             yield
         finally:
             builtins.__import__ = original
+            sys.meta_path.remove(finder)
             self.is_open = False
             self._watch(set(sys.modules) - before)
+
+    def _note(self, name: str) -> None:
+        self._imports.setdefault(_importer(), {})[top_of(name)] = None
 
     def wanted(self, packages: Iterable[str]) -> list[str]:
         """``packages``, those that training has imported of what was imported ahead, and all that these import."""
@@ -99,7 +117,7 @@ class Ahead:
 
 def _importer() -> str:
     """The package whose code imports something now, be it by way of Python's own modules."""
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(3)
     while frame is not None:
         package = top_of(str(frame.f_globals.get("__name__", "")))
         if package and package not in sys.stdlib_module_names:
