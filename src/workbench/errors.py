@@ -24,6 +24,7 @@ WorkbenchError
 │   ├── NoAnswer               an address nobody answers
 │   ├── VersionsDiffer         training environment or protocol differ between machines
 │   └── StoreNotShared         a worker cannot see the store
+├── Paused                     what is waited for is paused, and does not go on by itself
 └── TrialError                 the training code's side
     ├── TrialFailed            it raised, exited or was killed
     ├── NotebookFailed         a cell of an executed notebook raised
@@ -159,6 +160,12 @@ class VersionsDiffer(ClusterError):
 
 class StoreNotShared(ClusterError):
     """A worker cannot see the store."""
+
+
+class Paused(WorkbenchError):
+    """What is waited for is paused, and goes on only when a person resumes it. cause: as ``PauseAsked`` has it."""
+
+    cause: str = "person"
 
 
 class TrialError(WorkbenchError):

@@ -26,7 +26,7 @@ from workbench.snapshot import Snapshot, read_snapshot, take
 from workbench.snapshot.around import Around, checked_threads
 from workbench.snapshot.capture import Capture, capture
 from workbench.snapshot.cell import Cell
-from workbench.snapshot.modules import project_digests
+from workbench.snapshot.modules import project_digests, project_modules
 from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.store.catalog import read_catalog
@@ -459,7 +459,8 @@ def _training(snapshot: Snapshot | None, imports: Sequence[str], around: Around)
     path = [entry or here for entry in sys.path]
     if snapshot is not None and snapshot.code is not None:
         path.insert(0, str(snapshot.code))
-    imported = {name.partition(".")[0] for name in imports}
+    own = project_modules(imports).values()
+    imported = {name.partition(".")[0] for name in (*imports, *(one for module in own for one in module.imports))}
     loaded = tuple(name for name in _HEAVY if name in sys.modules or name in imported)
     return Training(
         python=sys.executable,

@@ -148,11 +148,17 @@ class StopAsked:
     then: Literal["stopped", "failed"] = "stopped"
 
 
+#: Why a search pauses: a person asked, the disk or the quota has no room, packages changed where it trains. Only one
+#: that lacks room goes on by itself.
+PauseCause = Literal["person", "room", "packages"]
+
+
 @dataclass(frozen=True, slots=True)
 class PauseAsked:
-    """A person asked that no new leg starts, and that running ones are checkpointed and leave."""
+    """It was asked, by a person or by the engine, that no new leg starts and that running ones save and leave."""
 
     reason: str
+    cause: PauseCause = "person"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +71,19 @@ class Process:
 class Server:
     """A forkserver with torch imported."""
 
-    def __init__(self, preload: tuple[str, ...] = ("torch", "numpy"), **env: str) -> None:
+    def __init__(
+        self,
+        preload: tuple[str, ...] = ("torch", "numpy"),
+        learned: Sequence[str] = (),
+        secrets: Sequence[str] = (),
+        **env: str,
+    ) -> None:
         variables = {**os.environ, **forkserver.environment(1, 0), "PYTHONPATH": SOURCES, **env}
         self.process, sock = forkserver.launch(sys.executable, variables)
         self.control = Connection(sock)
-        self.control.send(forkserver.hello(preload=preload, cwd=os.getcwd(), path=(), threads=1))
+        self.control.send(
+            forkserver.hello(preload=preload, learned=learned, secrets=secrets, cwd=os.getcwd(), path=(), threads=1)
+        )
         self.ready = self.control.receive()
         self._number = 0
         self._unread: list[dict[str, Any]] = []

@@ -298,7 +298,9 @@ def troubles(state: str, reason: str | None, row: Mapping[str, Json]) -> Json:
     """What keeps an experiment, the copies of its checkpoints or its mirrors waiting, in the engine's words."""
     found = []
     told = str(row.get("reason") or "")  # a full disk takes the list's line, sometimes, and the series never
-    if state == "paused" and str(reason or told).startswith(NO_ROOM):
+    # An entry that an earlier version wrote has the cause in its words only.
+    lacks = row["pause"] == "room" if "pause" in row else str(reason or told).startswith(NO_ROOM)
+    if state == "paused" and lacks:
         found.append({"kind": "room", "words": str(reason or told).removeprefix(NO_ROOM)})
     elif state not in ENDED and told.startswith(WAITS_FOR_DISK):
         found.append({"kind": "room", "words": told.removeprefix(WAITS_FOR_DISK)})

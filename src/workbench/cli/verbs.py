@@ -20,12 +20,13 @@ from workbench.errors import (
     ClusterError,
     EngineRunning,
     NotFound,
+    Paused,
     StoreError,
     TrialError,
     WorkbenchError,
 )
 
-OK, FAILED, BAD, MISSING, AWAY, STORE, STOPPED, UNSURE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
+OK, FAILED, BAD, MISSING, AWAY, STORE, STOPPED, UNSURE, PAUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 130
 
 #: What each exit code means, as help and docs say it.
 EXIT_CODES = {
@@ -38,6 +39,7 @@ EXIT_CODES = {
     STORE: "trouble with the store: full, read-only, damaged, or of a later Workbench",
     STOPPED: "the experiment was stopped (watch)",
     UNSURE: "it could not be told (verify)",
+    PAUSED: "what was waited for is paused, and goes on only when somebody resumes it",
     INTERRUPTED: "interrupted; the experiment goes on",
 }
 
@@ -48,6 +50,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (EngineRunning, AWAY),
     (ClusterError, AWAY),
     (StoreError, STORE),
+    (Paused, PAUSED),
     (TrialError, FAILED),
     (WorkbenchError, FAILED),
     (OSError, STORE),

@@ -10,6 +10,7 @@ from workbench.cli.found import Experiment, store_of
 from workbench.cli.verbs import FAILED, INTERRUPTED, OK, STOPPED
 from workbench.cli.words import clean, cut, is_terminal, number, say, say_json, span
 from workbench.errors import ClusterError
+from workbench.experiment.pauses import pause_of, paused
 from workbench.records import trial_label
 from workbench.store import outcome
 
@@ -36,7 +37,7 @@ class Teller(Protocol):
 
 
 def watch(options: Any) -> int:
-    """Follow an experiment until it ends; the exit code is its outcome."""
+    """Follow an experiment until it ends, or is paused and does not go on by itself; the exit code is its outcome."""
     with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
         teller: Teller = _Json() if options.json else _Bar() if is_terminal() else _Lines()
         try:
@@ -48,6 +49,9 @@ def watch(options: Any) -> int:
             label = clean(experiment.label)
             sys.stderr.write(f"not watching any more; {label} goes on. `workbench stop {label}` ends it.\n")
             return INTERRUPTED
+        pause = None if experiment.is_ended else pause_of(experiment.meta)
+        if pause is not None:
+            raise paused(clean(experiment.label), {**pause, "reason": clean(pause["reason"])})
         if not options.json:
             say(_ending(experiment))
         return _CODES[experiment.state]
@@ -58,7 +62,8 @@ def _follow(experiment: Experiment, teller: Teller) -> None:
     looked_around = time.monotonic()
     while True:
         teller.tell(experiment)
-        if experiment.is_ended:
+        pause = pause_of(experiment.meta)
+        if experiment.is_ended or (pause is not None and pause["cause"] != "room"):
             return
         time.sleep(LOOK_S)
         now = time.monotonic()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench.cluster.log import LogWriter
+from workbench.cluster.trainings import Known
 from workbench.errors import ClusterError, VersionsDiffer
 from workbench.records import PROTOCOL, Training
 from workbench.trial import forkserver, surroundings, wire
@@ -30,6 +31,14 @@ CHUNK = 1 << 16
 
 class ForkserverKilled(ClusterError):
     """It was killed before it was ready, which says nothing of its environment."""
+
+
+class Unfit(ClusterError):
+    """Something that it was to import ahead leaves more behind than its modules; the message says what."""
+
+    def __init__(self, package: str, why: str) -> None:
+        super().__init__(why)
+        self.package = package
 
 
 class Channel:
@@ -202,11 +211,23 @@ class Runner:
 class Forkserver:
     """One training environment's forkserver on this machine, and its runners.
 
-    variables: the whole environment with which it is started; what runners change of it, each sets for itself.
+    variables: the whole environment with which it is started; what runners change of it, each sets for itself. path:
+    the folders of its packages. preload, learned: what it imports ahead, by a person's word and by what was seen.
     """
 
-    def __init__(self, training: Training, variables: Mapping[str, str]) -> None:
-        self.training = training
+    def __init__(
+        self,
+        training: Training,
+        variables: Mapping[str, str],
+        *,
+        path: tuple[str, ...],
+        preload: tuple[str, ...],
+        learned: tuple[str, ...],
+    ) -> None:
+        self.training, self.preload, self.learned = training, preload, learned
+        self._variables = variables
+        #: Variables that were looked up by what it has imported: a runner's are the same.
+        self._looks_up: list[str] = []
         self.versions: dict[str, str] = {}
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._runners: dict[int, Runner] = {}
@@ -226,27 +247,48 @@ class Forkserver:
         self.channel = Channel(ours, self._take, self._closed)
         self.channel.send(
             forkserver.hello(
-                preload=training.preload,
+                preload=preload,
+                learned=learned,
+                secrets=training.secrets,
                 env=rest,
                 cwd=training.cwd,
-                path=training.path,
+                path=path,
                 threads=training.threads,
             )
         )
 
-    async def ready(self) -> None:
-        """Wait until it can fork. Raises ClusterError or VersionsDiffer, with what to do."""
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can fork."""
+        return self._ready.done() and self._ready.exception() is None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a leg is under way in one of its runners, or may begin in one at any moment."""
+        waiting = {runner.number for runners in (self._spares, *self._idle.values()) for runner in runners}
+        return self.is_alive and (not self._ready.done() or bool(self._runners.keys() - waiting))
+
+    def fits(self, known: Known) -> bool:
+        """Whether a runner of ``known`` would import the same: variables that were looked up have the same values."""
+        return all(
+            self._variables.get(name) == known.variables.get(name)
+            and (name in self.training.secrets or name not in known.training.secrets)
+            for name in self._looks_up
+        )
+
+    async def ready(self, training: Training) -> None:
+        """Wait until it can fork for ``training``. Raises ClusterError, Unfit or VersionsDiffer, with what to do."""
         try:
             await asyncio.wait_for(asyncio.shield(self._ready), READY_S)
         except TimeoutError:
             raise ClusterError(
-                f"{self.training.python} did not import {', '.join(self.training.preload) or 'workbench'} within "
+                f"{self.training.python} did not import {', '.join(self.preload) or 'workbench'} within "
                 f"{READY_S:.0f} s. Try `{self.training.python} -c 'import workbench'` there."
             ) from None
         different = {
             name: (wanted, self.versions.get(name))
-            for name, wanted in self.training.versions.items()
-            if self.versions.get(name) != wanted and (name != "torch" or "torch" in self.training.preload)
+            for name, wanted in training.versions.items()
+            if self.versions.get(name) != wanted and (name != "torch" or "torch" in training.preload)
         }
         if different:
             told = ", ".join(f"{name} {found} instead of {wanted}" for name, (wanted, found) in different.items())
@@ -260,7 +302,6 @@ class Forkserver:
 
         cover: files over which copies are to lie; a runner with such is a new one, for this leg only.
         """
-        await self.ready()
         if cover:
             runner = self._fork(cover)
             runner.experiment = experiment
@@ -291,6 +332,12 @@ class Forkserver:
         runner.idle_since = asyncio.get_running_loop().time()
         self._idle.setdefault(runner.experiment, []).append(runner)
 
+    def retire(self) -> None:
+        """Another takes its place: what waits in it goes, and what trains goes on."""
+        for runner in (*self._spares, *(runner for runners in self._idle.values() for runner in runners)):
+            runner.dismiss()
+        self._spares, self._idle = [], {}
+
     def tidy(self, idle_s: float) -> None:
         """Let runners go that nobody used for ``idle_s`` seconds: an idle experiment holds no memory."""
         now = asyncio.get_running_loop().time()
@@ -316,6 +363,7 @@ class Forkserver:
     def _take(self, message: Message) -> None:
         if message["op"] == "ready":
             self.versions = message.get("versions", {})
+            self._looks_up = message.get("looks_up", [])
             if message.get("protocol") != PROTOCOL:
                 self._fail(
                     VersionsDiffer(
@@ -325,6 +373,8 @@ class Forkserver:
                 )
             elif not self._ready.done():
                 self._ready.set_result(None)
+        elif message["op"] == "unfit":
+            self._fail(Unfit(str(message["package"]), str(message["why"])))
         elif message["op"] == "forked" and message["id"] in self._runners:
             self._runners[message["id"]].pid = message["pid"]
         elif message["op"] == "exited":
@@ -349,7 +399,7 @@ class Forkserver:
             return ForkserverKilled(f"{self.training.python} was killed by signal {-status} before it could train.")
         return ClusterError(
             f"{self.training.python} ended before it could train: `workbench` (and "
-            f"{', '.join(self.training.preload) or 'nothing else'}) must be importable there. "
+            f"{', '.join(self.preload) or 'nothing else'}) must be importable there. "
             f"Try `{self.training.python} -c 'import workbench'` there."
         )
 

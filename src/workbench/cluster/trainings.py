@@ -17,11 +17,14 @@ KNOWN = 16
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A training environment. variables: all that its processes have here. key: forkservers differ where it does."""
+    """A training environment. variables: all that its processes have here. path: the folders of its packages, by the
+    notebook's word. key: forkservers differ where it does.
+    """
 
     message: Message
     training: Training
     variables: dict[str, str]
+    path: tuple[str, ...]
     key: tuple[Any, ...]
 
 
@@ -43,8 +46,20 @@ class Trainings:
     def _made(self, message: Message) -> Known:
         training = training_from(message)
         variables = arranged(training, os.environ, has_devices=self._has_devices)
-        environment = (training.python, training.threads, training.hash_seed, training.preload, training.path)
-        return Known(message, training, variables, (*environment, training.is_whole, at_load(variables)))
+        path = tuple(entry for entry in training.path if _holds_packages(os.path.join(training.cwd, entry)))
+        # Threads and hash seed are among the variables. Where a project's modules lie, each runner is told.
+        key = (training.python, path, training.is_whole, at_load(variables))
+        return Known(message, training, variables, path, key)
+
+
+def _holds_packages(entry: str) -> bool:
+    """Whether a folder of the search path holds installed packages, and not a project."""
+    if any(f"{os.sep}{name}" in entry for name in ("site-packages", "dist-packages")):
+        return True
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(entry))
+    except OSError:
+        return False
 
 
 def training_from(data: Message) -> Training:

@@ -19,11 +19,12 @@ from distributed import get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from workbench.cluster import laying
+from workbench.cluster.forkservers import Forkservers
 from workbench.cluster.log import LogWriter
-from workbench.cluster.runners import Forkserver, ForkserverKilled, Runner
+from workbench.cluster.runners import ForkserverKilled, Runner
 from workbench.cluster.secrets import Secrets
 from workbench.cluster.seen import Digests, Sight
-from workbench.cluster.trainings import Known, Trainings
+from workbench.cluster.trainings import Trainings
 from workbench.cluster.trouble import how_it_died, oom_kills
 from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
 from workbench.records import PROTOCOL
@@ -39,8 +40,6 @@ BATCH_S = 0.05
 INTERVAL_S = 0.0005
 #: A leg at least this long leaves no runner for the next one, which gets a fresh fork made ahead.
 REUSE_BELOW_S = 1.0
-#: Seconds after which an unused runner is let go.
-IDLE_S = 5.0
 #: States in which Dask wants a task's result.
 _WANTED = ("executing", "long-running", "memory", "error")
 #: Seconds that a runner which said it is done gets to end its process.
@@ -103,7 +102,7 @@ class Workplace(WorkerPlugin):
             )
         self._worker = worker
         self._loop = asyncio.get_running_loop()
-        self._forkservers: dict[tuple[Any, ...], Forkserver] = {}
+        self._forkservers = Forkservers()
         self._legs: dict[str, Leg] = {}
         self._tasks: dict[str, list[Leg]] = {}
         self._slots = asyncio.Semaphore(self.slots or worker.state.nthreads)
@@ -131,9 +130,7 @@ class Workplace(WorkerPlugin):
 
     def rest(self) -> None:
         """End the forkservers and what waits in them. The next leg starts its own again."""
-        for forkserver in self._forkservers.values():
-            forkserver.close()
-        self._forkservers.clear()
+        self._forkservers.close()
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
         """Dask's word that a task changed: a running leg that is no longer wanted must leave."""
@@ -187,9 +184,8 @@ class Workplace(WorkerPlugin):
     async def warm(self, training: Message) -> dict[str, str]:
         """Start the forkserver of a training environment ahead of its first leg; its versions."""
         for left in reversed(range(WARMS)):
-            forkserver = self._forkserver(self._trainings.of(training))
             try:
-                await forkserver.ready()
+                forkserver = await self._forkservers.ready(self._trainings.of(training))
                 break
             except ForkserverKilled:
                 if not left:
@@ -219,11 +215,13 @@ class Workplace(WorkerPlugin):
     async def _train(self, leg: Leg) -> Message:
         order = leg.order
         known = self._trainings.of(order["training"])
-        forkserver, hidden = self._forkserver(known), known.training.secrets
+        hidden = known.training.secrets
         secrets = await self._secrets.of(order["leg"]["experiment"], hidden)
         lacks = sorted(hidden.keys() - secrets)
         back = await self._laid_out(order)
-        runner = leg.runner = await forkserver.runner(order["experiment"], list(back["copies"].items()) if back else ())
+        cover = list(back["copies"].items()) if back else ()
+        forkserver, runner = await self._forkservers.runner(known, order["experiment"], cover)
+        leg.runner = runner
         ooms, began = oom_kills(), time.monotonic()
         ended: asyncio.Future[Message | None] = self._loop.create_future()
 
@@ -234,6 +232,9 @@ class Workplace(WorkerPlugin):
         sight = Sight(self._digests, tell, keeper)
 
         def take(message: Message | None) -> None:
+            seen = message.get("seen") if message is not None else None
+            if seen:
+                self._forkservers.learn(known, forkserver, order["experiment"], seen.pop("loaded", ()))
             if message is None or message["op"] == "left":
                 if not ended.done():
                     ended.set_result(message)
@@ -263,9 +264,8 @@ class Workplace(WorkerPlugin):
             return self._gone(leg, runner, oom_kills() > ooms)
         if back:
             left["reusable"] = False
-        if left.get("reusable") and time.monotonic() - began < REUSE_BELOW_S and not order.get("strict"):
-            forkserver.give_back(runner)
-        else:
+        is_kept = left.get("reusable") and time.monotonic() - began < REUSE_BELOW_S and not order.get("strict")
+        if not (is_kept and self._forkservers.give_back(forkserver, runner)):
             await _see_out(runner)
         await sight.left(left)
         if leg.stop_reason is not None and left["outcome"] == "stopped":
@@ -308,12 +308,6 @@ class Workplace(WorkerPlugin):
             return {**left, **_told_to_leave(leg), **({"cut_s": leg.keep_s} if leg.killed and leg.keep_s else {})}
         cause, reason = how_it_died(runner.status, runner.signal, out_of_memory)
         return {**left, "outcome": "died", "cause": cause, "reason": reason}
-
-    def _forkserver(self, known: Known) -> Forkserver:
-        forkserver = self._forkservers.get(known.key)
-        if forkserver is None or not forkserver.is_alive:
-            forkserver = self._forkservers[known.key] = Forkserver(known.training, known.variables)
-        return forkserver
 
     def _want(self, experiment: str) -> None:
         """Ask the engine for the secrets of an experiment."""
@@ -374,8 +368,7 @@ class Workplace(WorkerPlugin):
     async def _tidy(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            for forkserver in self._forkservers.values():
-                forkserver.tidy(IDLE_S)
+            self._forkservers.tidy()
 
 
 def _never(leg: Leg) -> Message:

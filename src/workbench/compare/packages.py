@@ -30,10 +30,10 @@ def packages(before: Mapping[str, str], now: Mapping[str, str], used: set[str]) 
         if used & _packages_of(name):
             yield _version(name, before[name], now[name]) if name in before else Difference("package", name, "new")
     gone = changed - now.keys()
-    told = {name for name in gone if lower & _guessed(name)}
+    told = {name for name in gone if lower & likely(name)}
     for name in sorted(told):
         yield Difference("package", f"{name} {_bare(before[name])}", "gone")
-    known = {package for name in told for package in _guessed(name)}
+    known = {package for name in told for package in likely(name)}
     for package in sorted(used) if gone else ():
         if package.lower() not in known and not _is_there(package):
             yield Difference("package", package, "gone")
@@ -49,14 +49,14 @@ def _bare(version: str | None) -> str:
     return (version or "").partition(" @ ")[0]
 
 
-def _guessed(distribution: str) -> set[str]:
+def likely(distribution: str) -> set[str]:
     """The packages that a distribution is likely to hold, by its name."""
     return {distribution.replace("-", "_"), _ALIASES.get(distribution, distribution)}
 
 
 def _packages_of(distribution: str) -> set[str]:
     """The packages (and modules) that an installed distribution holds."""
-    found = _guessed(distribution)
+    found = likely(distribution)
     with contextlib.suppress(importlib.metadata.PackageNotFoundError, OSError, ValueError):
         for file in importlib.metadata.distribution(distribution).files or ():
             top = file.parts[0] if file.parts else ""

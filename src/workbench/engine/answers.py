@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 from collections.abc import Coroutine
@@ -88,6 +89,9 @@ class Answers:
     async def _kept(self, loop: ExperimentLoop, answer: dict[str, Any]) -> dict[str, Any]:
         """The answer, once what the loop was told is on the disk: an engine that dies now has lost nothing of it."""
         await loop.kept()
+        # Whoever waits for it must not take what it was before for what it is now.
+        with contextlib.suppress(StoreError):
+            await asyncio.to_thread(loop.series.flush)
         return answer
 
     def _state_of(self, experiment: str) -> str:

@@ -194,8 +194,9 @@ class Engine(Slots):
         self._send_waiting()
 
     def _is_idle(self) -> bool:
-        waits = self.loops or self.book.open or self._held_up or not self.mender.has_looked
-        if waits or self.courier.is_busy or self.mirrors.is_busy:
+        resting = {key for key, loop in self.loops.items() if loop.rests}
+        is_busy = len(resting) < len(self.loops) or self.courier.is_busy or self.mirrors.is_busy(resting)
+        if is_busy or self.book.open or self._held_up or not self.mender.has_looked:
             self._last_busy = time.monotonic()
         elif self.trouble is not None:
             return True  # the next engine may find a better cluster
@@ -484,7 +485,7 @@ class Engine(Slots):
             self._beats_free += 1
             self._check()
             await self._written("the catalog", self.catalog.flush)
-            if not (self._at_work.is_set() or self.mirrors.is_busy):
+            if not (self._at_work.is_set() or self.mirrors.is_busy()):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stirred.wait(), RESTING_BEAT_S - BEAT_S)
                 self._stirred.clear()

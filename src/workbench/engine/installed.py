@@ -1,7 +1,8 @@
-"""What is installed where a search trains. Law: it looks at folders' times and names; a search whose packages changed
-pauses, names them, and goes on only when a person says so.
+"""What is installed where a search trains. Law: it looks at folders' times and names; a search pauses when a package
+changed that its training has imported, or that such a one depends on. It names it, and goes on when a person says so.
 
-A project that is installed editable may change: every leg imports the copy of its code that was made at the start.
+Before the first leg has told what it imports, what its snapshot imports counts instead. A project that is installed
+editable may change: every leg imports the copy of its code that was made at the start.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.cluster.backend import Message
+from workbench.engine.needed import imports_of, needed
 from workbench.errors import WorkbenchError
-from workbench.records import PauseAsked, Spec
+from workbench.records import PauseAsked, PauseCause, Spec
 from workbench.snapshot import environment, read_snapshot
 from workbench.store import Store
+from workbench.store.said import NO_ROOM
 
 if TYPE_CHECKING:
     from workbench.engine.loop import ExperimentLoop
@@ -30,7 +33,7 @@ log = logging.getLogger("workbench.engine")
 #: Seconds between two looks.
 LOOK_S = 1.0
 #: How the reason of a pause ends that this file asked for.
-INSTALLED = " since the search began. To go on with it, resume."
+_INSTALLED = " since the search began. To go on with it, resume."
 #: The journal's line that a person goes on with what is installed now.
 ACCEPTED = "EnvironmentAccepted"
 #: Packages that are named.
@@ -40,6 +43,13 @@ _VARIABLE = "WORKBENCH_INSTALLED"
 
 #: A distribution's version before and now; None where there is none.
 Changes = dict[str, tuple[str | None, str | None]]
+
+
+def former_cause(reason: str) -> PauseCause:
+    """The cause of a pause whose line in the journal, of an earlier version, has a reason only."""
+    if reason.startswith(NO_ROOM):
+        return "room"
+    return "packages" if reason.endswith(_INSTALLED) else "person"
 
 
 class Installed:
@@ -55,19 +65,20 @@ class Installed:
         self._message: Message | None = None
         #: What was said to have changed.
         self.told: Changes = {}
+        #: Versions of what changed and is not used: processes that begin now have these.
+        self._passed: dict[str, str | None] = {}
+        #: What the snapshot imports, once it was read.
+        self._imports: set[str] | None = None
 
-    def look(self) -> str | None:
+    def look(self, used: Collection[str] | None) -> str | None:
         """Why the search must pause, in words that were not said yet; else None. It reads the disk.
 
-        A change counts when two looks see the same: installing takes a while.
+        A change counts when two looks see the same: installing takes a while. used: the packages that its training was
+        seen to import; None where it has not told yet.
         """
-        training = self._spec.training
-        if not training.path:
-            return None
-        now = environment.distributions(os.path.join(training.cwd, entry) for entry in training.path)
-        if self._recorded is None:
-            self._recorded = self._of_snapshot() or now
-        found = changes({**self._recorded, **self._accepted}, now) if now else {}
+        every = self._changes()
+        found = self._relevant(every, used)
+        self._pass({name: after for name, (_, after) in every.items() if name not in found})
         before, self._seen = self._seen, found
         if found != before:
             environment.forget_distributions()  # what stands inside of its folder may be written last
@@ -77,11 +88,15 @@ class Installed:
         self.told = found
         return self._words(found) if found else None
 
-    def accept(self) -> dict[str, Any] | None:
-        """A person resumes: the line that says what was accepted by it, or None where nothing had changed."""
-        if not self.told:
+    def accept(self, used: Collection[str] | None) -> dict[str, Any] | None:
+        """A person resumes: the line that says what was accepted by it, or None where nothing had changed.
+
+        It reads the disk: what is installed now is accepted, be it what was told or what came since.
+        """
+        found = self._relevant(self._changes(), used)
+        if not found:
             return None
-        line = {"kind": ACCEPTED, "distributions": {name: after for name, (_, after) in self.told.items()}}
+        line = {"kind": ACCEPTED, "distributions": {name: after for name, (_, after) in found.items()}}
         self.recall(line)
         self.told = self._seen = {}
         return line
@@ -91,6 +106,33 @@ class Installed:
         self._accepted |= line["distributions"]
         self._message = None
 
+    def _changes(self) -> Changes:
+        """All distributions that are not as they were when it began, or as a person has accepted them."""
+        now = environment.distributions(self._folders) if self._folders else {}
+        if self._recorded is None:
+            self._recorded = self._of_snapshot() or now
+        return changes({**self._recorded, **self._accepted}, now) if now else {}
+
+    @property
+    def _folders(self) -> list[str]:
+        training = self._spec.training
+        return [os.path.join(training.cwd, entry) for entry in training.path]
+
+    def _relevant(self, found: Changes, used: Collection[str] | None) -> Changes:
+        """Of what changed, the distributions that training uses."""
+        if not found:
+            return {}
+        if used is None:
+            if self._imports is None:
+                self._imports = imports_of(self._store, self._spec)
+            used = self._imports
+        wanted = needed(self._folders, used, found)
+        return {name: change for name, change in found.items() if name in wanted}
+
+    def _pass(self, versions: dict[str, str | None]) -> None:
+        if versions != self._passed:
+            self._passed, self._message = versions, None
+
     def training(self) -> Message:
         """The training environment as it travels, with the versions that were accepted. Each leg gets the same one."""
         if self._message is None:
@@ -99,14 +141,14 @@ class Installed:
 
     def _composed(self) -> Message:
         training = asdict(self._spec.training)
+        versions = training["versions"]
+        training["versions"] = versions | {
+            name: version.partition(" @ ")[0]
+            for name, version in {**self._passed, **self._accepted}.items()
+            if name in versions and version is not None
+        }
         if self._accepted:
             key = hashlib.sha256(json.dumps(self._accepted, sort_keys=True).encode()).hexdigest()
-            versions = training["versions"]
-            training["versions"] = versions | {
-                name: version.partition(" @ ")[0]
-                for name, version in self._accepted.items()
-                if name in versions and version is not None
-            }
             training["env"] = {**training["env"], _VARIABLE: key[:16]}
         return training
 
@@ -128,7 +170,7 @@ class Installed:
             for names, verb in ((put, "installed"), (gone, "removed"))
             if names
         ]
-        return f"{' and '.join(parts)} in {Path(self._spec.training.python).parent.parent}{INSTALLED}"
+        return f"{' and '.join(parts)} in {Path(self._spec.training.python).parent.parent}{_INSTALLED}"
 
 
 def changes(before: Mapping[str, str | None], now: Mapping[str, str]) -> Changes:
@@ -162,11 +204,11 @@ async def watch(loops: Mapping[str, ExperimentLoop]) -> None:
             if loop.finished.is_set() or (loop.is_paused and not loop.waits_for_consent):
                 continue
             try:
-                why = await asyncio.to_thread(loop.installed.look)
+                why = await asyncio.to_thread(loop.installed.look, loop.used_packages)
             except OSError as error:
                 log.warning("the packages of %s cannot be looked at: %s", loop.spec.label, error)
                 continue
             if why is not None and not loop.finished.is_set():
                 log.warning("%s pauses: %s", loop.spec.label, why)
-                loop.tell(PauseAsked(why))
+                loop.tell(PauseAsked(why, "packages"))
         await asyncio.sleep(LOOK_S)

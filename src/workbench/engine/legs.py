@@ -189,6 +189,11 @@ class Legs(ABC):
         if step > before:
             leg.turned = (step, now)
 
+    @property
+    def used_packages(self) -> list[str] | None:
+        """The packages that its training was seen to import; None before a leg has told."""
+        return self._used.packages
+
     def message_training(self) -> Message:
         """The training environment as it travels."""
         return self.installed.training()

@@ -24,6 +24,7 @@ def listed(loop: ExperimentLoop) -> dict[str, Any]:
         "started": loop.started,
         "state": loop.state,
         "reason": loop.reason,
+        "pause": loop.pause,
         "goal": str(spec.goal),
         "trials": len(loop.search.trials),
         "planned": loop.shown.planned,

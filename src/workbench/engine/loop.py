@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.cluster.backend import Message
 from workbench.compare.verdict import conclusion
-from workbench.engine.installed import ACCEPTED, INSTALLED
+from workbench.engine.installed import ACCEPTED, former_cause
 from workbench.engine.leg import Leg, started
 from workbench.engine.legs import Legs, Surroundings
 from workbench.engine.lost import Loss
@@ -31,6 +31,7 @@ from workbench.records import (
     Instruction,
     Left,
     PauseAsked,
+    PauseCause,
     Reached,
     ResumeAsked,
     Run,
@@ -43,7 +44,7 @@ from workbench.records import (
 )
 from workbench.store import Store
 from workbench.store.journal import OWN, Journal
-from workbench.store.said import NO_ROOM, WAITS_FOR_DISK
+from workbench.store.said import WAITS_FOR_DISK
 
 #: Seconds before writing again after the disk refused.
 RETRY_WRITE_S = 1.0
@@ -83,8 +84,8 @@ class ExperimentLoop(Legs):
         self._capacity = 0
         self._pausing = self._stopping = False
         self._why_paused = ""
-        #: It was paused for want of room on the disk, and goes on when there is some.
-        self.is_held = False
+        #: Why it is paused, while it is.
+        self._cause: PauseCause = "person"
         self._pump: asyncio.Task[None] | None = None
         self.retainer = Retainer(spec, self.paths, self.search)
         self._loss = Loss(spec, self.paths, self.series, self.journal, now)
@@ -143,6 +144,8 @@ class ExperimentLoop(Legs):
         self.retainer.take(line, line["n"])
         fact = fact_from_line(line)
         if fact is not None:
+            if isinstance(fact, PauseAsked) and "cause" not in line:
+                fact = PauseAsked(fact.reason, former_cause(fact.reason))
             if isinstance(fact, Reached | Ended):
                 self.probed = True
                 self.shown.know(fact.trial, fact.step, fact.value)
@@ -184,18 +187,18 @@ class ExperimentLoop(Legs):
 
     def resume(self, by: str) -> None:
         """A person wants it to go on, with whatever packages are installed now."""
-        self._note(self.installed.accept())
+        self._note(self.installed.accept(self.used_packages))
         self.tell(ResumeAsked(by))
 
     def _note_wish(self, fact: Fact) -> None:
         if isinstance(fact, PauseAsked):
             # What a person paused stays so when there is room again.
-            self.is_held = fact.reason.startswith(NO_ROOM) and (self.is_held or not self._pausing)
+            if fact.cause != "room" or self.is_held or not self._pausing:
+                self._cause = fact.cause
+                self._why_paused = "asked to pause" if fact.cause == "person" else fact.reason
             self._pausing = True
-            says = self.is_held or fact.reason.endswith(INSTALLED)
-            self._why_paused = fact.reason if says else "asked to pause"
         elif isinstance(fact, ResumeAsked):
-            self._pausing = self.is_held = False
+            self._pausing = False
         elif isinstance(fact, StopAsked) and fact.trial is None:
             self._stopping = True
         elif isinstance(fact, Extended):
@@ -326,9 +329,25 @@ class ExperimentLoop(Legs):
         return self._pausing
 
     @property
+    def pause(self) -> PauseCause | None:
+        """Why it is paused; None where it is not."""
+        return self._cause if self._pausing and self.state == "paused" else None
+
+    @property
     def waits_for_consent(self) -> bool:
         """Whether it is paused because packages have changed where it trains."""
-        return self._pausing and self._why_paused.endswith(INSTALLED)
+        return self._pausing and self._cause == "packages"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is paused for want of room on the disk; it goes on by itself when there is some."""
+        return self._pausing and self._cause == "room"
+
+    @property
+    def rests(self) -> bool:
+        """Whether it is paused, nothing of it is under way, and only a person can change that: it needs no engine."""
+        is_quiet = not (self.legs or self._inbox or self._lines or self.is_telling or self.finished.is_set())
+        return self._pausing and not self._stopping and not self.is_held and is_quiet
 
     def set_capacity(self, slots: int, legs: int) -> None:
         """How many slots are its share, and how many legs it may have under way, queued ones counted."""
@@ -581,6 +600,7 @@ class ExperimentLoop(Legs):
                 self.state, self.reason = "paused", self._why_paused
             elif self.legs:
                 self.state, self.reason = "running", "training" if self.probed else PROBING
+        self.series.put_meta("pause", {"cause": self.pause, "reason": self._why_paused} if self.pause else None)
         self.shown.put_header(self.state, self.reason, self.started, self.ended, self.legs.values())
         self._around.changed(self)
 

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from workbench.errors import StoreError
@@ -93,10 +93,9 @@ class Mirrors:
                 going.process.kill()
                 going.process.wait()
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether something is being written that will soon be there."""
-        return any(going.trouble is None for going in self._going.values())
+    def is_busy(self, resting: Collection[str] = ()) -> bool:
+        """Whether something is being written that will soon be there. resting: experiments of which nothing comes."""
+        return any(going.trouble is None for key, going in self._going.items() if key[0] not in resting)
 
     def close(self) -> None:
         """Let all of them go, after what they are about. It blocks."""

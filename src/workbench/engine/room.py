@@ -131,7 +131,7 @@ class Rooms:
         for loop in self._running() if self.trouble is not None else ():
             if not loop.is_paused:
                 log.warning("%s pauses: %s", loop.spec.label, self.trouble)
-                loop.tell(PauseAsked(f"{NO_ROOM}{self.trouble}"))
+                loop.tell(PauseAsked(f"{NO_ROOM}{self.trouble}", "room"))
 
     def _lacks(self, times: float) -> str | None:
         """Why there is no room for so many times what everything that runs may need; None where there is."""

@@ -30,6 +30,11 @@ class Used:
         kept = series.meta().get(KEY)
         self._known: dict[str, Json] = dict(kept) if isinstance(kept, dict) else {}
 
+    @property
+    def packages(self) -> list[str] | None:
+        """The packages that training was seen to import; None before a leg has told."""
+        return list(self._known.get("packages") or ()) if self._known.get("complete") else None
+
     def take(self, seen: Mapping[str, Json], host: str) -> dict[str, Json]:
         """Add what one leg has seen on ``host``; what of it stays with the leg."""
         before = self._known

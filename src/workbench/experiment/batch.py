@@ -253,6 +253,8 @@ class Batch:
                     yield Executed(wanted[run.key].label, run, self._words(run))
             if is_over:
                 break
+            for handle in handles:
+                handle.check_paused()
             tend()
             time.sleep(LOOK_S)
         newest = notebooks.newest(self.store)

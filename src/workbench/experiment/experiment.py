@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.errors import BadOption, NotFound, StoreError, TrialFailed, Unreadable
 from workbench.experiment.board import Board, diverged, duration, number, progress, sentence
+from workbench.experiment.pauses import Pauses, pause_of, paused
 from workbench.experiment.trial import Trial, Verdict, table
 from workbench.records import (
     UNREADABLE,
@@ -319,13 +320,17 @@ class Experiment:
     def wait(self, timeout: float | None = None) -> Experiment:
         """Wait until it has ended. An interrupt leaves it running, and says so.
 
-        Raises TimeoutError after ``timeout`` seconds, TrialFailed where the experiment failed.
+        Raises TimeoutError after ``timeout`` seconds, TrialFailed where the experiment failed, and Paused at once where
+        it is paused, by a person or since a package changed: then only :meth:`resume` goes on with it. Of one that is
+        paused because the disk or the quota has no room it says so, and waits: that one goes on by itself.
         """
         from workbench.engine.ask import Tending
 
         deadline, tend = None if timeout is None else time.monotonic() + timeout, Tending(self.store)
+        pauses = Pauses(self.label)
         try:
-            while not self._look().is_resting:
+            while not (board := self._look()).is_resting:
+                pauses.check(board.meta)
                 tend()
                 if deadline is not None and time.monotonic() > deadline:
                     raise TimeoutError(f"{self.label} has not ended within {timeout:g} s; it goes on.")
@@ -340,10 +345,19 @@ class Experiment:
         return self._ended().__await__()
 
     async def _ended(self) -> Experiment:
-        while not self._look().is_resting:  # noqa: ASYNC110 - its end is on disk, written by another process
+        pauses = Pauses(self.label)
+        while not (board := self._look()).is_resting:
+            pauses.check(board.meta)
             await asyncio.sleep(LOOK_S)
         self.check()
         return self
+
+    def check_paused(self) -> None:
+        """Raise Paused where it is paused and does not go on by itself."""
+        board = self._look()
+        pause = None if board.is_ended else pause_of(board.meta)
+        if pause is not None and pause["cause"] != "room":
+            raise paused(self.label, pause)
 
     def check(self) -> None:
         """Raise TrialFailed where the experiment failed, with the first failed trial's own words."""
@@ -403,10 +417,13 @@ class Experiment:
         before = self[wanted].verdict
         asked = ask(self.store, {"kind": "verify", "experiment": self.id, "trial": wanted, "step": step})
         deadline, tend = None if timeout is None else time.monotonic() + timeout, Tending(self.store)
+        pauses = Pauses(self.label)
         while True:
             found = self[wanted].verdict
             if found is not None and found != before and found.details["until"] == asked["until"]:
                 return found
+            if not (board := self._look()).is_ended:
+                pauses.check(board.meta)
             tend()
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"{self.label}/{trial_label(wanted)} was not checked within {timeout:g} s.")

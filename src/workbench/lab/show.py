@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.experiment.board import Board, sentence
+from workbench.experiment.pauses import Pauses
 from workbench.lab.plain import Progress
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Shown:
 
         self.experiment = experiment
         self._display_id = f"workbench-{uuid.uuid4().hex}"
-        board = Board(experiment.store, experiment.id)
+        board = self._board = Board(experiment.store, experiment.id)
         self.view = LiveView(board, self._asked, experiment.changed, self._leave, result, Tending(experiment.store))
         display(self.view, display_id=self._display_id, metadata=named(experiment))
 
@@ -61,8 +62,11 @@ class Shown:
         update_display(result(board), raw=True, display_id=self._display_id, metadata=named(self.experiment))
 
     async def until_end(self) -> None:
-        """Wait, without holding the kernel's loop, until the figure stands."""
-        while not self.view.left.is_set():  # noqa: ASYNC110 - it is set by a thread
+        """Wait, without holding the kernel's loop, until the figure stands. Raises Paused; the view stays."""
+        pauses = Pauses(self.experiment.label)
+        while not self.view.left.is_set():
+            if not self._board.is_ended:
+                pauses.check(self._board.meta)
             await asyncio.sleep(LOOK_S)
 
 
@@ -97,21 +101,25 @@ def show_result(experiment: Experiment) -> None:
 
 
 async def follow(experiment: Experiment, say: Callable[[str], None]) -> None:
-    """Say how it goes in plain lines until it has ended, without holding the kernel's loop."""
+    """Say how it goes in plain lines until it has ended, without holding the kernel's loop. Raises Paused."""
     from workbench.engine.ask import Tending
 
     board, tend = Board(experiment.store, experiment.id), Tending(experiment.store)
-    lines = Progress(board, say)
-    while not board.is_settled:
-        lines.look()
-        if not board.is_settled:
-            tend()
-            await asyncio.sleep(LOOK_S)
-    board.close()
+    lines, pauses = Progress(board, say), Pauses(experiment.label, say)
+    try:
+        while not board.is_settled:
+            lines.look()
+            if not board.is_ended:
+                pauses.check(board.meta)
+            if not board.is_settled:
+                tend()
+                await asyncio.sleep(LOOK_S)
+    finally:
+        board.close()
 
 
 def watch(experiment: Experiment) -> None:
-    """Show it live in a notebook; elsewhere say lines until it has ended."""
+    """Show it live in a notebook; elsewhere say lines until it has ended. Raises Paused there."""
     import time
 
     from IPython import get_ipython
@@ -123,10 +131,12 @@ def watch(experiment: Experiment) -> None:
         Shown(experiment)
         return
     board, tend = Board(experiment.store, experiment.id), Tending(experiment.store)
-    lines = Progress(board, say)
+    lines, pauses = Progress(board, say), Pauses(experiment.label, say)
     try:
         while not board.is_settled:
             lines.look()
+            if not board.is_ended:
+                pauses.check(board.meta)
             if not board.is_settled:
                 tend()
                 time.sleep(LOOK_S)

@@ -6,14 +6,17 @@ Variables are noted when Python code looks them up, in whatever way; a C library
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+from workbench.snapshot.ahead import Ahead, top_of
 from workbench.snapshot.modules import code_of
 
 #: Variables that may change results although no Python code reads them: libraries do, in C.
@@ -65,6 +68,10 @@ class Used:
         self._count = 0
         self._packages: list[str] = []
         self._modules: dict[str, list[str]] = {}
+        #: Installed modules that were loaded since training began, in their order.
+        self._loaded: list[str] = []
+        #: What is imported ahead of training, which may not need it.
+        self._ahead = Ahead()
         environ: Any = os.environ
         self._encode, self._decode = environ.encodekey, environ.decodekey
         environ.encodekey, environ.decodekey = self._looked_up, self._named
@@ -77,9 +84,11 @@ class Used:
         copies.
         """
         self.look(copies)
+        packages = self._ahead.wanted(self._packages)
+        variables = {name for package in packages for name in self._ahead.variables.get(package, ())}
         found: dict[str, Any] = {
-            "variables": sorted(self._asked),
-            "packages": sorted(self._packages),
+            "variables": sorted(variables.union(self._asked)),
+            "packages": sorted(packages),
             "modules": self._modules,
         }
         if self._copied:
@@ -101,7 +110,8 @@ class Used:
             elif way == "__getitem__" and not caller.startswith(_OURS):
                 self._variables[key] = None
                 if counts(key) and not ALWAYS.fullmatch(key):
-                    self._asked.append(key)
+                    asked = self._ahead.variables.setdefault(top_of(caller), []) if self._ahead.is_open else self._asked
+                    asked.append(key)
         return encoded
 
     def _named(self, key: Any) -> Any:
@@ -131,11 +141,29 @@ class Used:
             if is_installed(module):
                 if top == name and name not in sys.stdlib_module_names:
                     self._packages.append(name)
+                if _is_of_environment(module):
+                    self._loaded.append(name)
             elif getattr(module, "__name__", None) == name:
                 # A folder beside copied code is linked into the copy: its modules are as they are on the disk.
                 path = os.path.realpath(str(module.__file__))
                 is_copy = bool(copies) and path.startswith(copies)
                 self._modules[name] = [] if is_copy else [path, code_of(Path(path)) or ""]
+
+    @contextlib.contextmanager
+    def ahead(self) -> Iterator[None]:
+        """What is imported here is imported ahead of training: it counts as used once training imports it."""
+        with self._ahead.noted():
+            yield
+        self._looked_at.update(sys.modules)
+        self._count = len(sys.modules)
+
+    def looked_up(self) -> list[str]:
+        """Names of the variables that were looked up so far, by whatever code."""
+        return [*self._variables]
+
+    def loaded(self) -> list[str]:
+        """Modules of the environment that training has loaded, beyond those that were imported ahead."""
+        return self._loaded
 
     # -- hosts --------------------------------------------------------------------------------------------------------
 
@@ -167,6 +195,13 @@ def is_installed(module: ModuleType) -> bool:
     if not isinstance(path, str) or not os.path.isabs(path) or not path.endswith(".py"):
         return True
     return path.startswith(_INSTALLED) or "/site-packages/" in path or "/dist-packages/" in path
+
+
+def _is_of_environment(module: ModuleType) -> bool:
+    """Whether any process of this interpreter finds the module by its name."""
+    spec = getattr(module, "__spec__", None)
+    origin = getattr(spec, "origin", None)
+    return isinstance(origin, str) and (origin in ("built-in", "frozen") or origin.startswith(_INSTALLED))
 
 
 _used: Used | None = None

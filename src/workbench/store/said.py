@@ -17,6 +17,7 @@ from workbench.store import journal
 from workbench.store.layout import Store
 
 #: How the engine's reason begins for a pause because there is no room, and for waiting until the disk takes a line.
+#: Journals of earlier versions tell the cause of a pause by its reason alone.
 NO_ROOM, WAITS_FOR_DISK = "no room: ", "waiting: "
 
 #: An experiment, and where they said so its trial and step; None means all of them.

@@ -19,12 +19,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from workbench.records import PROTOCOL
 from workbench.snapshot import readers
+from workbench.snapshot.used import counts, used
+from workbench.trial.ahead import Unfit, import_ahead, import_trusted
 from workbench.trial.processes import descendants
 from workbench.trial.wire import Connection, Message
 
@@ -37,10 +39,10 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "BLIS_NUM_THREADS",
 )
-#: What a module imports late, at its first use: torch's first optimizer would take a second in every runner.
-_COMPANIONS = {"torch": "torch._dynamo"}
 #: Variables that imports here have set: every runner has them, as if it had imported the same itself.
 made_by_imports: dict[str, str] = {}
+#: Where what is imported ahead was looked for.
+search_path: list[str] = []
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -82,16 +84,24 @@ def launch(python: str, env: Mapping[str, str], **popen: Any) -> tuple[subproces
 def hello(
     *,
     preload: tuple[str, ...] = (),
+    learned: Sequence[str] = (),
+    secrets: Iterable[str] = (),
     env: Mapping[str, str] | None = None,
     cwd: str,
     path: tuple[str, ...],
     threads: int,
 ) -> Message:
-    """The first message to a forkserver: what to import ahead, and the surroundings of the imports."""
+    """The first message to a forkserver: what to import ahead, and the surroundings of the imports.
+
+    learned: modules that training was seen to import, which are imported only as far as that leaves nothing behind.
+    secrets: names of variables that only legs bring.
+    """
     return {
         "op": "hello",
         "protocol": PROTOCOL,
         "preload": list(preload),
+        "learned": list(learned),
+        "secrets": list(secrets),
         "env": dict(env or {}),
         "cwd": cwd,
         "path": list(path),
@@ -110,7 +120,11 @@ def main(fd: int) -> None:
     first = control.receive()
     if first is None:
         return
-    control.send(_prepare(first))
+    try:
+        control.send(_prepare(first))
+    except Unfit as unfit:
+        control.send({"op": "unfit", "package": unfit.package, "why": unfit.why})
+        return
     if first.get("protocol") != PROTOCOL:
         return
     _Forkserver(control).serve()
@@ -129,16 +143,15 @@ def _prepare(order: Message) -> Message:
             sys.path.insert(0, entry)
     # Before the readers that are imported ahead: names that other modules take from them are wrapped as well.
     readers.install()
-    failed: dict[str, str] = {}
     before = dict(os.environ)
-    preload = order.get("preload", [])
-    _import("workbench.trial.leg", failed)
-    # What packages look up while they are imported ahead is noted, as what they look up later.
-    noting = importlib.import_module("workbench.snapshot.used").used()
-    for name in (*preload, *(late for name, late in _COMPANIONS.items() if name in preload)):
-        _import(name, failed)
-    noting.look()
+    importlib.import_module("workbench.trial.leg")
+    noting = used()
+    with noting.ahead():
+        failed = import_trusted(order.get("preload", []))
+        if order.get("learned"):
+            failed |= import_ahead(order["learned"], order.get("secrets", []), noting.looked_up)
     made_by_imports.update({name: value for name, value in os.environ.items() if before.get(name) != value})
+    search_path[:] = sys.path
     # What is imported now is shared by every runner: the collector must not touch, and so copy, its pages.
     gc.collect()
     gc.freeze()
@@ -149,15 +162,8 @@ def _prepare(order: Message) -> Message:
         "versions": versions(),
         "failed": failed,
         "threads": _threads_alive(),
+        "looks_up": [name for name in noting.looked_up() if counts(name)],
     }
-
-
-def _import(name: str, failed: dict[str, str]) -> None:
-    try:
-        importlib.import_module(name)
-    except Exception as error:
-        # It is only a head start: the training code meets the same error, with its line.
-        failed[name] = f"{type(error).__name__}: {error}"
 
 
 def versions() -> dict[str, str | None]:

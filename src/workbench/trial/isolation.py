@@ -43,7 +43,7 @@ class Baseline:
         self._take_libraries()
 
     def _take_libraries(self) -> None:
-        for name, look in _LIBRARIES.items():
+        for name, look in LIBRARIES.items():
             if name in sys.modules:
                 self._libraries[name] = _looked(look)
 
@@ -82,7 +82,7 @@ class Baseline:
                 del sys.modules[name]
 
     def _check_libraries(self) -> str | None:
-        for name, look in _LIBRARIES.items():
+        for name, look in LIBRARIES.items():
             if name not in sys.modules:
                 continue
             if name not in self._libraries:
@@ -174,7 +174,7 @@ def _pandas() -> dict[str, Any]:
 
 
 #: Settings of a process that training code may change, by the module that holds them.
-_LIBRARIES: dict[str, Callable[[], dict[str, Any]]] = {
+LIBRARIES: dict[str, Callable[[], dict[str, Any]]] = {
     "torch": _torch,
     "numpy": _numpy,
     "locale": _locale,

@@ -26,10 +26,11 @@ from workbench.snapshot.used import used
 from workbench.store import Store, remote
 from workbench.store.checkpoints import Skipped
 from workbench.trial import determinism, iterators, make_current, seeds, tracebacks, view
+from workbench.trial.ahead import let_go
 from workbench.trial.check import CheckVault, Watch
 from workbench.trial.course import LegCourse
 from workbench.trial.fork import Fork
-from workbench.trial.forkserver import made_by_imports
+from workbench.trial.forkserver import made_by_imports, search_path
 from workbench.trial.isolation import Baseline
 from workbench.trial.kinds import loaded
 from workbench.trial.order import Order, Place
@@ -190,6 +191,8 @@ class Legs:
                 "must see the folder under the same path."
             ) from None
         if training.path:
+            if self._held is None:
+                let_go(training.path, search_path)
             sys.path[:] = training.path
         if self._arranged is None or self._arranged[:2] != (spec.id, secrets):
             own = {**secrets, "MPLBACKEND": BACKEND}
@@ -365,6 +368,7 @@ class Sight:
         paths, beyond = self.seen.told()
         told = {"paths": paths, "beyond": beyond, **self.seen.around(), **self.seen.written()}
         told |= self._used.told(self._snapshots)
+        told["loaded"] = [*self._used.loaded()]
         behind = {path: self._copies[path] for path in paths if path in self._copies and self._is_copy(path)}
         return {**told, "copies": behind} if behind else told
 
