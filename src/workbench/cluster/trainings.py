@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.records import Training
-from workbench.trial.surroundings import arranged, at_load
+from workbench.trial.surroundings import Hides, arranged, at_load
 
 Message = dict[str, Any]
 
@@ -26,10 +26,10 @@ class Known:
 
 
 class Trainings:
-    """The training environments that legs came with. has_devices: as :func:`arranged` takes it."""
+    """The training environments that legs came with. has_devices, hides: as :func:`arranged` takes them."""
 
-    def __init__(self, has_devices: bool) -> None:
-        self._has_devices = has_devices
+    def __init__(self, has_devices: bool, hides: Hides) -> None:
+        self._has_devices, self._hides = has_devices, hides
         self._known: list[Known] = []
 
     def of(self, message: Message) -> Known:
@@ -42,7 +42,7 @@ class Trainings:
 
     def _made(self, message: Message) -> Known:
         training = training_from(message)
-        variables = arranged(training, os.environ, has_devices=self._has_devices)
+        variables = arranged(training, os.environ, has_devices=self._has_devices, hides=self._hides)
         environment = (training.python, training.threads, training.hash_seed, training.preload, training.path)
         return Known(message, training, variables, (*environment, training.is_whole, at_load(variables)))
 

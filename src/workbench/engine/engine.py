@@ -84,6 +84,7 @@ class Engine(Slots):
             self._looks.keep,
             self.upkeep.keep_clean,
             self.rooms.keep,
+            self.leases.keep,
             partial(installed.watch, self.loops),
         )
         keepers = [asyncio.create_task(job()) for job in jobs]
@@ -125,6 +126,8 @@ class Engine(Slots):
             for loop in self.loops.values():
                 loop.fail(str(error))
             return
+        if self.backend.note is not None:
+            self.note(self.backend.note)
         self.rebalance()
         self._send_waiting()
 
@@ -263,6 +266,10 @@ class Engine(Slots):
             raise
         self.send_all(spec)
         self.mirrors.take(spec)
+        for words in self._notes:
+            loop.shown.say(words)
+        if self.leases.lack is not None:
+            loop.told_lack(self.leases.lack)
         self.changed(loop)
         self.rooms.look_soon()
         self.later(self._warm_up(loop))

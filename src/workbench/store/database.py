@@ -156,7 +156,7 @@ def open_reader(path: Path) -> Opened:
     wal = Path(f"{path}-wal")
     if not wal.exists() or wal.stat().st_size == 0:
         return Opened(_looking(path, "mode=ro&immutable=1"), state=state)
-    copy = tempfile.TemporaryDirectory(prefix="workbench-")
+    copy = tempfile.TemporaryDirectory(prefix="workbench-series-")
     try:
         for file in (path, wal):
             shutil.copyfile(file, Path(copy.name) / file.name)
