@@ -35,7 +35,7 @@ from workbench.store.lease import read_engine
 OTHER = 65534
 TOKEN = "a-token-of-the-tests"
 #: It trains with a loader's workers until the test has looked, and its checkpoints go to a storage.
-CELL = """%%train digits --metric loss --trials 2 --steps 1-2 --storage {storage} --mirror mlflow:{mlruns}
+CELL = """%%train digits --goal min loss --trials 2 --steps 1-2 --storage {storage} --mirror mlflow:{mlruns}
 import os, time
 import torch
 from torch.utils.data import DataLoader
@@ -321,6 +321,24 @@ def test_folders_and_keys_are_closed_to_other_users(world: World) -> None:
     names = [str(path) for path in places]
     reached = as_another_user(lambda: [name for name in names if os.access(name, os.R_OK | os.X_OK)])
     assert reached == [] or os.geteuid() != 0
+
+
+@pytest.mark.parametrize("dashboard", [False, True])
+def test_dasks_pages_are_there_only_where_they_are_asked_for_and_on_loopback(dashboard: bool) -> None:
+    async def begun() -> tuple[str | None, list[Listening]]:
+        cluster = await here.local_cluster(1, Security.temporary(), dashboard=dashboard)
+        try:
+            family = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+            return here.dashboard_of(cluster), listening(family)
+        finally:
+            await cluster.close()
+
+    pages, found = asyncio.run(begun())
+    assert {one.address for one in found if one.kind == "tcp"} == {"127.0.0.1"}
+    plain = [one for one in found if one.kind == "tcp" and f":{one.port}/" in (pages or "")]
+    assert (pages is not None, len(plain)) == (dashboard, int(dashboard))
+    # Scheduler, nanny and worker listen with TLS, and nothing else does.
+    assert len([one for one in found if one.kind == "tcp"]) == 3 + dashboard
 
 
 def test_a_peer_that_never_shows_a_key_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,47 +106,53 @@ class Leases:
 
     async def _look(self) -> None:
         slots = [slot for slot in self._backend.slots if slot.names and not slot.closed]
-        self._forget({slot for slot in self._backend.slots if slot.lease})
+        held = [slot for slot in self._backend.slots if slot.lease]
         wants, now = self._wants(), time.monotonic()
-        held = [slot for slot in slots if slot.lease]
+        self._note(held, now)
         if not (wants or held):
             self._settle(0, slots)
             return
         others = waiters(self._mark)
-        self._mark_those_to_give(held, others, wants, now)
-        given = [slot for slot in held if slot.giving and not slot.legs]
+        given = self._to_give(held, others, wants, now)
         if given:
             await asyncio.gather(*map(self._release, given))
-        lacking = [slot for slot in slots if not slot.lease][:wants]
+        idle = sum(slot.is_usable and not slot.legs for slot in slots)
+        lacking = [slot for slot in slots if not slot.lease][: max(0, wants - idle)]
         took = await self._ask(lacking, others, now) if lacking else 0
         self._settle(len(lacking) - took, slots)
         if took or given:
             self._changed()
 
-    def _forget(self, held: set[Slot]) -> None:
-        """Keep only what is known of slots that are still there."""
-        now = time.monotonic()
+    def _note(self, held: Sequence[Slot], now: float) -> None:
+        """Keep what is known of slots that are held, and drop the rest."""
         self._taken = {slot: self._taken.get(slot, now) for slot in held}
-        self._busy = {slot: self._busy.get(slot, now) for slot in held}
+        self._busy = {slot: now if slot.legs else self._busy.get(slot, now) for slot in held}
 
     # -- giving -------------------------------------------------------------------------------------------------------
 
-    def _mark_those_to_give(self, held: Sequence[Slot], others: Sequence[Waiter], wants: int, now: float) -> None:
-        for slot in held:
-            if slot.legs or wants:
-                self._busy[slot] = now
-            slot.giving = slot.giving and bool(others)
-        staying = [slot for slot in held if not slot.giving]
-        empty = [slot for slot in staying if not slot.legs]
-        for slot in [] if wants else empty:
-            if now - self._busy[slot] > LINGER_S or any(slot.lease in other.wants for other in others):
-                slot.giving = True
-                staying.remove(slot)
+    def _to_give(self, held: Sequence[Slot], others: Sequence[Waiter], wants: int, now: float) -> list[Slot]:
+        """The slots to release now. Where one is owed, no leg begins in any until the first of them is empty."""
+        empty = [slot for slot in held if not slot.legs]
+        found = [slot for slot in empty if slot.closed]
+        spare = [slot for slot in empty if not slot.closed][wants:]
+        found += [slot for slot in spare if self._is_left(slot, others, now)]
+        staying = [slot for slot in held if slot not in found and not slot.closed]
         ripe = [slot for slot in staying if now - self._taken[slot] > QUANTUM_S]
-        fresh = [other for other in others if not self._was_given(other, now)]
-        for slot, other in gifts(len(staying), ripe, fresh):
-            slot.giving = True
-            self._gave[other.name] = (other.held, now)
+        unmet: set[Slot] = set()
+        for other, may in gifts(len(staying), ripe, [one for one in others if not self._was_given(one, now)]):
+            gift = next((slot for slot in may if not slot.legs and slot not in found), None)
+            if gift is None:
+                unmet.update(may)
+            else:
+                found.append(gift)
+                self._gave[other.name] = (other.held, now)
+        for slot in staying:
+            slot.giving = slot in unmet
+        return found
+
+    def _is_left(self, slot: Slot, others: Sequence[Waiter], now: float) -> bool:
+        """Whether an empty slot of which no leg wants anything is given back already."""
+        return now - self._busy[slot] > LINGER_S or any(slot.lease in other.wants for other in others)
 
     def _was_given(self, other: Waiter, now: float) -> bool:
         """Whether a slot is on its way to ``other``."""
@@ -213,19 +219,17 @@ class Leases:
             self._changed()
 
 
-def gifts(held: int, ripe: Iterable[Slot], others: Iterable[Waiter]) -> list[tuple[Slot, Waiter]]:
-    """Which slots go to which waiters, where ``held`` are ours: to each that has fewer, one.
+def gifts(held: int, ripe: Sequence[Slot], others: Iterable[Waiter]) -> list[tuple[Waiter, list[Slot]]]:
+    """To which waiters one of ``held`` slots is owed, with those that each can use: to each that has fewer, one.
 
     Where one slot is all there is, it changes hands; where two engines have as many, nothing does.
     """
-    found = []
-    left = sorted(ripe, key=lambda slot: len(slot.legs))
+    found: list[tuple[Waiter, list[Slot]]] = []
     for other in others:
-        slot = next((slot for slot in left if slot.lease in other.wants), None)
-        if slot is not None and other.held < held:
-            left.remove(slot)
+        may = [slot for slot in ripe if slot.lease in other.wants]
+        if other.held < held and len(may) > len(found):
             held -= 1
-            found.append((slot, other))
+            found.append((other, may))
     return found
 
 

@@ -78,9 +78,7 @@ class Slots(ABC):
     def _wanting(self) -> int:
         """How many slots could be used beyond those that legs are in."""
         checks = sum(loop.may_check for loop in self.loops.values())
-        waiting = sum(leg.slot is None for leg in self._legs())
-        idle = sum(slot.is_usable and not slot.legs for slot in self.backend.slots)
-        return max(0, waiting + checks - idle)
+        return checks + sum(leg.slot is None for leg in self._legs())
 
     def _leases_changed(self) -> None:
         self.rebalance()
