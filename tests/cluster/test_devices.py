@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli.stored import typed
 from running import ended, engine, meta, spec_of, start
 
 from workbench.cluster import devices
@@ -123,3 +124,9 @@ def test_training_on_a_core_sees_no_gpu_and_the_experiment_says_why(tmp_path: Pa
     with Series.read(store.experiment(spec.id).series) as series:
         assert [row["value"] for row in series.trials()] == [0.0]
     assert any("this machine has 2 NVIDIA GPUs" in line for line in meta(store, spec)["says"])
+
+
+@pytest.mark.usefixtures("driver")
+def test_doctor_says_it_too(tmp_path: Path) -> None:
+    found = " ".join(typed("doctor", store=Store(tmp_path / "store")).out.split())
+    assert "this machine has 2 NVIDIA GPUs, but the driver does not answer" in found
