@@ -325,11 +325,14 @@ def test_folders_and_keys_are_closed_to_other_users(world: World) -> None:
 
 @pytest.mark.parametrize("dashboard", [False, True])
 def test_dasks_pages_are_there_only_where_they_are_asked_for_and_on_loopback(dashboard: bool) -> None:
+    def family() -> set[int]:
+        return {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+
     async def begun() -> tuple[str | None, list[Listening]]:
+        before = {*listening(family())}
         cluster = await here.local_cluster(1, Security.temporary(), dashboard=dashboard)
         try:
-            family = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
-            return here.dashboard_of(cluster), listening(family)
+            return here.dashboard_of(cluster), [one for one in listening(family()) if one not in before]
         finally:
             await cluster.close()
 
