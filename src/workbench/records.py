@@ -58,6 +58,7 @@ LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
         ("waiting", "running"),
         ("waiting", "stopped"),
         ("waiting", "failed"),
+        ("running", "waiting"),  # other engines of this machine hold all slots
         ("running", "paused"),
         ("running", "stopping"),
         ("running", "completed"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import socket
@@ -13,7 +14,10 @@ from cli.stored import Answering, Typed, Written, until
 
 from workbench.cli import engines
 from workbench.store import requests
+from workbench.store.cluster import write_cluster
 from workbench.store.lease import read_engine
+
+NOW = "2026-01-01T00:00:00.000+00:00"
 
 
 def test_the_status_says_who_and_since_when(written: Written, type_: Typed) -> None:
@@ -30,6 +34,33 @@ def test_the_status_says_who_and_since_when(written: Written, type_: Typed) -> N
         assert "under way: digits@1." in found.out
         data = type_("engine", "status", "--json").json
         assert (data["alive"], data["engine"]["pid"], data["under_way"]) == (True, os.getpid(), ["digits@1"])
+
+
+def test_the_status_says_who_holds_the_slots_of_the_machine(written: Written, type_: Typed) -> None:
+    held = {"slot": "cpu1", "store": "/other", "experiment": "letters@2", "pid": 7, "since": NOW}
+    with Answering(written.store):
+        info = read_engine(written.store)
+        assert info is not None
+        facts = {"at": NOW, "workers": [], "slots": [], "memory": None}
+        write_cluster(written.store, info, facts)  # as an earlier engine does
+        assert "cpu1" not in type_("engine", "status").out
+        write_cluster(written.store, info, {**facts, "held": [held], "dashboard": "http://127.0.0.1:9/status"})
+        found = type_("engine", "status").out
+        assert "slot cpu1: /other (letters@2), process 7, " in found
+        assert "Dask's pages are at http://127.0.0.1:9/status." in found
+        assert type_("engine", "status", "--json").json["held"] == [held]
+
+
+def test_pages_that_cannot_be_are_refused_before_anything_starts(
+    written: Written, type_: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = type_("engine", "start", "--dashboard", "--cluster", "tcp://127.0.0.1:1")
+    assert (found.code, "for a cluster of this machine" in found.err) == (2, True)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    found = type_("engine", "start", "--dashboard")
+    assert (found.code, "-m pip install bokeh" in found.err) == (2, True)
+    assert "belongs to engine start" in type_("engine", "status", "--dashboard").err
+    assert read_engine(written.store) is None
 
 
 @pytest.mark.parametrize("action", ["start", "run"])

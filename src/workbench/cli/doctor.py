@@ -14,6 +14,7 @@ from typing import Any, Literal
 from workbench.cli.engines import SILENT_S, who
 from workbench.cli.verbs import FAILED, OK
 from workbench.cli.words import clean, coloured, cut, say, say_json
+from workbench.cluster import devices
 from workbench.cluster.address import check_address
 from workbench.compare.section import counted, size
 from workbench.errors import WorkbenchError
@@ -118,6 +119,9 @@ def _has_death_signal() -> bool:
 
 
 def _gpus(_: Store) -> Iterator[Finding]:
+    note = devices.plan(None).note
+    if note is not None:
+        yield Finding("GPUs", "warning", note)
     try:
         import pynvml
     except ImportError:

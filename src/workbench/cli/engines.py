@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from workbench.engine.ask import open_log
 from workbench.errors import BadOption, ClusterError, EngineRunning, NoAnswer
 from workbench.records import ENDED
 from workbench.store import Store, requests
+from workbench.store.cluster import read_cluster
 from workbench.store.lease import EngineInfo, read_engine
 
 #: Seconds within which an engine that was started holds its lease, and one that was told to end is gone.
@@ -46,12 +48,14 @@ def engine(options: Any) -> int:
     if options.remove_service:
         return service.remove(store, options)
     if options.action in ("status", "stop"):
-        for name in ("cluster", "workers", "idle"):
-            if getattr(options, name) is not None:
+        for name in ("cluster", "workers", "idle", "dashboard"):
+            if getattr(options, name) not in (None, False):
                 raise BadOption(f"--{name} belongs to engine start and engine run. Leave it out here.")
         store.check()
     elif options.cluster is not None and options.workers is not None:
         raise BadOption("--cluster and --workers were given; wanted one of them: a cluster has the slots it has.")
+    elif options.dashboard:
+        _check_dashboard(options)
     if options.install_service:
         return service.install(store, options)
     return {"status": _status, "start": _start, "stop": _stop, "run": _run}[options.action](store, options)
@@ -61,8 +65,10 @@ def _status(store: Store, options: Any) -> int:
     info = read_engine(store)
     alive = info is not None and info.alive
     under_way = [row["label"] for row in lines(store) if row["state"] not in ENDED]
+    cluster = read_cluster(store)
+    told = {name: cluster[name] for name in ("held", "dashboard")}
     if options.json:
-        say_json({"store": str(store.root), "engine": _plain(info), "alive": alive, "under_way": under_way})
+        say_json({"store": str(store.root), "engine": _plain(info), "alive": alive, "under_way": under_way, **told})
     elif info is None or not alive:
         waiting = f" {len(under_way)} experiments wait for one." if len(under_way) > 1 else ""
         waiting = f" {clean(under_way[0])} waits for one." if len(under_way) == 1 else waiting
@@ -71,7 +77,12 @@ def _status(store: Store, options: Any) -> int:
         say(f"{who(info)}, since {clean(info.started)} ({age(info.started)}); heard {info.silent_s:.0f} s ago.")
         if info.address:
             say(f"its cluster is at {clean(info.address)}.")
+        if told["dashboard"]:
+            say(f"Dask's pages are at {clean(told['dashboard'])}.")
         say(f"under way: {', '.join(map(clean, under_way)) or 'nothing'}.")
+        for one in told["held"]:
+            label = f" ({one['experiment']})" if one["experiment"] else ""
+            say(f"slot {clean(one['slot'])}: {clean(one['store'] + label)}, process {one['pid']}, {age(one['since'])}.")
     return OK if alive else AWAY
 
 
@@ -103,7 +114,18 @@ def _command(store: Store, options: Any) -> list[str]:
         value = getattr(options, name)
         if value is not None:
             words += [f"--{name}", str(value)]
-    return words
+    return [*words, *(["--dashboard"] if options.dashboard else [])]
+
+
+def _check_dashboard(options: Any) -> None:
+    """Refuse Dask's pages where there can be none."""
+    if options.cluster is not None:
+        raise BadOption(
+            "--dashboard and --cluster were given; wanted --dashboard for a cluster of this machine. Another cluster "
+            "has its pages where its own scheduler was told to have them."
+        )
+    if importlib.util.find_spec("bokeh") is None:
+        raise BadOption(f"--dashboard needs bokeh, which draws Dask's pages. {sys.executable} -m pip install bokeh")
 
 
 def _prepare(store: Store, options: Any) -> None:

@@ -43,6 +43,7 @@ def unit_text(store: Store, options: Any) -> str:
     for name in ("cluster", "workers", "idle"):
         if getattr(options, name) is not None:
             words += [f"--{name}", str(getattr(options, name))]
+    words += ["--dashboard"] if options.dashboard else []
     return f"""[Unit]
 Description=Workbench engine of {_plain(str(store.root))}
 

@@ -293,6 +293,11 @@ def _engine(parser: Parser) -> None:
     parser.add_argument("--remove-service", action="store_true", help="take that back")
     parser.add_argument("--cluster", metavar="ADDRESS", help="start, run: a Dask scheduler's, such as tcp://host:8786")
     parser.add_argument("--workers", type=whole(1), metavar="N", help="start, run: slots of a cluster on this machine")
+    parser.add_argument(
+        "--dashboard",
+        action="store_true",
+        help="start, run: Dask's pages of that cluster, for every user of this machine to see",
+    )
     parser.add_argument("--idle", type=seconds, metavar="SECONDS", help="start, run: end after so long without work")
     _json(parser)
 

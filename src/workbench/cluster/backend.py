@@ -21,6 +21,17 @@ class Slot:
     legs: list[str]
     #: Why no leg is given to it any more; empty while it is used.
     closed: str = ""
+    #: Slots of this machine of which its worker must hold one, by name; none where the cluster's slots are its own.
+    names: tuple[str, ...] = ()
+    #: The one that its worker holds; empty where it holds none.
+    lease: str = ""
+    #: It goes to another engine when its last leg has left.
+    giving: bool = False
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a leg may be given to it now."""
+        return not self.closed and not self.giving and (bool(self.lease) or not self.names)
 
     @property
     def name(self) -> str:
@@ -33,6 +44,9 @@ class Backend(Protocol):
 
     #: The slots there are now; the sink hears ``{"op": "slots"}`` when they change.
     slots: list[Slot]
+    #: Where Dask's own pages are, and what a person is told of the cluster; None where there is nothing.
+    dashboard: str | None
+    note: str | None
 
     async def open(self) -> None:
         """Be ready to take legs. Raises ClusterError."""
@@ -48,6 +62,15 @@ class Backend(Protocol):
 
     def close_worker(self, worker: str, why: str) -> None:
         """Give no more legs to ``worker``; those that it has go on."""
+
+    async def lease(self, slot: Slot) -> str | None:
+        """Have the worker of ``slot`` hold one of the slots of this machine that it needs; the one, or None.
+
+        Raises StoreError where slots cannot be shared, OSError where the worker is gone.
+        """
+
+    async def release(self, slot: Slot) -> None:
+        """Have the worker of ``slot``, which has no legs, give back what it holds."""
 
     async def warm(self, training: Message) -> None:
         """Make ready for legs of this training environment."""

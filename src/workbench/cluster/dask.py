@@ -11,31 +11,29 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import logging
-import os
 import secrets
 from pathlib import Path
 from typing import Any
 
 import dask
-from distributed import Client, LocalCluster, Security, wait
-from distributed import scheduler as dask_scheduler
+from distributed import Client, Security, wait
 
+from workbench.cluster import devices
 from workbench.cluster.backend import Message, Sink, Slot
+from workbench.cluster.here import dashboard_of, local_cluster
 from workbench.cluster.machine import survey_here
 from workbench.cluster.secrets import to_wire
 from workbench.cluster.worker import INTERVAL_S, Workplace, rest, run_legs, sees_store, warm
 from workbench.errors import ClusterError, NoAnswer, StoreNotShared, VersionsDiffer
 from workbench.records import PROTOCOL
 from workbench.store import private
+from workbench.store.slots import cores
+from workbench.trial.surroundings import Hides
 
 log = logging.getLogger("workbench.cluster")
 
 #: Seconds to wait for a cluster at an address.
 ANSWER_S = 5.0
-#: Seconds between the heartbeats of a local cluster's workers.
-HEARTBEAT_S = 5.0
-#: Tasks a worker may run for each slot: one training; the others wait for its slot on the worker, not at Dask.
-DEPTH = 4
 #: Seconds between attempts to reach a cluster that went away.
 REATTACH_S = 1.0
 #: Seconds before a leg that has not come to its worker yet is told again to stop.
@@ -61,7 +59,7 @@ _SETTINGS: dict[str, Any] = {
     # What the client asks is never looked at: workers say themselves what they have.
     "distributed.client.scheduler-info-interval": "1h",
     "distributed.scheduler.active-memory-manager.start": False,
-    # No pages: nobody but this engine has business with its cluster.
+    # Of its pages, where there are any, a person sees the dashboard alone.
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
@@ -83,10 +81,23 @@ class DaskBackend:
     """A local cluster inside this process, or one that is attached to by its address."""
 
     def __init__(
-        self, root: str, nonce: str, sink: Sink, *, address: str | None = None, workers: int | None = None
+        self,
+        root: str,
+        nonce: str,
+        sink: Sink,
+        *,
+        address: str | None = None,
+        workers: int | None = None,
+        dashboard: bool = False,
     ) -> None:
+        """dashboard: Dask's own pages of a local cluster are wanted."""
         self._root, self._nonce, self._sink = root, nonce, sink
-        self._address, self._workers = address, workers
+        self._address, self._workers, self._wants_pages = address, workers, dashboard
+        #: Where Dask's own pages are; None where there are none.
+        self.dashboard: str | None = None
+        #: What a person is told of the cluster before anything trains there.
+        self.note: str | None = None
+        self._plan = devices.Plan()
         self._topic = f"workbench-{secrets.token_hex(4)}"
         self._flights: dict[str, _Flight] = {}
         self._cluster: Any = None
@@ -111,7 +122,10 @@ class DaskBackend:
         """Start or attach; returns when at least one worker can take legs."""
         dask.config.set(_SETTINGS)
         if self._address is None:
-            self._cluster = await _local_cluster(self._workers)
+            self._plan = await asyncio.to_thread(devices.plan, self._workers)
+            self.note = self._plan.note
+            self._cluster = await local_cluster(self._workers, Security.temporary(), dashboard=self._wants_pages)
+            self.dashboard = dashboard_of(self._cluster)
         await self._attach()
 
     async def _attach(self) -> None:
@@ -129,8 +143,10 @@ class DaskBackend:
         slots_each = None if self._cluster is None else self._cluster.workbench_slots
         try:
             # Workers of a cluster of our own have the engine's variables, unless each was made for a GPU.
-            has_devices = self._cluster is None or type(self._cluster) is not LocalCluster
-            await self._client.register_plugin(Workplace(self._topic, slots_each, has_devices=has_devices))
+            has_devices = self._cluster is None or self._plan.trains_on_gpus
+            hides: Hides = ("unnamed" if self._workers else "all") if self._plan.hides_gpus else "none"
+            plugin = Workplace(self._topic, slots_each, has_devices=has_devices, hides=hides)
+            await self._client.register_plugin(plugin)
         except Exception as error:
             raise VersionsDiffer(
                 f"Workbench cannot be set up on the workers of {self._address}: {error}. Wanted the same Workbench "
@@ -185,6 +201,16 @@ class DaskBackend:
         if self._cluster is not None:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self._cluster.close(), 10)
+
+    async def lease(self, slot: Slot) -> str | None:
+        """Have the slot's worker hold one of its machine's slots: the lock must die with the process that trains."""
+        names = list(slot.names)
+        held: str | None = await self._client.rpc(slot.worker).workbench_lease(names=names, store=self._root)
+        return held
+
+    async def release(self, slot: Slot) -> None:
+        """Have the slot's worker give back what it holds."""
+        await self._client.rpc(slot.worker).workbench_release()
 
     async def warm(self, training: Message) -> None:
         """Start this training environment's forkserver on every worker."""
@@ -365,8 +391,17 @@ class DaskBackend:
                 self._cluster.scheduler.stream_comms[worker].interval = INTERVAL_S
         else:
             count = int(self._answers[worker]["threads"])
-        self.slots.extend(Slot(worker, index, []) for index in range(count))
+        names, held = self._leased(worker)
+        self.slots.extend(Slot(worker, index, [], names=names, lease=held) for index in range(count))
         self._sink({"op": "slots"})
+
+    def _leased(self, worker: str) -> tuple[tuple[str, ...], str]:
+        """Of which slots of this machine ``worker`` must hold one, and which it holds already."""
+        if self._cluster is None:
+            return (), ""
+        answer = self._answers.get(worker, {})
+        gpu = answer.get("gpu") if self._plan.trains_on_gpus else None
+        return (gpu,) if gpu else tuple(cores(self._workers)), answer.get("lease") or ""
 
     def _remove(self, worker: str) -> None:
         self._removed.add(worker)
@@ -429,58 +464,3 @@ def _lost(reason: str, cause: str = "cluster") -> Message:
         "error": None,
         "reason": reason,
     }
-
-
-async def _local_cluster(workers: int | None) -> Any:
-    """A cluster of this machine, with TLS between its parts: a worker for each GPU, or else for each two CPU slots."""
-    gpus = gpu_count()
-    settings: dict[str, Any] = {
-        "asynchronous": True,
-        "security": Security.temporary(),
-        "protocol": "tls",
-        "dashboard_address": ":0",
-        "silence_logs": logging.ERROR,
-        "scheduler_kwargs": {"dashboard": False},
-        # Seconds between copies of facts about the cluster that nothing here reads.
-        "scheduler_sync_interval": 3600,
-    }
-    if gpus and workers is None:
-        try:
-            from dask_cuda import LocalCUDACluster
-        except ImportError as error:
-            log.warning("%d GPUs, but dask-cuda cannot be used (%s): pip install 'workbench[cuda]'", gpus, error)
-        else:
-            cluster = await LocalCUDACluster(threads_per_worker=DEPTH, **settings)
-            cluster.workbench_slots = 1
-            _calm(cluster.scheduler)
-            return cluster
-    slots = workers or len(os.sched_getaffinity(0))
-    cluster = await LocalCluster(n_workers=slots, threads_per_worker=DEPTH, processes=True, memory_limit=0, **settings)
-    cluster.workbench_slots = 1
-    _calm(cluster.scheduler)
-    return cluster
-
-
-def _calm(scheduler: Any) -> None:
-    """Let a scheduler of this process rest where nothing happens: by default it is woken some thirty times a second.
-
-    Dask has no setting for this. Workers that are gone are told by their connections, and heartbeats only of those
-    that hang. The two timers that are stopped end a cluster without work or without workers, which is not wanted here.
-    """
-    vars(dask_scheduler)["heartbeat_interval"] = lambda workers: HEARTBEAT_S + workers / 200
-    for name in ("idle-timeout", "no-workers-timeout"):
-        scheduler.periodic_callbacks[name].stop()
-
-
-def gpu_count() -> int:
-    """How many NVIDIA GPUs this machine has, asked without touching CUDA; 0 where there is no driver."""
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        try:
-            return int(pynvml.nvmlDeviceGetCount())
-        finally:
-            pynvml.nvmlShutdown()
-    except Exception:  # no package, no driver, no permission: all mean that no GPU can be used
-        return 0

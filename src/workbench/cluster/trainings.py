@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.records import Training
-from workbench.trial.surroundings import arranged, at_load
+from workbench.trial.surroundings import Hides, arranged, at_load
 
 Message = dict[str, Any]
 
@@ -29,10 +29,10 @@ class Known:
 
 
 class Trainings:
-    """The training environments that legs came with. has_devices: as :func:`arranged` takes it."""
+    """The training environments that legs came with. has_devices, hides: as :func:`arranged` takes them."""
 
-    def __init__(self, has_devices: bool) -> None:
-        self._has_devices = has_devices
+    def __init__(self, has_devices: bool, hides: Hides) -> None:
+        self._has_devices, self._hides = has_devices, hides
         self._known: list[Known] = []
 
     def of(self, message: Message) -> Known:
@@ -45,7 +45,7 @@ class Trainings:
 
     def _made(self, message: Message) -> Known:
         training = training_from(message)
-        variables = arranged(training, os.environ, has_devices=self._has_devices)
+        variables = arranged(training, os.environ, has_devices=self._has_devices, hides=self._hides)
         path = tuple(entry for entry in training.path if _holds_packages(os.path.join(training.cwd, entry)))
         # Threads and hash seed are among the variables. Where a project's modules lie, each runner is told.
         key = (training.python, path, training.is_whole, at_load(variables))

@@ -19,6 +19,7 @@ from distributed import get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from workbench.cluster import laying
+from workbench.cluster.devices import slot_name
 from workbench.cluster.forkservers import Forkservers
 from workbench.cluster.log import LogWriter
 from workbench.cluster.runners import ForkserverKilled, Runner
@@ -30,7 +31,10 @@ from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsD
 from workbench.records import PROTOCOL
 from workbench.store import Store
 from workbench.store.lease import EngineInfo, read_engine
+from workbench.store.runtime import hold
+from workbench.store.slots import Lease, take
 from workbench.trial.runner import NOTICE
+from workbench.trial.surroundings import Hides
 
 Message = dict[str, Any]
 
@@ -81,9 +85,17 @@ class Workplace(WorkerPlugin):
 
     name = "workbench"
 
-    def __init__(self, topic: str, slots: int | None, protocol: int = PROTOCOL, *, has_devices: bool = True) -> None:
-        """has_devices: the worker's variables that name GPUs were given to it, and not to its engine's shell."""
-        self.topic, self.slots, self.protocol, self.has_devices = topic, slots, protocol, has_devices
+    def __init__(
+        self,
+        topic: str,
+        slots: int | None,
+        protocol: int = PROTOCOL,
+        *,
+        has_devices: bool = True,
+        hides: Hides = "none",
+    ) -> None:
+        """has_devices, hides: as :func:`workbench.trial.surroundings.arranged` takes them."""
+        self.topic, self.slots, self.protocol, self.has_devices, self.hides = topic, slots, protocol, has_devices, hides
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -91,6 +103,7 @@ class Workplace(WorkerPlugin):
             "slots": self.slots,
             "protocol": self.protocol,
             "has_devices": self.has_devices,
+            "hides": self.hides,
         }
 
     def setup(self, worker: Any) -> None:
@@ -109,7 +122,9 @@ class Workplace(WorkerPlugin):
         self._unsent: list[Message] = []
         self._digests = Digests()
         self._secrets = Secrets(self._want)
-        self._trainings = Trainings(self.has_devices)
+        self._trainings = Trainings(self.has_devices, self.hides)
+        #: The slot of this machine that this worker holds for its legs.
+        self._lease: Lease | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_leaving = False
         self._empty = asyncio.Event()
@@ -118,6 +133,9 @@ class Workplace(WorkerPlugin):
             self._loop.add_signal_handler(signal.SIGTERM, self._noticed)
         worker.handlers["workbench_stop"] = self._stop_now
         worker.handlers["workbench_secrets"] = self._secrets.give
+        worker.handlers["workbench_lease"] = self._take_slot
+        worker.handlers["workbench_release"] = self._give_slot
+        hold(Path(worker.local_directory))
         worker.batched_stream.interval = INTERVAL_S
         self._tidying = self._loop.create_task(self._tidy())
 
@@ -127,6 +145,8 @@ class Workplace(WorkerPlugin):
         self._digests.close()
         self._let_go()
         self.rest()
+        if self._lease is not None:
+            self._lease.release()
 
     def rest(self) -> None:
         """End the forkservers and what waits in them. The next leg starts its own again."""
@@ -222,6 +242,8 @@ class Workplace(WorkerPlugin):
         cover = list(back["copies"].items()) if back else ()
         forkserver, runner = await self._forkservers.runner(known, order["experiment"], cover)
         leg.runner = runner
+        if self._lease is not None:
+            self._lease.trains(order.get("label", ""))
         ooms, began = oom_kills(), time.monotonic()
         ended: asyncio.Future[Message | None] = self._loop.create_future()
 
@@ -343,6 +365,26 @@ class Workplace(WorkerPlugin):
             if self._loop.remove_signal_handler(signal.SIGTERM):
                 signal.signal(signal.SIGTERM, self._handler)
 
+    @property
+    def lease(self) -> str | None:
+        """The slot of this machine that this worker holds."""
+        return self._lease.name if self._lease is not None else None
+
+    async def _take_slot(self, names: list[str], store: str) -> str | None:
+        """Hold the first of these slots that is free, until it is given back or this process ends."""
+        if self._lease is None:
+            self._lease = take(names, store)
+        return self.lease
+
+    async def _give_slot(self) -> bool:
+        """Let another engine have the slot; False where a leg is still in it."""
+        if self._legs:
+            return False
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+        return True
+
     async def _stop_now(self, key: str, reason: str, keep_s: float | None = None) -> bool:
         """The engine's direct order, one hop away. True where the leg was here."""
         leg = self._legs.get(key)
@@ -426,11 +468,16 @@ def workplace() -> Workplace:
 def sees_store(root: str, nonce: str, dask_worker: Any) -> dict[str, Any]:
     """Whether this machine sees the engine's store at the same path, by what the engine wrote there; and who it is."""
     info = read_engine(Store(root))
+    plugin: Workplace | None = dask_worker.plugins.get(Workplace.name) if dask_worker is not None else None
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    hides = plugin is not None and plugin.hides != "none"
     return {
         "sees_store": info is not None and proof(info) == nonce,
         "host": platform.node(),
         "pid": os.getpid(),
         "threads": dask_worker.state.nthreads,
-        "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "visible": "" if hides else visible,
+        "gpu": slot_name(visible),
+        "lease": plugin.lease if plugin is not None else None,
         "protocol": PROTOCOL,
     }

@@ -35,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--store", required=True, help="the store's folder")
     parser.add_argument("--cluster", default=os.environ.get("WORKBENCH_CLUSTER"), help="a Dask scheduler's address")
     parser.add_argument("--workers", type=int, default=_number("WORKBENCH_WORKERS"), help="slots of a local cluster")
+    parser.add_argument("--dashboard", action="store_true", default=bool(os.environ.get("WORKBENCH_DASHBOARD")))
     parser.add_argument("--idle", type=float, default=float(os.environ.get("WORKBENCH_IDLE", IDLE_S)))
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -75,7 +76,14 @@ async def _run(store: Store, lease: EngineLease, options: argparse.Namespace) ->
     from workbench.cluster.worker import proof
     from workbench.engine.engine import Engine
 
-    make = partial(DaskBackend, str(store.root), proof(lease.info), address=options.cluster, workers=options.workers)
+    make = partial(
+        DaskBackend,
+        str(store.root),
+        proof(lease.info),
+        address=options.cluster,
+        workers=options.workers,
+        dashboard=options.dashboard,
+    )
     engine = Engine(store, lease, make, options.idle)
     loop = asyncio.get_running_loop()
     for number in ENDING:

@@ -96,6 +96,7 @@ class Engine(Slots):
             self.upkeep.keep_clean,
             self.rooms.keep,
             self.mender.begin,
+            self.leases.keep,
             partial(installed.watch, self.loops),
         )
         keepers = [asyncio.create_task(self._kept(job)) for job in jobs]
@@ -190,6 +191,8 @@ class Engine(Slots):
             for loop in self.loops.values():
                 loop.fail(str(error))
             return
+        if self.backend.note is not None:
+            self.note(self.backend.note)
         self.rebalance()
         self._send_waiting()
 
@@ -355,6 +358,10 @@ class Engine(Slots):
         self.send_all(spec)
         self.mirrors.take(spec)
         self._note_work()
+        for words in self._notes:
+            loop.shown.say(words)
+        if self.leases.lack is not None:
+            loop.told_lack(self.leases.lack)
         self.changed(loop)
         self.rooms.look_soon()
         if not loop.finished.is_set():

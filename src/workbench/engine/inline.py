@@ -62,6 +62,8 @@ class InlineBackend:
         self._links: dict[str, InlineLink] = {}
         self._closed = False
         self.slots: list[Slot] = []
+        self.dashboard: str | None = None
+        self.note: str | None = None
 
     async def open(self) -> None:
         """There is nothing to start."""
@@ -82,6 +84,13 @@ class InlineBackend:
 
     def close_worker(self, worker: str, why: str) -> None:
         """There is no other."""
+
+    async def lease(self, slot: Slot) -> str | None:
+        """This process has one slot, and shares it with no engine."""
+        return None
+
+    async def release(self, slot: Slot) -> None:
+        """Nothing is held."""
 
     async def warm(self, training: Message) -> None:
         """There is nothing to warm."""

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from workbench.errors import StoreError
 from workbench.store import Store
 from workbench.store.cluster import write_cluster
 from workbench.store.lease import EngineLease
+from workbench.store.slots import holders
 
 log = logging.getLogger("workbench.engine")
 
@@ -100,7 +102,21 @@ class Looks:
                     })  # fmt: skip
         parts = ("total", "used", "others")
         memory = {part: _rounded(sum(one["memory"][part] for one in self._machines)) for part in parts}
-        return {"workers": workers, "slots": slots, "memory": memory if self._machines else None}
+        return {
+            "workers": workers,
+            "slots": slots,
+            "memory": memory if self._machines else None,
+            "held": self._held(),
+            "dashboard": self._backend.dashboard,
+        }
+
+    def _held(self) -> list[dict[str, Any]]:
+        """The slots of this machine and who holds them, where this engine shares them with others."""
+        if not any(slot.names for slot in self._backend.slots):
+            return []
+        with contextlib.suppress(StoreError):
+            return [asdict(holder) for holder in holders()]
+        return []
 
     def _slot(self, slot: Slot) -> dict[str, Any]:
         held = self._holder(slot)

@@ -86,6 +86,8 @@ class ExperimentLoop(Legs):
         self._why_paused = ""
         #: Why it is paused, while it is.
         self._cause: PauseCause = "person"
+        #: Why some of its legs wait for a slot, where other engines hold them.
+        self._lack: str | None = None
         self._pump: asyncio.Task[None] | None = None
         self.retainer = Retainer(spec, self.paths, self.search)
         self._loss = Loss(spec, self.paths, self.series, self.journal, now)
@@ -322,6 +324,15 @@ class ExperimentLoop(Legs):
         """It cannot be trained here."""
         self.verification.drop(why)
         self.tell(StopAsked(None, why, "failed"))
+
+    def told_lack(self, lack: str | None) -> None:
+        """Other engines hold slots that its legs wait for, or do so no more."""
+        self._lack = lack
+        for leg in self.legs.values() if lack is not None else ():
+            if leg.slot is None:
+                self._put_trial(leg.trial, lack)
+        if not self.finished.is_set():
+            self._put_state()
 
     @property
     def is_paused(self) -> bool:
@@ -598,8 +609,12 @@ class ExperimentLoop(Legs):
                 self.state, self.reason = "stopping", "asked to stop"
             elif self._pausing:
                 self.state, self.reason = "paused", self._why_paused
+            elif self._lack is not None and self.legs and all(leg.slot is None for leg in self.legs.values()):
+                self.state, self.reason = "waiting", self._lack
             elif self.legs:
                 self.state, self.reason = "running", "training" if self.probed else PROBING
+                if self._lack is not None and any(leg.slot is None for leg in self.legs.values()):
+                    self.reason += f"; {self._lack}"
         self.series.put_meta("pause", {"cause": self.pause, "reason": self._why_paused} if self.pause else None)
         self.shown.put_header(self.state, self.reason, self.started, self.ended, self.legs.values())
         self._around.changed(self)

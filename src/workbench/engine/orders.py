@@ -14,6 +14,7 @@ def leg_order(store: Store, spec: Spec, search: Search, leg: Leg, training: Mess
     return {
         "key": leg.key,
         "experiment": spec.id,
+        "label": spec.label,
         "attempt": leg.attempt,
         "start": leg.start,
         "grace_s": spec.grace_s,

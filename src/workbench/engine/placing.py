@@ -19,4 +19,4 @@ def fit(slots: Iterable[Slot], leg: Leg, alone: Iterable[str]) -> list[Slot]:
     taken = {machine(worker) for worker in alone}
     if leg.alone:
         taken |= {machine(slot.worker) for slot in every if slot.legs}
-    return [slot for slot in every if not slot.closed and machine(slot.worker) not in taken]
+    return [slot for slot in every if slot.is_usable and machine(slot.worker) not in taken]

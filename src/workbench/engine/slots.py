@@ -13,6 +13,7 @@ from typing import Any
 
 from workbench.cluster.backend import Backend, Message, Slot
 from workbench.engine.book import Book
+from workbench.engine.leases import Leases
 from workbench.engine.leg import Leg
 from workbench.engine.legs import Legs
 from workbench.engine.loop import ExperimentLoop
@@ -52,6 +53,9 @@ class Slots(ABC):
         self._beats_free = 0
         self._queue: list[tuple[tuple[Any, int], ExperimentLoop, Leg]] = []
         self._count = itertools.count()
+        #: What a person is told of the cluster, for each experiment that trains on it.
+        self._notes: list[str] = []
+        self.leases = Leases(store.root, self.backend, self._wanting, self._leases_changed, self.note)
 
     @abstractmethod
     def later(self, coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -75,7 +79,7 @@ class Slots(ABC):
     def rebalance(self) -> None:
         """Share the slots evenly among the experiments, older ones first; none gets more than it can use."""
         loops = [loop for loop in self.loops.values() if not loop.finished.is_set()]
-        free = sum(not slot.closed for slot in self.backend.slots)
+        free = self.leases.usable
         shares = dict.fromkeys(loops, 0)
         wanting = list(loops)
         while free and wanting:
@@ -89,6 +93,25 @@ class Slots(ABC):
             # A slot whose leg was told to leave is given out at once: the next leg waits for it on the worker.
             depth = loop.depth if loop.probed else 1
             loop.set_capacity(share, min(share * depth, loop.most) + loop.leaving)
+
+    def note(self, words: str) -> None:
+        """Tell every experiment that trains here, now or later."""
+        if words not in self._notes:
+            self._notes.append(words)
+        for loop in self.loops.values():
+            loop.shown.say(words)
+
+    def _wanting(self) -> int:
+        """How many slots could be used beyond those that legs are in."""
+        checks = sum(loop.may_check for loop in self.loops.values())
+        return checks + sum(leg.slot is None for leg in self._legs())
+
+    def _leases_changed(self) -> None:
+        self.rebalance()
+        self._send_waiting()
+        for loop in self.loops.values():
+            loop.told_lack(self.leases.lack)
+        self._wake.set()
 
     def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
         """Start ``leg`` in the slot with the least to do, or keep it until there is one."""
@@ -104,6 +127,7 @@ class Slots(ABC):
             if slot is None and self._queue[0][2].not_before <= clock:
                 slot = self._made_room(self._queue[0][1], self._queue[0][2])
             if slot is None:
+                self.leases.look_soon()
                 break
             rank, loop, leg = heapq.heappop(self._queue)
             if leg.key not in self._by_key:
@@ -154,9 +178,11 @@ class Slots(ABC):
 
     def _check(self) -> None:
         """Give slots that nobody wants to checks: at once for a search that has ended, else when they stay free."""
-        free = [slot for slot in self.backend.slots if not slot.legs and not slot.closed]
+        free = [slot for slot in self.backend.slots if not slot.legs and slot.is_usable]
         if self._queue or not free:
             self._beats_free = 0
+            if any(loop.may_check for loop in self.loops.values()):
+                self.leases.look_soon()
             return
         for loop in self.loops.values():
             if free and loop.may_check and (loop.finished.is_set() or self._beats_free >= BEATS_FREE):
@@ -214,4 +240,6 @@ class Slots(ABC):
             self.broke(loop.spec.id, error)
         if message["op"] == "left":
             self._send_waiting()
+            if leg.slot is not None and leg.slot.giving:
+                self.leases.look_soon()
             self._wake.set()

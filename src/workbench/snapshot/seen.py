@@ -12,7 +12,6 @@ import fcntl
 import os
 import sys
 import sysconfig
-import tempfile
 import types
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from urllib.parse import unquote
 from workbench.snapshot import readers
 from workbench.snapshot.held import SYSTEM, mapped, of_children, opened
 from workbench.snapshot.programs import files_named, started
+from workbench.store.runtime import is_ours
 
 #: Most paths that are noted for one leg; what is beyond is counted.
 MOST_NOTED = 20_000
@@ -300,7 +300,7 @@ class Seen:
                 return None
         if path.startswith((*SYSTEM, *self._forget)) or path.endswith((*_CODE, *_SECRET, " (deleted)")):
             return None
-        if any(part in path for part in _LIBRARIES) or path.startswith(f"{tempfile.gettempdir()}/workbench"):
+        if any(part in path for part in _LIBRARIES) or is_ours(path):
             return None
         if path.startswith(self._home):
             top = path[len(self._home) :].partition("/")[0]

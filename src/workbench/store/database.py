@@ -240,7 +240,7 @@ def open_reader(path: Path) -> Opened:
     left = [file for file in left if file.exists() and file.stat().st_size]
     if not left:
         return Opened(_looking(path, "mode=ro&immutable=1"), state=state)
-    copy = tempfile.TemporaryDirectory(prefix="workbench-")
+    copy = tempfile.TemporaryDirectory(prefix="workbench-series-")
     try:
         for file in (path, *left):
             shutil.copyfile(file, Path(copy.name) / file.name)

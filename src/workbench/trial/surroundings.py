@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from workbench.records import Training
 from workbench.trial.forkserver import environment
@@ -17,6 +18,10 @@ _DEVICES = re.compile(
     r"(CUDA|HIP|ROCR|NVIDIA|ASCEND_RT|HABANA|TPU)_VISIBLE_(DEVICES|CHIPS|MODULES)|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK"
     r"|CUDA_MPS_\w+"
 )
+#: NVIDIA's GPUs that a process sees.
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+#: Which of them are hidden from training.
+Hides = Literal["none", "unnamed", "all"]
 #: With one of these a notebook says that it uses no GPU at all.
 _NO_DEVICE = ("", "-1")
 #: Variables that libraries or Python itself read when they are loaded: processes share them from their start on. All
@@ -32,14 +37,19 @@ _AT_LOAD = re.compile(
 _LONGEST, _MOST = 100_000, 1_000_000
 
 
-def arranged(training: Training, around: Mapping[str, str], *, has_devices: bool = True) -> dict[str, str]:
+def arranged(
+    training: Training, around: Mapping[str, str], *, has_devices: bool = True, hides: Hides = "none"
+) -> dict[str, str]:
     """The whole environment of a process of ``training``, its secrets left out, below one that has ``around``.
 
     has_devices: the variables there that name GPUs are those of the worker's slot, and not of somebody's shell.
+    hides: NVIDIA's GPUs that a slot does not see which is a core: all, or all where the notebook names none itself.
     """
     fixed = environment(training.threads, training.hash_seed)
+    if hides == "all" or (hides == "unnamed" and VISIBLE not in training.env):
+        fixed[VISIBLE] = ""
     if not training.is_whole:
-        return {**around, **fixed, **training.env}
+        return {**around, **fixed, **training.env, **{name: fixed[name] for name in (VISIBLE,) if name in fixed}}
     own = {
         name: value
         for name, value in around.items()

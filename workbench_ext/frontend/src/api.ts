@@ -449,6 +449,19 @@ export interface ICluster {
     readonly used: number;
     readonly others: number | null;
   } | null;
+  /** Slots of the engine's machine, and whose they are at the moment. */
+  readonly held?: readonly IHeld[];
+  /** Where Dask's own pages are, where they were asked for. */
+  readonly dashboard?: string | null;
+}
+
+/** A slot of a machine that an engine holds: this store's, or another one's of the same person. */
+export interface IHeld {
+  readonly slot: string;
+  readonly store: string;
+  readonly experiment: string | null;
+  readonly pid: number;
+  readonly since: string;
 }
 
 /** What the engine answered to a request, or that it has not yet. */

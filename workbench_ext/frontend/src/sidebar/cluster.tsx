@@ -3,7 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { ICluster, IEngine, IHealth, IWorker } from '../api';
+import { ICluster, IEngine, IHealth, IHeld, IWorker } from '../api';
 import { useSignal } from '../hooks';
 import { Followed } from '../resources';
 import { bytes } from '../words';
@@ -50,6 +50,8 @@ export function ClusterSection(props: {
         <p className="wb-Section-note">{trans.__('No worker has joined yet.')}</p>
       )}
       {value?.memory && workers.length > 0 && <Memory memory={value.memory} trans={trans} />}
+      {alive && <Others held={value?.held ?? []} root={health?.root} trans={trans} />}
+      {value?.dashboard && <Pages address={value.dashboard} trans={trans} />}
       <ul className="wb-Workers">
         {workers.map(worker => (
           <Worker
@@ -128,6 +130,41 @@ function EngineNote(props: {
         </p>
       )}
     </>
+  );
+}
+
+/** Slots of this machine that trials of other stores are in: ours may be waiting for them. */
+export function Others(props: {
+  held: readonly IHeld[];
+  root?: string;
+  trans: TranslationBundle;
+}): React.JSX.Element | null {
+  const { held, root, trans } = props;
+  const others = held.filter(({ store }) => store !== root);
+  if (others.length === 0) {
+    return null;
+  }
+  return (
+    <ul className="wb-Section-note wb-Others" aria-label={trans.__('Slots held by other stores')}>
+      {others.map(({ slot, store, experiment, pid, since }) => (
+        <li
+          key={slot}
+          title={trans.__('Process %1, since %2', pid, new Date(since).toLocaleString())}
+        >
+          {trans.__('%1 is held by %2', slot, experiment ? `${store} (${experiment})` : store)}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Pages(props: { address: string; trans: TranslationBundle }): React.JSX.Element {
+  return (
+    <p className="wb-Section-note">
+      <a href={props.address} target="_blank" rel="noopener noreferrer">
+        {props.trans.__('Dask’s own pages')}
+      </a>
+    </p>
   );
 }
 

@@ -1,0 +1,110 @@
+"""Which NVIDIA GPUs there are, and what a cluster of this machine does with them. Law: CUDA is never touched.
+
+A slot is a GPU where dask-cuda is installed, else a core. A slot that is a core sees no GPU: all trials would train on
+the first one at once, and run out of its memory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+#: Where the driver lists its GPUs, a folder each. The variable names another place, for tests.
+DRIVER = Path("/proc/driver/nvidia/gpus")
+DRIVER_VARIABLE = "WORKBENCH_NVIDIA_GPUS"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+#: With one of these a person says that no GPU is to be used.
+NONE = ("", "-1", "none", "void", "NoDevFiles")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the slots of a cluster are, and what a person is told of it before anything trains."""
+
+    trains_on_gpus: bool = False
+    #: There are GPUs, and slots that are cores must not see them.
+    hides_gpus: bool = False
+    note: str | None = None
+
+
+def plan(workers: int | None, around: Mapping[str, str] = os.environ) -> Plan:
+    """What a cluster of this machine with so many workers (None: as many as there is place for) trains on."""
+    if around.get(VISIBLE, "0").strip() in NONE:
+        return Plan(hides_gpus=True)
+    driven, trouble = _driven()
+    found = driven or len(_listed(around))
+    if not found:
+        return Plan()
+    there = f"this machine has {found} NVIDIA GPU{'s' if found > 1 else ''}"
+    if not driven:
+        return Plan(
+            hides_gpus=True,
+            note=f"{there}, but the driver does not answer ({trouble}): trials train on CPU cores, and see no GPU. "
+            "See what `nvidia-smi` says here; in a container, start it with its GPUs (`--gpus all`).",
+        )
+    if workers is not None:
+        return Plan(
+            hides_gpus=True,
+            note=f"{there}, and {workers} CPU slots were asked for (--workers or WORKBENCH_WORKERS): trials see a GPU "
+            f"only where the notebook names one in {VISIBLE}. Without that number, each GPU is a slot.",
+        )
+    try:
+        import_module("dask_cuda")
+    except Exception as error:  # it fails at import in many ways: no CUDA package, other versions of Dask
+        return Plan(
+            hides_gpus=True,
+            note=f"{there}, but dask-cuda cannot be used ({type(error).__name__}: {error}): trials train on CPU cores, "
+            f"and see no GPU. To train on GPUs: {sys.executable} -m pip install 'workbench[cuda]', then `workbench "
+            "engine stop`; the next engine uses them.",
+        )
+    return Plan(trains_on_gpus=True)
+
+
+def slot_name(visible: str | None) -> str | None:
+    """The slot of this machine that a worker with this ``CUDA_VISIBLE_DEVICES`` trains in: its first GPU, by UUID."""
+    first = (visible or "").split(",")[0].strip()
+    if not first or first in NONE:
+        return None
+    uuid = first if first.startswith(("GPU-", "MIG-")) else _uuid(first)
+    return f"gpu-{(uuid or first).replace('/', '_')}"
+
+
+def _driven() -> tuple[int, str]:
+    """How many GPUs the driver answers for; 0 and why, where it does not."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        try:
+            return int(pynvml.nvmlDeviceGetCount()), "it says that there is none"
+        finally:
+            pynvml.nvmlShutdown()
+    except Exception as error:  # no package, no driver, no permission: all mean that no GPU can be used
+        return 0, str(error)
+
+
+def _listed(around: Mapping[str, str]) -> list[str]:
+    """GPUs that the kernel knows of, whether or not the driver can be asked."""
+    try:
+        return os.listdir(around.get(DRIVER_VARIABLE) or DRIVER)
+    except OSError:
+        return []
+
+
+def _uuid(index: str) -> str | None:
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        try:
+            found: Any = pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetHandleByIndex(int(index)))
+            return found.decode() if isinstance(found, bytes) else str(found)
+        finally:
+            pynvml.nvmlShutdown()
+    except Exception:  # the index serves as well, as long as all say it alike
+        return None

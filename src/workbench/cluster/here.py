@@ -1,0 +1,129 @@
+"""A cluster of this machine, one worker for each slot. Law: it listens on loopback alone, and every peer has its key.
+
+Certificate and key are made for each cluster and live in memory. Dask's pages (its HTTP server has no key) are there
+only where a person asks for them, and only those of its scheduler, on loopback. Its folders lie in one that no other
+user can enter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from typing import Any
+
+import dask
+from distributed import LocalCluster, Scheduler, Security, Worker
+from distributed import scheduler as dask_scheduler
+from distributed.comm.registry import backends
+from distributed.comm.tcp import TLSBackend, TLSListener
+
+from workbench.cluster import devices
+from workbench.errors import ClusterError
+from workbench.store.runtime import temporary
+
+log = logging.getLogger("workbench.cluster")
+
+LOOPBACK = "127.0.0.1"
+#: Tasks a worker may run for each slot: one training; the others wait for its slot on the worker, not at Dask.
+DEPTH = 4
+#: Seconds between the heartbeats of workers.
+HEARTBEAT_S = 5.0
+#: Seconds in which a peer must show that it has the cluster's key, on a busy machine too.
+HANDSHAKE_S = 30.0
+
+
+class _Listener(TLSListener):
+    """Dask's, but a peer that shows no key is dropped in time and without a line in the log."""
+
+    async def _prepare_stream(self, stream: Any, address: str) -> Any:
+        try:
+            await asyncio.wait_for(stream.wait_for_handshake(), HANDSHAKE_S)
+        except (OSError, TimeoutError):  # Dask would wait for ever, and log each refusal
+            stream.close()
+            return None
+        return stream
+
+
+class _Backend(TLSBackend):
+    _listener_class = _Listener
+
+
+# Workers import this module before they listen.
+backends["tls"] = _Backend()
+
+
+class PagelessScheduler(Scheduler):
+    """Dask's scheduler without its HTTP server."""
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """There is none."""
+
+
+class PagelessWorker(Worker):
+    """Dask's worker without its HTTP server."""
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """There is none."""
+
+
+async def local_cluster(workers: int | None, security: Security, *, dashboard: bool = False) -> Any:
+    """Start a cluster of this machine: a worker for each GPU, or else for each CPU slot. Raises ClusterError.
+
+    ``workbench_slots`` of what is given says how many slots each worker has.
+    """
+    dask.config.set({"temporary-directory": str(temporary("dask"))})
+    settings: dict[str, Any] = {
+        "asynchronous": True,
+        "security": security,
+        "protocol": "tls",
+        "host": LOOPBACK,
+        "dashboard_address": f"{LOOPBACK}:0",
+        "silence_logs": logging.ERROR,
+        "scheduler_kwargs": {"dashboard": dashboard},
+        # Seconds between copies of facts about the cluster that nothing here reads.
+        "scheduler_sync_interval": 3600,
+        "threads_per_worker": DEPTH,
+    }
+    if devices.plan(workers).trains_on_gpus:
+        from dask_cuda import LocalCUDACluster
+
+        make = LocalCUDACluster
+    else:
+        make = LocalCluster
+        slots = workers or len(os.sched_getaffinity(0))
+        settings |= {"n_workers": slots, "processes": True, "memory_limit": 0}
+    try:
+        cluster = make(**settings)
+        if not dashboard:
+            cluster.scheduler_spec["cls"] = PagelessScheduler
+        for spec in (cluster.new_spec, *cluster.worker_spec.values()):
+            spec["options"]["worker_class"] = PagelessWorker
+        cluster = await cluster
+    except Exception as error:
+        if make is LocalCluster:
+            raise
+        raise ClusterError(
+            f"no cluster of this machine's GPUs can be started: {type(error).__name__}: {error}. See that `nvidia-smi` "
+            "works, or train on CPU cores with `workbench engine start --workers N`."
+        ) from error
+    cluster.workbench_slots = 1
+    _calm(cluster.scheduler)
+    return cluster
+
+
+def _calm(scheduler: Any) -> None:
+    """Let a scheduler of this process rest where nothing happens: by default it is woken some thirty times a second.
+
+    Dask has no setting for this. Workers that are gone are told by their connections, and heartbeats only of those
+    that hang. The two timers that are stopped end a cluster without work or without workers, which is not wanted here.
+    """
+    vars(dask_scheduler)["heartbeat_interval"] = lambda workers: HEARTBEAT_S + workers / 200
+    for name in ("idle-timeout", "no-workers-timeout"):
+        scheduler.periodic_callbacks[name].stop()
+
+
+def dashboard_of(cluster: Any) -> str | None:
+    """Where a browser of this machine finds the cluster's pages; None where there are none."""
+    server = cluster.scheduler.services.get("dashboard")
+    return f"http://{LOOPBACK}:{server.port}/status" if server is not None else None
