@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from workbench.cluster.backend import Backend
+from workbench.cluster.backend import Backend, Survivor
 from workbench.engine import again, installed
 from workbench.engine.answers import Answers
 from workbench.engine.book import REFUSED, refusal
@@ -39,6 +39,8 @@ POLL_S = 0.5
 FLUSH_S = 0.05
 #: Seconds between heartbeats of the lease, checks of time limits and of the catalog.
 BEAT_S = 1.0
+#: Seconds between words to the workers about what is on the disk.
+KEEP_S = 2.0
 #: Seconds for which an engine that leaves waits for what somebody is being told.
 TELLING_S = 5
 #: Seconds between tries to go on with an experiment that the disk holds up.
@@ -70,6 +72,8 @@ class Engine(Slots):
         self._answers = Answers(self)
         self._looks = Looks(store, lease, self.backend, self._holder)
         self.trouble: str | None = None
+        #: Legs of an engine before, by experiment, trial and attempt, while experiments are read again.
+        self._survivors: dict[tuple[str, int, int], Survivor] = {}
         #: Its store was removed under it: it must not write into one that was made there since.
         self.is_orphan = False
 
@@ -82,6 +86,7 @@ class Engine(Slots):
             self._beating,
             self._watching,
             self._looks.keep,
+            self._keeping,
             self.upkeep.keep_clean,
             self.rooms.keep,
             partial(installed.watch, self.loops),
@@ -90,7 +95,10 @@ class Engine(Slots):
         self._loop = asyncio.get_running_loop()
         self._open = asyncio.create_task(self._open_backend())
         try:
-            self._recover()
+            if self.backend.was_found:  # what trains there is known before anything is started again
+                await asyncio.wait({self._open})
+            with self._adopting():
+                self._recover()
             while not self._stop.is_set():
                 self._take_requests()
                 self._begin_held_up()
@@ -111,10 +119,36 @@ class Engine(Slots):
                 keeper.cancel()
             await self._shut()
 
+    @contextlib.contextmanager
+    def _adopting(self) -> Iterator[None]:
+        """Meanwhile experiments take up their legs that train on; afterwards the others are told to leave."""
+        self._survivors = {(one.experiment, one.trial, one.attempt): one for one in self.backend.survivors}
+        self._is_recovering = True
+        try:
+            yield
+        finally:
+            self._survivors, self._is_recovering = {}, False
+        self.backend.settle(set(self._by_key))
+        self._send_waiting()
+
+    def survivor(self, experiment: str, trial: int, attempt: int) -> Survivor | None:
+        """That leg, if it trains on since an engine before."""
+        return self._survivors.get((experiment, trial, attempt))
+
     def end(self) -> None:
         """Leave soon; experiments under way go on with the next engine."""
         self._stop.set()
         self._wake.set()
+
+    async def _keeping(self) -> None:
+        """Tell workers what of their messages is on the disk, so that no later engine need hear it."""
+        while True:
+            await asyncio.sleep(KEEP_S)
+            marks = self.backend.marks()
+            for loop in list(self.loops.values()):
+                if not loop.is_over:
+                    await loop.kept()
+            await self.backend.keep(marks)
 
     async def _open_backend(self) -> None:
         try:
