@@ -180,7 +180,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--grace", type=float, required=True, help="seconds that it lives on without an engine")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in ("distributed", "distributed.scheduler"):  # it calls it critical that an engine is gone
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     asyncio.run(LocalProcess(Store(options.store), options.workers, options.grace).run())
     return 0
 

@@ -30,6 +30,7 @@ from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsD
 from workbench.records import PROTOCOL
 from workbench.store import Store
 from workbench.store.lease import EngineInfo, read_engine
+from workbench.store.own_cluster import ticks_of
 from workbench.trial.runner import NOTICE
 
 Message = dict[str, Any]
@@ -164,14 +165,17 @@ class Workplace(WorkerPlugin):
     def take_over(self, engine: str) -> Message:
         """Another engine is there: what it must know of the legs here. Orders of the one before are refused now."""
         self.engine = engine
-        return {"legs": self._unheard.told() if self.store is not None else [], "n": self._count}
+        told = {"legs": self._unheard.told() if self.store is not None else [], "n": self._count}
+        self._secrets.ask_again()
+        return told
 
     def _has_engine(self) -> bool:
         """Whether the engine lives whose legs these are."""
         if self.store is None:
             return True
         info = read_engine(Store(self.store))
-        return info is not None and info.alive and proof(info) == self.engine
+        # By its process: one that was killed closes its connections before it lets go of the lock.
+        return info is not None and info.alive and proof(info) == self.engine and ticks_of(info.pid) is not None
 
     async def _heard(self, n: int) -> None:
         """The engine has all messages up to number ``n`` on the disk."""
@@ -262,6 +266,10 @@ class Workplace(WorkerPlugin):
         forkserver, hidden = self._forkserver(known), known.training.secrets
         secrets = await self._secrets.of(order["leg"]["experiment"], hidden)
         lacks = sorted(hidden.keys() - secrets)
+        if lacks and not self._has_engine():
+            raise ClusterError(
+                "its engine was gone before it told the secrets. Nothing is to be done: it starts again."
+            )
         back = await self._laid_out(order)
         runner = leg.runner = await forkserver.runner(order["experiment"], list(back["copies"].items()) if back else ())
         ooms, began = oom_kills(), time.monotonic()

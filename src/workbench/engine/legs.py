@@ -382,6 +382,8 @@ class Legs(ABC):
         cause = message.get("cause") or (message.get("error") or {}).get("cause") or "exception"
         if outcome == "stopped" and leg.hung is not None:
             outcome, cause, reason = "died", "hang", f"no report for {leg.hung:.0f} s"
+        if outcome == "stopped" and leg.stop is None:
+            outcome, cause = "died", "cluster"  # it was not this experiment that stopped it
         if leg.stop is not None and outcome in ("failed", "died") and leg.hung is None:
             outcome = "stopped"
         error = message.get("error")

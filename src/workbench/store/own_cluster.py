@@ -19,6 +19,10 @@ from workbench.store.atomic import make_folder, read_json, write_json
 from workbench.store.lease import boot_id
 
 
+#: The kernel's flag of a process that is ending (PF_EXITING).
+_EXITING = 0x4
+
+
 @dataclass(frozen=True, slots=True)
 class OwnCluster:
     """A running cluster process, as it wrote itself down."""
@@ -58,12 +62,16 @@ class OwnCluster:
 
 
 def ticks_of(pid: int) -> int | None:
-    """When a process was started, in clock ticks after boot: its number may have been given again. None: it is gone."""
+    """When a process was started, in clock ticks after boot: its number may have been given again.
+
+    None where it is gone, or is going: a killed process closes its connections before it lets go of its locks.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return None
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    is_going = fields[0] in (b"Z", b"X") or int(fields[6]) & _EXITING
+    return None if is_going else int(fields[19])
 
 
 def write(record: OwnCluster) -> None:
