@@ -186,7 +186,7 @@ class Workplace(WorkerPlugin):
         task = orders[0]["task"]
         legs = self._tasks[task] = [Leg(order) for order in orders]
         self._legs.update((leg.order["key"], leg) for leg in legs)
-        if orders[0].get("engine", self.engine) != self.engine:
+        if self.store is not None and orders[0]["engine"] != self.engine:
             for leg in legs:
                 leg.stop("the engine that ordered it is gone")
         elif self._worker.state.tasks[task].state not in _WANTED and self._has_engine():

@@ -18,7 +18,6 @@ from workbench.store import private
 from workbench.store.atomic import make_folder, read_json, write_json
 from workbench.store.lease import boot_id
 
-
 #: The kernel's flag of a process that is ending (PF_EXITING).
 _EXITING = 0x4
 
