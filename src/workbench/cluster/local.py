@@ -72,8 +72,9 @@ class Presence(SchedulerPlugin):
 class LocalProcess:
     """The cluster, its record, and the time that is left."""
 
-    def __init__(self, store: Store, workers: int | None, grace_s: float) -> None:
-        self._store, self._workers, self._grace_s = store, workers, grace_s
+    def __init__(self, store: Store, workers: int | None, grace_s: float, engine: int) -> None:
+        """engine: the process that has started this one."""
+        self._store, self._workers, self._grace_s, self._engine = store, workers, grace_s, engine
         self._end = asyncio.Event()
         self._waiting: asyncio.Task[None] | None = None
         self._record: OwnCluster | None = None
@@ -85,6 +86,8 @@ class LocalProcess:
         dask.config.set(SETTINGS)
         security = Security.temporary()
         cluster = await local_cluster(self._workers, security)
+        if os.getppid() != self._engine:
+            os._exit(0)  # it was killed meanwhile, and the next one starts a cluster of its own
         cluster.scheduler.add_plugin(Presence(self._lost, self._found))
         for worker in cluster.scheduler.stream_comms:
             cluster.scheduler.stream_comms[worker].interval = INTERVAL_S
@@ -178,11 +181,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--store", required=True, help="the store's folder")
     parser.add_argument("--workers", type=int, help="slots")
     parser.add_argument("--grace", type=float, required=True, help="seconds that it lives on without an engine")
+    parser.add_argument("--engine", type=int, required=True, help="the process that starts this one")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for name in ("distributed", "distributed.scheduler"):  # it calls it critical that an engine is gone
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    asyncio.run(LocalProcess(Store(options.store), options.workers, options.grace).run())
+    asyncio.run(LocalProcess(Store(options.store), options.workers, options.grace, options.engine).run())
     return 0
 
 

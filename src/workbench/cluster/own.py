@@ -66,16 +66,8 @@ class Own:
         return same and self._workers in (None, record.wanted)
 
     def _start(self) -> None:
-        words = [
-            sys.executable,
-            "-P",
-            "-m",
-            "workbench.cluster.local",
-            "--store",
-            self._root,
-            "--grace",
-            f"{grace_s():g}",
-        ]
+        words = [sys.executable, "-P", "-m", "workbench.cluster.local", "--store", self._root]
+        words += ["--grace", f"{grace_s():g}", "--engine", str(os.getpid())]
         if self._workers is not None:
             words += ["--workers", str(self._workers)]
         self._process = subprocess.Popen(

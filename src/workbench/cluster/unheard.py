@@ -29,6 +29,13 @@ class _Story:
     is_over: bool = False
 
 
+def identity(order: Message) -> Message:
+    """What an engine knows a leg by: its key, experiment, trial, attempt, and the steps it is to train."""
+    leg = order["leg"]
+    names = ("experiment", "trial", "attempt", "start", "until")
+    return {"key": order["key"], "is_check": "check" in leg, **{name: leg[name] for name in names}}
+
+
 class Unheard:
     """The messages of one worker's legs, by leg."""
 

@@ -25,7 +25,7 @@ from workbench.cluster.secrets import Secrets
 from workbench.cluster.seen import Digests, Sight
 from workbench.cluster.trainings import Known, Trainings
 from workbench.cluster.trouble import how_it_died, oom_kills
-from workbench.cluster.unheard import Unheard
+from workbench.cluster.unheard import Unheard, identity
 from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
 from workbench.records import PROTOCOL
 from workbench.store import Store
@@ -467,13 +467,6 @@ async def greet(dask_worker: Any, engine: str, topic: str) -> Message | None:
     """An engine comes to a cluster that was there before it: what trains here; None where it is not set up."""
     plugin: Workplace | None = dask_worker.plugins.get(Workplace.name)
     return None if plugin is None or plugin.topic != topic else plugin.take_over(engine)
-
-
-def identity(order: Message) -> Message:
-    """What an engine knows a leg by: its key, experiment, trial, attempt, and the steps it is to train."""
-    leg = order["leg"]
-    names = ("experiment", "trial", "attempt", "start", "until")
-    return {"key": order["key"], "is_check": "check" in leg, **{name: leg[name] for name in names}}
 
 
 async def rest(dask_worker: Any, topic: str) -> None:
