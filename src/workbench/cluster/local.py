@@ -41,6 +41,8 @@ CLOSE_S = 10.0
 START_S = 60.0
 #: Seconds between two looks, while no engine is there, whether one could still find this cluster.
 LOOK_S = 0.5
+#: Signals that end it in order.
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class Presence(SchedulerPlugin):
@@ -81,7 +83,7 @@ class LocalProcess:
 
     async def run(self) -> None:
         """Serve until told to end, or until the grace time is over."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _ENDING:
             asyncio.get_running_loop().add_signal_handler(number, self._end.set)
         dask.config.set(SETTINGS)
         security = Security.temporary()
@@ -183,6 +185,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--grace", type=float, required=True, help="seconds that it lives on without an engine")
     parser.add_argument("--engine", type=int, required=True, help="the process that starts this one")
     options = parser.parse_args(arguments)
+    # An engine that starts holds signals back, and what it starts has that from it.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for name in ("distributed", "distributed.scheduler"):  # it calls it critical that an engine is gone
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
