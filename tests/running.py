@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from workbench.cluster.own import end_found
 from workbench.records import ENDED, Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.space import Space
 from workbench.store import Store, new_id, requests
@@ -96,6 +97,7 @@ def engine(
         yield process
     finally:
         end(process)
+        end_found(store.root)  # what a killed engine has left
 
 
 def engine_process(

@@ -114,7 +114,8 @@ def test_a_lost_disk_costs_a_long_level_only_what_was_not_sent_yet(tmp_path: Pat
         there = sorted(between.glob("step-*/manifest.json")) if between.is_dir() else []
         return [int(one.parent.name.split("-")[1]) for one in there]
 
-    with engine(store, program=["-c", EAGER]) as process:
+    # Without a grace time: what trains is to be gone when the folder goes.
+    with engine(store, program=["-c", EAGER], WORKBENCH_GRACE="0") as process:
         start(store, calm)
         assert ended(store, calm) == "completed"
         start(store, spec)

@@ -116,8 +116,7 @@ def kinds(*, remote: bool, small_disk: bool) -> dict[str, tuple[Fault, int]]:
         "checkpoint": (spoil_checkpoint, 3),
         "catalog": (spoil_catalog, 1),
     }
-    if remote:
-        found["dask-scheduler"] = (_killing("dask-scheduler"), 2)
+    found |= {"dask-scheduler": (_killing("dask-scheduler"), 2)} if remote else {"cluster": (_killing("cluster"), 2)}
     if small_disk:
         found["disk"] = (fill_disk, 2)
     if COMPILER is not None:

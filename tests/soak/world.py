@@ -110,7 +110,7 @@ class World:
         self.kernel.begin("wb.last().wait()")
 
     def role(self, name: str) -> list[psutil.Process]:
-        """The living processes of one kind: kernel, engine, forkserver, runner, worker or dask-scheduler."""
+        """The living processes of one kind: kernel, engine, cluster, forkserver, runner, worker or dask-scheduler."""
         return [process for process in self.marked() if _role(process) == name]
 
     def marked(self) -> list[psutil.Process]:
@@ -175,7 +175,12 @@ def _role(process: psutil.Process) -> str | None:
         return None
     if any(_FORKSERVER in _command(child) for child in below):
         return "worker"
-    names = {"workbench.engine": "engine", "ipykernel": "kernel", "dask_scheduler": "dask-scheduler"}
+    names = {
+        "workbench.engine": "engine",
+        "workbench.cluster.local": "cluster",
+        "ipykernel": "kernel",
+        "dask_scheduler": "dask-scheduler",
+    }
     return next((name for part, name in names.items() if part in line), None)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.errors import BadName, NotFound, StoreError
 from workbench.records import ENDED, SCHEMA, UNREADABLE, Goal, Spec, trial_label
-from workbench.store import Store, outcome, requests
+from workbench.store import Store, outcome, own_cluster, requests
 from workbench.store.catalog import read_catalog, resolve
 from workbench.store.cluster import read_cluster
 from workbench.store.database import state_of
@@ -224,6 +224,7 @@ class Around:
         self.store = store
         info: EngineInfo | None = read_engine(store)
         self.alive = info is not None and info.alive
+        self._no_engine = NO_ENGINE if self.alive else own_cluster.trains_on(store.root) or NO_ENGINE
         self._deleting = {
             request.get("experiment"): number
             for number, request in requests.peek(store)
@@ -248,7 +249,7 @@ class Around:
             "name": row.get("name"),
             "version": row.get("version"),
             "state": "waiting" if lost and state in ("running", "stopping") else state,
-            "reason": NO_ENGINE if lost else known.get("reason") or row.get("reason"),
+            "reason": self._no_engine if lost else known.get("reason") or row.get("reason"),
             "created": row["created"],
             "started": known.get("started") or row.get("started"),
             "ended": known.get("ended") or row.get("ended"),

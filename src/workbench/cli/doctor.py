@@ -19,7 +19,7 @@ from workbench.cluster.address import check_address
 from workbench.compare.section import counted, size
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED
-from workbench.store import Store, filesystem
+from workbench.store import Store, filesystem, own_cluster
 from workbench.store.atomic import open_file
 from workbench.store.lease import read_engine
 
@@ -293,6 +293,8 @@ def _engine(store: Store) -> Iterator[Finding]:
     info = read_engine(store)
     if info is None or not info.alive:
         died = f"; the last one (process {info.pid} on {info.host}) died" if info is not None else ""
+        trains_on = own_cluster.trains_on(store.root)
+        died += f"; {trains_on}" if died and trains_on else ""
         yield Finding("engine", "warning" if died else "ok", f"none runs{died}. It is started when it is needed")
     elif info.silent_s > SILENT_S:
         says = f"{who(info)}, and has said nothing for {info.silent_s:.0f} s: it hangs. kill {info.pid} ends it"

@@ -15,10 +15,11 @@ from workbench.cli.found import lines
 from workbench.cli.verbs import AWAY, FAILED, OK
 from workbench.cli.words import age, clean, say, say_json
 from workbench.cluster.address import check_address
+from workbench.cluster.own import end_found, grace_s
 from workbench.engine.ask import open_log
 from workbench.errors import BadOption, ClusterError, EngineRunning, NoAnswer
 from workbench.records import ENDED
-from workbench.store import Store, requests
+from workbench.store import Store, own_cluster, requests
 from workbench.store.cluster import read_cluster
 from workbench.store.lease import EngineInfo, read_engine
 
@@ -68,11 +69,15 @@ def _status(store: Store, options: Any) -> int:
     cluster = read_cluster(store)
     told = {name: cluster[name] for name in ("held", "dashboard")}
     if options.json:
-        say_json({"store": str(store.root), "engine": _plain(info), "alive": alive, "under_way": under_way, **told})
+        trains_on = own_cluster.read(store.root) if not alive else None
+        told |= {"store": str(store.root), "engine": _plain(info), "alive": alive, "under_way": under_way}
+        say_json({**told, "trains_on_s": None if trains_on is None else trains_on.left_s})
     elif info is None or not alive:
         waiting = f" {len(under_way)} experiments wait for one." if len(under_way) > 1 else ""
         waiting = f" {clean(under_way[0])} waits for one." if len(under_way) == 1 else waiting
-        say(f"no engine runs in {clean(store.root)}.{waiting}")
+        words = own_cluster.trains_on(store.root)
+        words = f" {words[0].upper()}{words[1:]}; `workbench engine stop` ends it." if words else ""
+        say(f"no engine runs in {clean(store.root)}.{waiting}{words}")
     else:
         say(f"{who(info)}, since {clean(info.started)} ({age(info.started)}); heard {info.silent_s:.0f} s ago.")
         if info.address:
@@ -136,6 +141,7 @@ def _prepare(store: Store, options: Any) -> None:
             read(value or 0)
         except ValueError:
             raise BadOption(f"{name}={value}: wanted {wanted}. Set it anew, or unset it.") from None
+    grace_s()
     address = options.cluster or os.environ.get("WORKBENCH_CLUSTER")
     if address:
         check_address(address)
@@ -177,7 +183,9 @@ def _start(store: Store, options: Any) -> int:
 def _stop(store: Store, options: Any) -> int:
     info = read_engine(store)
     if info is None or not info.alive:
-        return _stopped(store, options, "no engine runs", None)
+        left = end_found(store.root)
+        words = "no engine runs" if left is None else "no engine runs; what its last one had training has ended"
+        return _stopped(store, options, words, None)
     request = requests.put(store, {"kind": "end"})
     until = time.monotonic() + END_S
     while (now := read_engine(store)) is not None and now.alive and now.pid == info.pid:

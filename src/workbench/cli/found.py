@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.errors import BadOption, Broken, NotFound, StoreError
 from workbench.records import ENDED, UNREADABLE, Spec, trial_label
-from workbench.store import Store, outcome
+from workbench.store import Store, outcome, own_cluster
 from workbench.store.catalog import Reference, read_catalog, resolve
 from workbench.store.lease import read_engine
 
@@ -32,6 +32,11 @@ def is_engine_alive(store: Store) -> bool:
     """True where an engine holds the store."""
     info = read_engine(store)
     return info is not None and info.alive
+
+
+def no_engine(store: Store) -> str:
+    """What is said of an experiment in a store without an engine: whether its trials train on meanwhile."""
+    return own_cluster.trains_on(store.root) or NO_ENGINE
 
 
 def honest(state: str, alive: bool) -> str:
@@ -129,7 +134,7 @@ class Experiment:
     def reason(self) -> str:
         """Why it is in this state."""
         if self.state not in RESTING and not self.alive:
-            return NO_ENGINE
+            return no_engine(self.store)
         return str(self.told_by.get("reason") or "")
 
     @property
@@ -192,7 +197,7 @@ class Experiment:
         state = row.get("state") or "waiting"
         row["state"] = honest(state, self.alive)
         if row["state"] != state:
-            row["reason"] = NO_ENGINE
+            row["reason"] = no_engine(self.store)
         return row
 
     def line(self) -> Row:
@@ -218,7 +223,11 @@ def lines(store: Store) -> list[Row]:
     """A line for each experiment, the newest first."""
     alive = is_engine_alive(store)
     entries = sorted(read_catalog(store), key=lambda row: (str(row.get("created")), row["id"]), reverse=True)
-    return [line_of(entry, _meta(store, entry), alive) for entry in entries]
+    found = [line_of(entry, _meta(store, entry), alive) for entry in entries]
+    if not alive and any(row["reason"] == NO_ENGINE for row in found):
+        why = no_engine(store)
+        found = [{**row, "reason": why} if row["reason"] == NO_ENGINE else row for row in found]
+    return found
 
 
 def line_of(entry: Mapping[str, Any], meta: Mapping[str, Any], alive: bool) -> Row:

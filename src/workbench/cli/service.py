@@ -44,6 +44,7 @@ def unit_text(store: Store, options: Any) -> str:
         if getattr(options, name) is not None:
             words += [f"--{name}", str(getattr(options, name))]
     words += ["--dashboard"] if options.dashboard else []
+    # Only the engine is killed: its cluster trains on until the next one comes, and ends itself where none does.
     return f"""[Unit]
 Description=Workbench engine of {_plain(str(store.root))}
 
@@ -55,7 +56,7 @@ WorkingDirectory={_plain(str(store.root))}
 Restart=on-failure
 RestartSec=2
 RestartPreventExitStatus=3 5
-KillMode=mixed
+KillMode=process
 TimeoutStopSec=60
 
 [Install]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,6 +39,21 @@ class Slot:
         return f"{self.worker}/{self.index}"
 
 
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A leg of an engine before: it trains on, or has ended since, and what it said is still to be heard."""
+
+    key: str
+    experiment: str
+    trial: int
+    attempt: int
+    start: int
+    until: int
+    #: Where it trains, or did; it is among the slot's legs as long as it does.
+    slot: Slot
+    messages: tuple[Message, ...]
+
+
 class Backend(Protocol):
     """Starts legs in slots and stops them. Its answers come to the sink as messages."""
 
@@ -48,8 +63,22 @@ class Backend(Protocol):
     dashboard: str | None
     note: str | None
 
+    #: Whether legs of an engine before may train on here, so that :meth:`open` is to be awaited before anything else.
+    was_found: bool
+    #: Those legs, once it is open.
+    survivors: list[Survivor]
+
     async def open(self) -> None:
-        """Be ready to take legs. Raises ClusterError."""
+        """Be ready to take legs. Raises ClusterError. Nothing is heard of survivors until :meth:`settle`."""
+
+    def settle(self, adopted: Collection[str]) -> None:
+        """Go on with the survivors of these keys, whose next messages follow; the others are told to leave."""
+
+    def marks(self) -> Any:
+        """How far each worker has been heard."""
+
+    async def keep(self, marks: Any) -> None:
+        """What was heard up to these marks is on the disk: no later engine need hear it."""
 
     def start(self, order: Message, slot: Slot, priority: int) -> None:
         """Train the leg that ``order`` describes in ``slot``. Its end comes as ``left`` with its key, exactly once."""

@@ -12,19 +12,22 @@ import contextlib
 import dataclasses
 import logging
 import secrets
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import dask
-from distributed import Client, Security, wait
+from distributed import wait
 
 from workbench.cluster import devices
-from workbench.cluster.backend import Message, Sink, Slot
-from workbench.cluster.here import dashboard_of, local_cluster
+from workbench.cluster.backend import Message, Sink, Slot, Survivor
+from workbench.cluster.client import ANSWER_S, connected, greeted
+from workbench.cluster.hearing import Hearing
 from workbench.cluster.machine import survey_here
+from workbench.cluster.own import Own
 from workbench.cluster.secrets import to_wire
-from workbench.cluster.worker import INTERVAL_S, Workplace, rest, run_legs, sees_store, warm
-from workbench.errors import ClusterError, NoAnswer, StoreNotShared, VersionsDiffer
+from workbench.cluster.worker import INTERVAL_S, Workplace, greet, rest, run_legs, sees_store, warm
+from workbench.errors import ClusterError, StoreNotShared, VersionsDiffer
 from workbench.records import PROTOCOL
 from workbench.store import private
 from workbench.store.slots import cores
@@ -32,15 +35,13 @@ from workbench.trial.surroundings import Hides
 
 log = logging.getLogger("workbench.cluster")
 
-#: Seconds to wait for a cluster at an address.
-ANSWER_S = 5.0
 #: Seconds between attempts to reach a cluster that went away.
 REATTACH_S = 1.0
 #: Seconds before a leg that has not come to its worker yet is told again to stop.
 UNDER_WAY_S = 0.02
 
 #: What Dask must not do for us: retry, steal, spill, kill workers for memory (training is not in them).
-_SETTINGS: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "distributed.scheduler.allowed-failures": 1_000_000,
     "distributed.scheduler.work-stealing": False,
     "distributed.worker.daemon": False,
@@ -78,7 +79,7 @@ class _Flight:
 
 
 class DaskBackend:
-    """A local cluster inside this process, or one that is attached to by its address."""
+    """The store's own cluster, in a process of its own, or one that is attached to by its address."""
 
     def __init__(
         self,
@@ -88,20 +89,26 @@ class DaskBackend:
         *,
         address: str | None = None,
         workers: int | None = None,
-        dashboard: bool = False,
+        own: Own | None = None,
     ) -> None:
-        """dashboard: Dask's own pages of a local cluster are wanted."""
-        self._root, self._nonce, self._sink = root, nonce, sink
-        self._address, self._workers, self._wants_pages = address, workers, dashboard
+        """own: the store's own cluster where it was begun already; without an address it is begun here."""
+        self._root, self._nonce, self._listener = root, nonce, sink
+        self._address = address
+        self._own = own if own is not None or address is not None else Own(root, workers)
         #: Where Dask's own pages are; None where there are none.
         self.dashboard: str | None = None
         #: What a person is told of the cluster before anything trains there.
         self.note: str | None = None
         self._plan = devices.Plan()
-        self._topic = f"workbench-{secrets.token_hex(4)}"
+        #: An own cluster has one engine after the other; with any other there may be engines of other stores.
+        self._topic = "workbench" if self._own is not None else f"workbench-{secrets.token_hex(4)}"
         self._flights: dict[str, _Flight] = {}
-        self._cluster: Any = None
         self._client: Any = None
+        self.was_found = self._own is not None and self._own.was_found
+        self.survivors: list[Survivor] = []
+        #: What the engine is to hear when it has settled about survivors; None: it hears at once.
+        self._held: list[Message] | None = [] if self.was_found else None
+        self._hearing = Hearing()
         self._warmed: list[Message] = []
         #: What each worker said of itself when it was taken in.
         self._answers: dict[str, Message] = {}
@@ -120,44 +127,96 @@ class DaskBackend:
 
     async def open(self) -> None:
         """Start or attach; returns when at least one worker can take legs."""
-        dask.config.set(_SETTINGS)
-        if self._address is None:
-            self._plan = await asyncio.to_thread(devices.plan, self._workers)
+        dask.config.set(SETTINGS)
+        if self._own is not None:
+            self._plan = await asyncio.to_thread(devices.plan, self._own.workers)
             self.note = self._plan.note
-            self._cluster = await local_cluster(self._workers, Security.temporary(), dashboard=self._wants_pages)
-            self.dashboard = dashboard_of(self._cluster)
         await self._attach()
 
     async def _attach(self) -> None:
-        target = self._cluster if self._cluster is not None else self._address
-        try:
-            self._client = await Client(target, asynchronous=True, timeout=ANSWER_S, name="workbench-engine")
-        except (OSError, TimeoutError, ValueError) as error:
-            raise NoAnswer(
-                f"no Dask scheduler answers at {self._address} ({error}). Wanted the address that `dask scheduler` "
-                "prints, such as tcp://10.0.0.5:8786. Start it, or leave the address out for a cluster on this machine."
-            ) from error
+        self._client = await connected(self._own, self._address)
         self._client.scheduler_comm.interval = INTERVAL_S
+        self._hearing = Hearing()
         self._client.subscribe_topic(self._topic, self._heard)
         self._client.subscribe_topic("all", self._cluster_event)
-        slots_each = None if self._cluster is None else self._cluster.workbench_slots
-        try:
-            # Workers of a cluster of our own have the engine's variables, unless each was made for a GPU.
-            has_devices = self._cluster is None or self._plan.trains_on_gpus
-            hides: Hides = ("unnamed" if self._workers else "all") if self._plan.hides_gpus else "none"
-            plugin = Workplace(self._topic, slots_each, has_devices=has_devices, hides=hides)
-            await self._client.register_plugin(plugin)
-        except Exception as error:
-            raise VersionsDiffer(
-                f"Workbench cannot be set up on the workers of {self._address}: {error}. Wanted the same Workbench "
-                "version installed in the environment of every Dask worker."
-            ) from error
-        answers = await self._client.run(sees_store, self._root, self._nonce)
+        told = await greeted(self._client, self._own, self._nonce, self._topic)
+        record = None if self._own is None else self._own.record
+        self.dashboard = None if record is None else record.dashboard
+        if not any(told.values()):
+            try:
+                # Workers of a cluster of our own have the engine's variables, unless each was made for a GPU.
+                hides: Hides = (
+                    ("unnamed" if self._own and self._own.workers else "all") if self._plan.hides_gpus else "none"
+                )
+                plugin = Workplace(
+                    self._topic,
+                    None if record is None else record.slots,
+                    has_devices=record is None or record.has_devices,
+                    hides=hides,
+                    engine=self._nonce,
+                    store=None if record is None or not record.grace_s else self._root,
+                )
+                await self._client.register_plugin(plugin)
+            except Exception as error:
+                raise VersionsDiffer(
+                    f"Workbench cannot be set up on the workers of {self._address}: {error}. Wanted the same Workbench "
+                    "version installed in the environment of every Dask worker."
+                ) from error
+            told = await greeted(self._client, self._own, self._nonce, self._topic)
+        # One that dies at this moment is not among them; what takes its place is heard of.
+        answers = await self._client.run(sees_store, self._root, self._nonce, on_error="ignore")
         for worker, answer in answers.items():
             self._check(worker, answer)
             self._answers[worker] = answer
         for worker in answers:
             self._add(worker)
+        for worker, one in told.items():
+            self._take_over(worker, one or {"legs": [], "n": 0})
+        if self._own is not None:
+            self._own.watch(self._lose_scheduler)
+
+    def _take_over(self, worker: str, told: Message) -> None:
+        """Hear what ``worker`` had to tell, and from now on what it says."""
+        slots = [slot for slot in self.slots if slot.worker == worker]
+        for one in told["legs"]:
+            order = one["order"]
+            if order["is_check"] or not slots:
+                continue
+            slot = min(slots, key=lambda slot: len(slot.legs))
+            if not one["is_over"]:
+                slot.legs.append(order["key"])
+                self._flights[order["key"]] = _Flight(None, slot, is_alone=False)
+            names = ("key", "experiment", "trial", "attempt", "start", "until")
+            fields = {name: order[name] for name in names}
+            self.survivors.append(Survivor(**fields, slot=slot, messages=tuple(one["messages"])))
+        self._take(self._hearing.greeted(worker, told["n"]))
+
+    def settle(self, adopted: Collection[str]) -> None:
+        """Go on with the survivors of these keys; the others are told to leave."""
+        for survivor in self.survivors:
+            if survivor.key not in adopted and survivor.key in self._flights:
+                self.stop(survivor.key, "the engine that ordered it is gone", None)
+        self.survivors = []
+        held, self._held = self._held, None
+        for message in held or ():
+            self._listener(message)
+
+    def marks(self) -> dict[str, int]:
+        """How far each worker of an own cluster has been heard; none before what it told has come to the engine."""
+        return self._hearing.marks() if self._own is not None and self._held is None else {}
+
+    async def keep(self, marks: dict[str, int]) -> None:
+        """What was heard up to these marks is on the disk."""
+        for worker, number in marks.items():
+            with contextlib.suppress(OSError):  # it is gone, and what it kept with it
+                await self._client.rpc(worker).workbench_heard(n=number)
+                self._hearing.kept(worker, number)
+
+    def _sink(self, message: Message) -> None:
+        if self._held is None:
+            self._listener(message)
+        else:
+            self._held.append(message)
 
     def _check(self, worker: str, answer: dict[str, Any]) -> None:
         if answer["protocol"] != PROTOCOL:
@@ -175,7 +234,7 @@ class DaskBackend:
         """The machines: this one in a thread of ours where the cluster is local, others by one worker of each."""
         there = {slot.worker for slot in self.slots} & self._answers.keys()
         answers = {worker: self._answers[worker] for worker in sorted(there)}
-        if self._cluster is not None:
+        if self._own is not None:
             return [await survey_here(answers)] if answers else []
         hosts: dict[str, dict[str, Message]] = {}
         for worker, answer in answers.items():
@@ -194,13 +253,12 @@ class DaskBackend:
         for task in self._tasks:
             task.cancel()
         with contextlib.suppress(Exception):  # closing must go on whatever half of the cluster is gone already
-            if self._cluster is None:
+            if self._own is None:
                 await asyncio.wait_for(self._client.run(rest, topic=self._topic), 5)
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self._client.close(), 5)
-        if self._cluster is not None:
-            with contextlib.suppress(Exception):
-                await asyncio.wait_for(self._cluster.close(), 10)
+        if self._own is not None:
+            await self._own.end()
 
     async def lease(self, slot: Slot) -> str | None:
         """Have the slot's worker hold one of its machine's slots: the lock must die with the process that trains."""
@@ -243,7 +301,7 @@ class DaskBackend:
                 continue
             key = orders[0]["key"]
             for order in orders:
-                order["task"] = key
+                order["task"], order["engine"] = key, self._nonce
             future = self._client.submit(
                 run_legs,
                 orders,
@@ -332,8 +390,12 @@ class DaskBackend:
     # -- what is heard --------------------------------------------------------------------------------------------
 
     def _heard(self, event: Any) -> None:
-        _, batch = event
-        for message in batch:
+        _, told = event
+        if told["worker"] not in self._removed:
+            self._take(self._hearing.take(told))
+
+    def _take(self, messages: list[Message]) -> None:
+        for message in messages:
             if message["op"] == "left":
                 self._end(message["key"], message)
             elif message["op"] == "wants":
@@ -371,6 +433,9 @@ class DaskBackend:
     async def _admit(self, worker: str) -> None:
         try:
             answers = await self._client.run(sees_store, self._root, self._nonce, workers=[worker])
+            told: dict[str, Message | None] = {}
+            if self._own is not None:  # its plugin may name an engine before
+                told = await self._client.run(greet, engine=self._nonce, topic=self._topic, workers=[worker])
             for training in list(self._warmed):
                 # Before it is given legs: they would wait for it, where another worker may be free.
                 await self._client.run(warm, training=training, workers=[worker], on_error="ignore")
@@ -379,16 +444,16 @@ class DaskBackend:
                 if address not in self._removed:
                     self._answers[address] = answer
                     self._add(address)
+                    if not self._hearing.knows(address):
+                        self._take_over(address, {"legs": [], "n": (told.get(address) or {"n": 0})["n"]})
         except (OSError, ClusterError, ValueError) as error:
             log.warning("worker %s is not used: %s", worker, error)
 
     def _add(self, worker: str) -> None:
         if any(slot.worker == worker for slot in self.slots):
             return
-        if self._cluster is not None:
-            count = self._cluster.workbench_slots
-            with contextlib.suppress(KeyError):
-                self._cluster.scheduler.stream_comms[worker].interval = INTERVAL_S
+        if self._own is not None and self._own.record is not None:
+            count = self._own.record.slots
         else:
             count = int(self._answers[worker]["threads"])
         names, held = self._leased(worker)
@@ -397,22 +462,24 @@ class DaskBackend:
 
     def _leased(self, worker: str) -> tuple[tuple[str, ...], str]:
         """Of which slots of this machine ``worker`` must hold one, and which it holds already."""
-        if self._cluster is None:
+        if self._own is None:
             return (), ""
         answer = self._answers.get(worker, {})
         gpu = answer.get("gpu") if self._plan.trains_on_gpus else None
-        return (gpu,) if gpu else tuple(cores(self._workers)), answer.get("lease") or ""
+        return (gpu,) if gpu else tuple(cores(self._own.workers)), answer.get("lease") or ""
 
     def _remove(self, worker: str) -> None:
         self._removed.add(worker)
         self._answers.pop(worker, None)
+        self._hearing.forget(worker)
         gone = [slot for slot in self.slots if slot.worker == worker]
         self.slots = [slot for slot in self.slots if slot.worker != worker]
         for slot in gone:
             for key in list(slot.legs):
                 flight = self._flights.get(key)
                 if flight is not None:
-                    self._later(flight.future.cancel())
+                    if flight.future is not None:
+                        self._later(flight.future.cancel())
                     self._end(key, self._gone(worker))
         if gone:
             self._sink({"op": "slots"})
@@ -439,9 +506,11 @@ class DaskBackend:
             await asyncio.wait_for(old.close(), 5)
         while True:
             try:
+                if self._own is not None:
+                    await self._own.replace()
                 await self._attach()
                 break
-            except ClusterError as error:
+            except (ClusterError, OSError) as error:
                 log.warning("%s", error)
                 await asyncio.sleep(REATTACH_S)
         self._reattaching = False

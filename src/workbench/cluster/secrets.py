@@ -32,6 +32,11 @@ class Secrets:
         told = self._told.get(experiment, {})
         return {name: told[name] for name in wanted if name in told}
 
+    def ask_again(self) -> None:
+        """Another engine is there: it has not heard what was asked."""
+        for experiment in self._waiting:
+            self._want(experiment)
+
     async def give(self, experiment: str, values: list[list[bytes]]) -> None:
         """The engine's answer: names and values as the system has them."""
         self._told[experiment] = {os.fsdecode(name): os.fsdecode(value) for name, value in values}

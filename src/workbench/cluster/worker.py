@@ -27,10 +27,12 @@ from workbench.cluster.secrets import Secrets
 from workbench.cluster.seen import Digests, Sight
 from workbench.cluster.trainings import Trainings
 from workbench.cluster.trouble import how_it_died, oom_kills
+from workbench.cluster.unheard import Unheard, identity
 from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
 from workbench.records import PROTOCOL
 from workbench.store import Store
 from workbench.store.lease import EngineInfo, read_engine
+from workbench.store.own_cluster import ticks_of
 from workbench.store.runtime import hold
 from workbench.store.slots import Lease, take
 from workbench.trial.runner import NOTICE
@@ -93,18 +95,19 @@ class Workplace(WorkerPlugin):
         *,
         has_devices: bool = True,
         hides: Hides = "none",
+        engine: str = "",
+        store: str | None = None,
     ) -> None:
-        """has_devices, hides: as :func:`workbench.trial.surroundings.arranged` takes them."""
+        """has_devices, hides: as :func:`workbench.trial.surroundings.arranged` takes them.
+
+        engine: what proves who the engine is. store: where it works, if legs are to train on when it dies.
+        """
         self.topic, self.slots, self.protocol, self.has_devices, self.hides = topic, slots, protocol, has_devices, hides
+        self.engine, self.store = engine, store
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "slots": self.slots,
-            "protocol": self.protocol,
-            "has_devices": self.has_devices,
-            "hides": self.hides,
-        }
+        names = ("topic", "slots", "protocol", "has_devices", "hides", "engine", "store")
+        return {name: getattr(self, name) for name in names}
 
     def setup(self, worker: Any) -> None:
         """Called by Dask on the worker's loop."""
@@ -120,6 +123,9 @@ class Workplace(WorkerPlugin):
         self._tasks: dict[str, list[Leg]] = {}
         self._slots = asyncio.Semaphore(self.slots or worker.state.nthreads)
         self._unsent: list[Message] = []
+        #: How many messages there were so far, and those that the engine does not have on the disk.
+        self._count = 0
+        self._unheard = Unheard()
         self._digests = Digests()
         self._secrets = Secrets(self._want)
         self._trainings = Trainings(self.has_devices, self.hides)
@@ -135,6 +141,7 @@ class Workplace(WorkerPlugin):
         worker.handlers["workbench_secrets"] = self._secrets.give
         worker.handlers["workbench_lease"] = self._take_slot
         worker.handlers["workbench_release"] = self._give_slot
+        worker.handlers["workbench_heard"] = self._heard
         hold(Path(worker.local_directory))
         worker.batched_stream.interval = INTERVAL_S
         self._tidying = self._loop.create_task(self._tidy())
@@ -153,21 +160,50 @@ class Workplace(WorkerPlugin):
         self._forkservers.close()
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
-        """Dask's word that a task changed: a running leg that is no longer wanted must leave."""
+        """Dask's word that a task changed: a running leg that is no longer wanted must leave.
+
+        Dask also says so when the engine died. Then the leg trains on, and the next engine decides about it.
+        """
         if key in self._tasks and finish not in _WANTED:
+            has_engine = self._has_engine()
             for leg in self._tasks[key]:
                 # Whoever keeps its state goes on with that: an engine that goes away cancels everything.
-                if leg.stop_reason is None:
+                if leg.stop_reason is None and (has_engine or not self._unheard.is_whole(leg.order["key"])):
                     leg.stop("its future was cancelled")
+
+    def take_over(self, engine: str) -> Message:
+        """Another engine is there: what it must know of the legs here. Orders of the one before are refused now."""
+        self.engine = engine
+        told = {"legs": self._unheard.told() if self.store is not None else [], "n": self._count}
+        self._secrets.ask_again()
+        return told
+
+    def _has_engine(self) -> bool:
+        """Whether the engine lives whose legs these are."""
+        if self.store is None:
+            return True
+        info = read_engine(Store(self.store))
+        # By its process: one that was killed closes its connections before it lets go of the lock.
+        return info is not None and info.alive and proof(info) == self.engine and ticks_of(info.pid) is not None
+
+    async def _heard(self, n: int) -> None:
+        """The engine has all messages up to number ``n`` on the disk."""
+        self._unheard.heard(n)
 
     async def drive_all(self, orders: list[Message]) -> list[Message]:
         """Train the legs of one task, one after another; their last messages (a few bytes; all else goes as events)."""
         task = orders[0]["task"]
         legs = self._tasks[task] = [Leg(order) for order in orders]
         self._legs.update((leg.order["key"], leg) for leg in legs)
-        if self._worker.state.tasks[task].state not in _WANTED:
+        if self.store is not None and orders[0]["engine"] != self.engine:
+            for leg in legs:
+                leg.stop("the engine that ordered it is gone")
+        elif self._worker.state.tasks[task].state not in _WANTED and self._has_engine():
             for leg in legs:
                 leg.stop("its future was cancelled")
+        elif self.store is not None:
+            for order in orders:
+                self._unheard.begin(order["key"], identity(order))
         if self._is_leaving:
             for leg in legs:
                 leg.notice()
@@ -238,6 +274,10 @@ class Workplace(WorkerPlugin):
         hidden = known.training.secrets
         secrets = await self._secrets.of(order["leg"]["experiment"], hidden)
         lacks = sorted(hidden.keys() - secrets)
+        if lacks and not self._has_engine():
+            raise ClusterError(
+                "its engine was gone before it told the secrets. Nothing is to be done: it starts again."
+            )
         back = await self._laid_out(order)
         cover = list(back["copies"].items()) if back else ()
         forkserver, runner = await self._forkservers.runner(known, order["experiment"], cover)
@@ -394,6 +434,8 @@ class Workplace(WorkerPlugin):
 
     def _emit(self, message: Message, now: bool) -> None:
         self._unsent.append(message)
+        self._count += 1
+        self._unheard.take(self._count, message)
         if now:
             self._flush()
         elif self._timer is None:
@@ -405,7 +447,8 @@ class Workplace(WorkerPlugin):
             self._timer = None
         if self._unsent:
             batch, self._unsent = self._unsent, []
-            self._worker.log_event(self.topic, batch)
+            told = {"worker": self._worker.address, "n": self._count, "batch": batch}
+            self._worker.log_event(self.topic, told)
 
     async def _tidy(self) -> None:
         while True:
@@ -445,6 +488,12 @@ async def warm(dask_worker: Any, training: Message) -> dict[str, str]:
     """Start a training environment's forkserver on this worker ahead of the first leg."""
     plugin: Workplace = dask_worker.plugins[Workplace.name]
     return await plugin.warm(training)
+
+
+async def greet(dask_worker: Any, engine: str, topic: str) -> Message | None:
+    """An engine comes to a cluster that was there before it: what trains here; None where it is not set up."""
+    plugin: Workplace | None = dask_worker.plugins.get(Workplace.name)
+    return None if plugin is None or plugin.topic != topic else plugin.take_over(engine)
 
 
 async def rest(dask_worker: Any, topic: str) -> None:

@@ -14,6 +14,7 @@ import signal
 import sys
 from functools import partial
 
+from workbench.cluster.own import Own, end_found
 from workbench.engine.scope import leave_group
 from workbench.errors import EngineRunning, StoreFull
 from workbench.store import Store
@@ -49,8 +50,14 @@ def main(arguments: list[str] | None = None) -> int:
         info = read_engine(store)
         wait_s = CLOSING_S if info is not None and info.state == "closing" else 0.0
         lease = EngineLease.acquire(store, address=options.cluster, wait_s=wait_s)
-        leave_group()
-        code = asyncio.run(_run(store, lease, options))
+        # Before this process imports what it needs: its cluster does the same beside it.
+        if options.cluster is not None:
+            own = None
+            end_found(store.root)
+        else:
+            own = Own(str(store.root), options.workers, dashboard=options.dashboard)
+        leave_group(*(() if own is None else own.processes))
+        code = asyncio.run(_run(store, lease, options, own))
     except EngineRunning as error:
         sys.stderr.write(f"{error}\n")
         return 3
@@ -70,20 +77,13 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
-async def _run(store: Store, lease: EngineLease, options: argparse.Namespace) -> int:
+async def _run(store: Store, lease: EngineLease, options: argparse.Namespace, own: Own | None) -> int:
     # Only now: who else wants to be the engine finds the lease taken before it has imported all this.
     from workbench.cluster.dask import DaskBackend
     from workbench.cluster.worker import proof
     from workbench.engine.engine import Engine
 
-    make = partial(
-        DaskBackend,
-        str(store.root),
-        proof(lease.info),
-        address=options.cluster,
-        workers=options.workers,
-        dashboard=options.dashboard,
-    )
+    make = partial(DaskBackend, str(store.root), proof(lease.info), address=options.cluster, own=own)
     engine = Engine(store, lease, make, options.idle)
     loop = asyncio.get_running_loop()
     for number in ENDING:

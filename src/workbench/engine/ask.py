@@ -24,7 +24,7 @@ _LOOK_S = 0.005
 #: Requests after which an experiment trains.
 _TRAINING = ("start", "resume", "extend", "verify")
 #: Seconds between looks at the engine while somebody waits for it.
-_TEND_S = 0.5
+_TEND_S = 0.25
 #: Seconds that one which was started gets before the next look; twice as many each time one dies, up to the second.
 _START_S, _START_MOST_S = 4.0, 60.0
 

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from workbench.cluster.backend import Backend
+from workbench.cluster.backend import Backend, Survivor
 from workbench.engine import installed
 from workbench.engine.answers import Answers
 from workbench.engine.book import refusal
@@ -46,6 +46,8 @@ FLUSH_S = 0.05
 BEAT_S = 1.0
 #: Seconds between heartbeats while nothing runs: an idle engine is to cost nothing.
 RESTING_BEAT_S = 4.0
+#: Seconds between words to the workers about what is on the disk.
+KEEP_S = 2.0
 #: Seconds for which an engine that leaves waits for what somebody is being told.
 TELLING_S = 5
 #: Seconds between tries to go on with an experiment that the disk holds up.
@@ -82,6 +84,8 @@ class Engine(Slots):
         self._answers = Answers(self)
         self._looks = Looks(store, lease, self.backend, self._holder, self._at_work)
         self.trouble: str | None = None
+        #: Legs of an engine before, by experiment, trial and attempt, while experiments are read again.
+        self._survivors: dict[tuple[str, int, int], Survivor] = {}
         #: Its store was removed under it: it must not write into one that was made there since.
         self.is_orphan = False
 
@@ -93,6 +97,7 @@ class Engine(Slots):
             self._flushing,
             self._beating,
             self._looks.keep,
+            self._keeping,
             self.upkeep.keep_clean,
             self.rooms.keep,
             self.mender.begin,
@@ -103,7 +108,10 @@ class Engine(Slots):
         self._loop = asyncio.get_running_loop()
         self._open = asyncio.create_task(self._open_backend())
         try:
-            self._recover()
+            if self.backend.was_found:  # what trains there is known before anything is started again
+                await asyncio.wait({self._open})
+            with self._adopting():
+                self._recover()
             await self._serve(keepers)
         finally:
             for keeper in keepers:
@@ -137,6 +145,22 @@ class Engine(Slots):
         else:
             rest = min(RESTING_POLL_S, max(0.05, self._last_busy + self._idle_s - time.monotonic()))
         return min(rest, requests.next_due(self.store) or rest)
+
+    @contextlib.contextmanager
+    def _adopting(self) -> Iterator[None]:
+        """Meanwhile experiments take up their legs that train on; afterwards the others are told to leave."""
+        self._survivors = {(one.experiment, one.trial, one.attempt): one for one in self.backend.survivors}
+        self._is_recovering = True
+        try:
+            yield
+        finally:
+            self._survivors, self._is_recovering = {}, False
+        self.backend.settle(set(self._by_key))
+        self._send_waiting()
+
+    def survivor(self, experiment: str, trial: int, attempt: int) -> Survivor | None:
+        """That leg, if it trains on since an engine before."""
+        return self._survivors.get((experiment, trial, attempt))
 
     def end(self) -> None:
         """Leave soon; experiments under way go on with the next engine."""
@@ -181,6 +205,16 @@ class Engine(Slots):
         entry = {**unreadable(self.store, experiment, why), **known, "state": UNREADABLE, "reason": why}
         self.catalog.upsert_experiment(experiment, entry)
         self.book.line({"kind": "Unreadable", "experiment": experiment, "error": why})
+
+    async def _keeping(self) -> None:
+        """Tell workers what of their messages is on the disk, so that no later engine need hear it."""
+        while True:
+            await asyncio.sleep(KEEP_S)
+            marks = self.backend.marks()
+            for loop in list(self.loops.values()):
+                if not loop.is_over:
+                    await loop.kept()
+            await self.backend.keep(marks)
 
     async def _open_backend(self) -> None:
         try:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from workbench.cluster.backend import Message, Sink, Slot
+from workbench.cluster.backend import Message, Sink, Slot, Survivor
 from workbench.cluster.machine import survey_here
 from workbench.trial.leg import Legs
 from workbench.trial.runner import Point, StopOrder
@@ -64,10 +64,21 @@ class InlineBackend:
         self.slots: list[Slot] = []
         self.dashboard: str | None = None
         self.note: str | None = None
+        self.was_found = False
+        self.survivors: list[Survivor] = []
 
     async def open(self) -> None:
         """There is nothing to start."""
         self.slots = [Slot("inline", 0, [])]
+
+    def settle(self, adopted: Collection[str]) -> None:
+        """Nothing of this process outlives it."""
+
+    def marks(self) -> None:
+        """What was heard is not said again."""
+
+    async def keep(self, marks: None) -> None:
+        """Nobody keeps it."""
 
     def start(self, order: Message, slot: Slot, priority: int) -> None:
         """Train the leg on the loop's next turn."""

@@ -28,6 +28,8 @@ class Leg:
     step: int = 0
     #: The newest step at which it told the goal, and the goal there.
     goal: tuple[int, float] | None = None
+    #: The goal by step, as far as an engine before heard it of this leg.
+    known: dict[int, float] = field(default_factory=dict)
     stop: str | None = None
     #: How long it said nothing, where it was stopped for that.
     hung: float | None = None

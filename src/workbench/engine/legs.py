@@ -7,10 +7,10 @@ import statistics
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from workbench.cluster.backend import Message
+from workbench.cluster.backend import Message, Survivor
 from workbench.engine.faults import Faults, Verdict
 from workbench.engine.installed import Installed
 from workbench.engine.leg import Leg, cut, said
@@ -62,6 +62,12 @@ class Surroundings(Protocol):
     def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
         """Start ``leg`` in a free slot, now or when there is one."""
 
+    def survivor(self, experiment: str, trial: int, attempt: int) -> Survivor | None:
+        """That leg, if it trains on since an engine before."""
+
+    def adopt(self, loop: ExperimentLoop, leg: Leg, survivor: Survivor) -> None:
+        """Take it up where it trains."""
+
     def stop_leg(self, leg: Leg, reason: str, keep_s: float | None) -> None:
         """Make a leg leave, or drop it where it waits for a slot.
 
@@ -107,6 +113,9 @@ class Legs(ABC):
         #: Where trials are to train until they come to their level: a pause and another's fault change nothing of it.
         self._wanted: dict[int, dict[str, Any]] = {}
         self._patience = Patience(spec.hang_s)
+        #: By trial the attempt that has begun and not ended, and attempts whose skipped checkpoints are journaled.
+        self._begun_attempts: dict[int, int] = {}
+        self._skipped: set[tuple[int, int]] = set()
         #: Trials that may have a checkpoint between levels.
         self._passing: set[int] = set()
         self._faults = Faults(spec.max_restarts)
@@ -154,6 +163,35 @@ class Legs(ABC):
         )
         self.legs[order.trial] = leg
         return leg
+
+    def _adopted(self, order: Run, rows: Mapping[tuple[int, int], dict[str, Any]]) -> tuple[Leg, Survivor] | None:
+        """The leg of ``order`` that an engine before has begun and that trains on; None where it is to begin again.
+
+        Only the newest attempt counts, and only where it trains what this search wants.
+        """
+        attempt = self._begun_attempts.get(order.trial, 0)
+        found = self._around.survivor(self.spec.id, order.trial, attempt)
+        if found is None or found.until != order.until:
+            return None
+        row = rows.get((order.trial, attempt), {})
+        reason = row.get("reason") or order.reason
+        leg = Leg(order.trial, attempt, found.start, found.until, reason, found.key, step=found.start)
+        leg.alone = self._is_alone(order.trial)
+        leg.detail, leg.heard = dict(row.get("detail") or {}), time.monotonic()
+        leg.known = self._heard_before(order.trial, row.get("began"))
+        self.legs[order.trial] = leg
+        self.shown.first_leg_at = self.shown.first_leg_at or leg.heard
+        return leg, found
+
+    def _heard_before(self, trial: int, began: float | None) -> dict[int, float]:
+        """The goal by step, of the leg that began then."""
+        points = self.series.points([trial], [self.spec.goal.metric]) if began is not None else []
+        return {step: value for _, _, step, index, value, at in points if index == 0 and at >= (began or 0.0)}
+
+    def _taken_up(self, leg: Leg) -> None:
+        """What ``leg`` has said to nobody yet was heard: show where it is."""
+        leg.step = max(leg.step, *leg.known, leg.start)
+        self._put_trial(leg.trial, leg.reason)
 
     def leg_started(self, leg: Leg) -> None:
         """``leg`` was given to a slot."""
@@ -248,9 +286,9 @@ class Legs(ABC):
         leg.step = leg.start = message.get("step", leg.start)
         if leg.start > self._checkpoints.get(leg.trial, 0):
             self._saved(leg.trial, leg.start)  # it was there, and its word was lost
-        for one in message.get("skipped", ()):
+        for one in message.get("skipped", ()) if (leg.trial, leg.attempt) not in self._skipped else ():
             self._lines.append({"kind": "Skipped", "trial": leg.trial, "attempt": leg.attempt, **one})
-        leg.detail = {k: message[k] for k in DETAIL if k in message}
+        leg.detail |= {k: message[k] for k in DETAIL if k in message}
         if "seen" in leg.detail:
             leg.detail["seen"] = self._used.take(message["seen"], self._host(leg))
         self._told_lacks(message.get("lacks", []))
@@ -290,8 +328,9 @@ class Legs(ABC):
         # Which is the newest, the next leg finds for itself.
         if not message.get("passing") or self._faults.troubled(leg.trial):
             where: dict[str, Any] = {"inside": inside} if inside else {}
-            if leg.goal is not None and leg.goal[0] == step:
-                where["value"] = plain_value(leg.goal[1])
+            value = leg.goal[1] if leg.goal is not None and leg.goal[0] == step else leg.known.get(step)
+            if value is not None:
+                where["value"] = plain_value(value)
             self._lines.append({"kind": "Saved", "trial": leg.trial, "attempt": leg.attempt, "step": step, **where})
         self._saved(leg.trial, step, inside)
         leg.saved(message)
@@ -346,6 +385,8 @@ class Legs(ABC):
         cause = message.get("cause") or (message.get("error") or {}).get("cause") or "exception"
         if outcome == "stopped" and leg.hung is not None:
             outcome, cause, reason = "died", "hang", f"no report for {leg.hung:.0f} s"
+        if outcome == "stopped" and leg.stop is None:
+            outcome, cause = "died", "cluster"  # it was not this experiment that stopped it
         if leg.stop is not None and outcome in ("failed", "died") and leg.hung is None:
             outcome = "stopped"
         error = message.get("error")

@@ -107,16 +107,20 @@ class ExperimentLoop(Legs):
             self._show_again(lines)
         self.shown.put_planned()
         self.shown.recall(self.series)
-        for row in self.series.legs():  # a journal that lost its end must not give an attempt's number twice
-            self._attempts[row["trial"]] = max(row["attempt"], self._attempts.get(row["trial"], 0))
-        saved = (leg["detail"].get("saved") or {} for leg in self.series.legs() if leg.get("detail"))
+        rows = {(leg["trial"], leg["attempt"]): leg for leg in self.series.legs()}
+        for trial, attempt in rows:  # a journal that lost its end must not give an attempt's number twice
+            self._attempts[trial] = max(attempt, self._attempts.get(trial, 0))
+        saved = (leg["detail"].get("saved") or {} for leg in rows.values() if leg.get("detail"))
         self.largest = max((one.get("bytes", 0) for one in saved), default=0)
         if not self.finished.is_set() or self.series.missing or is_lost or self._teller.is_pending:
             for number in self.search.trials:
                 self._put_trial(number)
         for number in self.search.leaving:
             self.tell(Left(number))  # it was told to leave, and whatever trained it is gone
-        legs = [self._prepared(order, "the engine started again: ") for order in self.search.outstanding()]
+        outstanding = self.search.outstanding()
+        adopted = {order.trial: one for order in outstanding if (one := self._adopted(order, rows)) is not None}
+        again = [order for order in outstanding if order.trial not in adopted]
+        legs = [self._prepared(order, "the engine started again: ") for order in again]
         if legs:
             self._begin(self._now())
         for leg in legs:
@@ -129,6 +133,10 @@ class ExperimentLoop(Legs):
         if self.finished.is_set() and self.tells:
             self._digest()
         self._teller.tell(self._teller.newest)
+        for leg, survivor in adopted.values():
+            self._around.adopt(self, leg, survivor)
+            if self.legs.get(leg.trial) is leg:  # else it has left meanwhile
+                self._taken_up(leg)
         self._pump = asyncio.get_running_loop().create_task(self._run())
         self._wake.set()
 
@@ -164,12 +172,14 @@ class ExperimentLoop(Legs):
             if isinstance(fact, Extended):
                 self._was_extended(fact, line["at"])
         elif line["kind"] == "LegStarted":
-            self._attempts[line["trial"]] = line["attempt"]
+            self._attempts[line["trial"]] = self._begun_attempts[line["trial"]] = line["attempt"]
             self._begin(line["at"])
         elif line["kind"] == "LegLeft":
             self._recall_left(line)
         elif line["kind"] == "Saved":
             self._saved(line["trial"], line["step"], line.get("inside", 0))
+        elif line["kind"] == "Skipped":
+            self._skipped.add((line["trial"], line["attempt"]))
         elif self._teller.recall(line):
             pass
         elif line["kind"] == ACCEPTED:
@@ -179,6 +189,7 @@ class ExperimentLoop(Legs):
 
     def _recall_left(self, line: dict[str, Any]) -> None:
         trial, error = line["trial"], line.get("error")
+        self._begun_attempts.pop(trial, None)
         if line["outcome"] in ("failed", "died"):
             alone = self._is_alone(trial)
             verdict = self._faults.judge(trial, line["cause"], line["step"] or 0, error, line["reason"], alone=alone)

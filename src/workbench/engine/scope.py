@@ -18,8 +18,8 @@ SERVICE = "WORKBENCH_SERVICE"
 _MANAGER = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
 
 
-def leave_group() -> threading.Thread | None:
-    """Move this process, and all that it will start, into a scope of its own; the thread that does, or None.
+def leave_group(*others: int) -> threading.Thread | None:
+    """Move this process, the ``others``, and all that they will start, into a scope; the thread that does, or None.
 
     Only an engine that was started aside does: one in the foreground belongs to its terminal, and a service has a group
     already.
@@ -28,20 +28,21 @@ def leave_group() -> threading.Thread | None:
         return None
     if not os.environ.get("DBUS_SESSION_BUS_ADDRESS") and not os.environ.get("XDG_RUNTIME_DIR"):
         return None
-    thread = threading.Thread(target=_ask, name="workbench-scope", daemon=True)
+    thread = threading.Thread(target=_ask, args=others, name="workbench-scope", daemon=True)
     thread.start()
     return thread
 
 
-def command(pid: int) -> list[str]:
-    """What asks systemd for a scope that takes in the process ``pid``."""
+def command(pid: int, *others: int) -> list[str]:
+    """What asks systemd for a scope that takes in the process ``pid``, and others."""
+    pids = [str(one) for one in (pid, *others)]
     scope = (f"workbench-engine-{pid}.scope", "fail")
-    properties = ("2", "PIDs", "au", "1", str(pid), "Description", "s", "Workbench engine")
+    properties = ("2", "PIDs", "au", str(len(pids)), *pids, "Description", "s", "Workbench engine")
     return ["busctl", "--user", "call", *_MANAGER, "StartTransientUnit", "ssa(sv)a(sa(sv))", *scope, *properties, "0"]
 
 
-def _ask() -> None:
+def _ask(*others: int) -> None:
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
-            command(os.getpid()), stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_S, check=False
+            command(os.getpid(), *others), stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_S, check=False
         )

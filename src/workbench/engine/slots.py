@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.cluster.backend import Backend, Message, Slot
+from workbench.cluster.backend import Backend, Message, Slot, Survivor
 from workbench.engine.book import Book
 from workbench.engine.leases import Leases
 from workbench.engine.leg import Leg
@@ -56,6 +56,8 @@ class Slots(ABC):
         #: What a person is told of the cluster, for each experiment that trains on it.
         self._notes: list[str] = []
         self.leases = Leases(store.root, self.backend, self._wanting, self._leases_changed, self.note)
+        #: While experiments are read again: what trains already takes its slot before anything new gets one.
+        self._is_recovering = False
 
     @abstractmethod
     def later(self, coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -119,7 +121,16 @@ class Slots(ABC):
         heapq.heappush(self._queue, ((loop.search.order(leg.trial), next(self._count)), loop, leg))
         self._send_waiting()
 
+    def adopt(self, loop: ExperimentLoop, leg: Leg, survivor: Survivor) -> None:
+        """Take up a leg that an engine before has ordered, and hear what it has said since."""
+        leg.slot = survivor.slot
+        self._by_key[leg.key] = (loop, leg)
+        for message in survivor.messages:
+            self._heard(message)
+
     def _send_waiting(self) -> None:
+        if self._is_recovering:
+            return
         later = []
         clock = time.monotonic()
         while self._queue:

@@ -113,9 +113,13 @@ def forget_ended(store: Path, ended: Mapping[str, str | None]) -> None:
                     forget(store, experiment, ended=ended[experiment])
 
 
+def places() -> list[Path]:
+    """Where what is kept may lie: an engine's shell may name another place than that of the process that kept it."""
+    return [folder(), _usual()]
+
+
 def _folders() -> list[Path]:
-    """Where values may lie: an engine's shell may name another place than that of the process that kept them."""
-    return [folder() / "secrets", _usual() / "secrets"]
+    return [place / "secrets" for place in places()]
 
 
 def _name(store: Path, experiment: str) -> str:

@@ -1,0 +1,48 @@
+"""How an engine comes to its cluster. Law: a cluster of its store's own that does not answer is replaced."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from distributed import Client, Security
+
+from workbench.cluster.own import Own
+from workbench.cluster.worker import greet
+from workbench.errors import NoAnswer
+
+Message = dict[str, Any]
+
+log = logging.getLogger("workbench.cluster")
+
+#: Seconds to wait for a cluster at an address; and for the store's own, on a busy machine, before it counts as hung.
+ANSWER_S, OWN_ANSWER_S = 5.0, 20.0
+
+
+async def connected(own: Own | None, address: str | None) -> Any:
+    """A client of the store's own cluster, or of the one at ``address``. Raises NoAnswer."""
+    while True:
+        where: dict[str, Any] = {"address": address, "timeout": ANSWER_S}
+        if own is not None:
+            record = await own.ready()
+            where = {"address": record.address, "security": Security(**record.security), "timeout": OWN_ANSWER_S}
+        try:
+            return await Client(**where, asynchronous=True, name="workbench-engine")
+        except (OSError, TimeoutError, ValueError) as error:
+            if own is not None and own.was_found:
+                log.warning("the cluster of this store does not answer (%s): it is replaced", error)
+                await own.replace()
+                continue
+            raise NoAnswer(
+                f"no Dask scheduler answers at {where['address']} ({error}). Wanted the address that `dask scheduler` "
+                "prints, such as tcp://10.0.0.5:8786. Start it, or leave the address out for a cluster on this machine."
+            ) from error
+
+
+async def greeted(client: Any, own: Own | None, engine: str, topic: str) -> dict[str, Message | None]:
+    """What each worker of an own cluster has of an engine before; None for one that is not set up."""
+    if own is None:
+        return dict.fromkeys(client.scheduler_info(n_workers=-1)["workers"])
+    # One that dies at this moment does not answer; what takes its place is heard of.
+    told: dict[str, Message | None] = await client.run(greet, engine=engine, topic=topic, on_error="ignore")
+    return told

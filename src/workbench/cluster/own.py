@@ -1,0 +1,205 @@
+"""An engine's hand on its store's own cluster: finds the one that is there, or starts one, and ends it.
+
+Law: one cluster for one store. What was made by another Workbench, or with another number of slots than is asked for,
+is ended before a new one begins. Importing this costs nothing, so that the cluster imports Dask beside its engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+from workbench.errors import BadOption, NoAnswer
+from workbench.records import PROTOCOL
+from workbench.store import own_cluster
+from workbench.store.own_cluster import OwnCluster
+
+#: Seconds that a cluster lives on without an engine, unless WORKBENCH_GRACE says otherwise.
+GRACE_S = 60.0
+#: Seconds that a cluster gets to start on a busy machine, and to end in order.
+START_S, END_S = 120.0, 15.0
+
+
+def grace_s() -> float:
+    """Seconds that a cluster lives on without an engine, and its trials with it; 0: it ends with its engine.
+
+    Raises BadOption where WORKBENCH_GRACE is no time.
+    """
+    written = os.environ.get("WORKBENCH_GRACE") or str(GRACE_S)
+    with contextlib.suppress(ValueError):
+        if 0 <= float(written) <= 86_400:
+            return float(written)
+    raise BadOption(f"WORKBENCH_GRACE={written}: wanted seconds, from 0 to 86400. Set it anew, or unset it.")
+
+
+class Own:
+    """The cluster of the store at ``root``: :attr:`was_found` tells whether an engine before has started it."""
+
+    def __init__(self, root: str, workers: int | None, *, dashboard: bool = False) -> None:
+        """Find the cluster, or start one: it is :meth:`ready` when its workers are. Only the store's engine may.
+
+        dashboard: Dask's own pages are wanted.
+        """
+        self._root, self._workers, self._wants_pages = root, workers, dashboard
+        self._process: subprocess.Popen[bytes] | None = None
+        self.record = own_cluster.read(Path(root))
+        if self.record is not None and not self._fits(self.record):
+            _kill(self.record)
+            self.record = None
+        self.was_found = self.record is not None
+        if not self.was_found:
+            self._start()
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The process that was started here, if one was."""
+        return () if self._process is None else (self._process.pid,)
+
+    @property
+    def workers(self) -> int | None:
+        """How many workers were asked for; None: as many as the machine has use for."""
+        return self._workers if self.record is None else self.record.wanted
+
+    def _fits(self, record: OwnCluster) -> bool:
+        same = (record.protocol, record.version) == (PROTOCOL, version("workbench"))
+        has_pages = record.dashboard is not None or not self._wants_pages
+        return same and has_pages and self._workers in (None, record.wanted)
+
+    def _start(self) -> None:
+        words = [sys.executable, "-P", "-m", "workbench.cluster.local", "--store", self._root]
+        words += ["--grace", f"{grace_s():g}", "--engine", str(os.getpid())]
+        if self._workers is not None:
+            words += ["--workers", str(self._workers)]
+        if self._wants_pages:
+            words += ["--dashboard"]
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+        )
+
+    async def ready(self) -> OwnCluster:
+        """The cluster, when it can be connected to. Raises NoAnswer where it does not start."""
+        if self.record is None:
+            assert self._process is not None
+            assert self._process.stdout is not None
+            line = b""
+            with contextlib.suppress(TimeoutError):
+                line = await asyncio.wait_for(_line(self._process.stdout.fileno()), START_S)
+            self._process.stdout.close()
+            try:
+                self.record = OwnCluster(**json.loads(line))
+            except (ValueError, TypeError):
+                self._process.kill()
+                self._process.wait()
+                raise NoAnswer(
+                    "the cluster of this machine did not start. Look into the engine's log (engine.log in the store) "
+                    "for the reason, or give the address of a cluster with --cluster."
+                ) from None
+        return self.record
+
+    def watch(self, gone: Callable[[], None]) -> None:
+        """Have ``gone`` called on the event loop when the process of the cluster has ended."""
+        assert self.record is not None
+        loop = asyncio.get_running_loop()
+        try:
+            descriptor = os.pidfd_open(self.record.pid)
+        except OSError:  # it has ended already
+            loop.call_soon(gone)
+            return
+
+        def ended() -> None:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+            gone()
+
+        loop.add_reader(descriptor, ended)
+
+    async def end(self) -> None:
+        """End it, and wait until it is gone: in order, and after a while by force."""
+        if self.record is None:
+            if self._process is not None:
+                self._process.kill()
+                await asyncio.to_thread(self._process.wait)
+            return
+        if self.record.is_alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.record.pid, signal.SIGTERM)
+            await asyncio.to_thread(_await_end, self.record)
+        if self._process is not None:
+            self._process.poll()
+        own_cluster.remove(self.record)
+
+    async def replace(self) -> None:
+        """It is gone, or does not answer: start another."""
+        if self.record is not None:
+            await asyncio.to_thread(_kill, self.record)
+        if self._process is not None:
+            self._process.poll()
+        self.record, self.was_found = None, False
+        self._start()
+
+
+def end_found(root: Path) -> OwnCluster | None:
+    """End the cluster that lives on without an engine, and all that trains there; what it was, None where is none."""
+    record = own_cluster.read(root)
+    if record is not None:
+        _kill(record)
+    return record
+
+
+async def _line(descriptor: int) -> bytes:
+    """What a pipe says up to the end of the line, or to its own end."""
+    loop, told = asyncio.get_running_loop(), bytearray()
+    os.set_blocking(descriptor, False)
+    while not told.endswith(b"\n"):
+        readable: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(descriptor, _resolve, readable)
+        try:
+            await readable
+        finally:
+            loop.remove_reader(descriptor)
+        data = os.read(descriptor, 1 << 16)
+        if not data:
+            break
+        told += data
+    return bytes(told)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _kill(record: OwnCluster) -> None:
+    if record.is_alive:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(record.pid, signal.SIGKILL)
+        _gone(record, END_S)
+    own_cluster.remove(record)
+
+
+def _await_end(record: OwnCluster) -> None:
+    if not _gone(record, END_S):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(record.pid, signal.SIGKILL)
+        _gone(record, END_S)
+
+
+def _gone(record: OwnCluster, seconds: float) -> bool:
+    """Wait until the process has ended, ``seconds`` at most; whether it has."""
+    try:
+        descriptor = os.pidfd_open(record.pid)
+    except OSError:
+        return True
+    try:
+        return not record.is_alive or bool(select.select([descriptor], [], [], seconds)[0])
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,97 @@
+"""What a worker keeps for an engine that comes later, and how an engine takes it. No process is needed for either."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.cluster.hearing import Hearing
+from workbench.cluster.unheard import Unheard
+
+ORDER = {"trial": 0, "attempt": 1}
+
+
+def points(count: int, key: str = "a") -> dict[str, Any]:
+    return {"op": "points", "key": key, "rows": [["score", step, 0, 0.5, 0.0] for step in range(count)]}
+
+
+def told(unheard: Unheard) -> list[list[str]]:
+    return [[message["op"] for message in leg["messages"]] for leg in unheard.told()]
+
+
+def test_what_is_on_the_disk_is_not_told_again_but_how_the_leg_began() -> None:
+    unheard = Unheard()
+    unheard.begin("a", ORDER)
+    for number, message in enumerate(({"op": "begun", "key": "a"}, points(1), {"op": "level", "key": "a"}), 1):
+        unheard.take(number, message)
+    assert told(unheard) == [["begun", "points", "level"]]
+    unheard.heard(2)
+    assert told(unheard) == [["begun", "level"]]
+    unheard.heard(3)
+    assert told(unheard) == [["begun"]]
+
+
+def test_a_leg_that_ended_is_told_until_its_end_is_on_the_disk() -> None:
+    unheard = Unheard()
+    unheard.begin("a", ORDER)
+    unheard.take(1, {"op": "left", "key": "a"})
+    unheard.heard(0)
+    assert [leg["is_over"] for leg in unheard.told()] == [True]
+    unheard.heard(1)
+    assert unheard.told() == []
+
+
+def test_a_flood_of_points_is_not_kept_and_its_leg_is_not_adopted_until_an_engine_has_heard_it() -> None:
+    unheard = Unheard(most_points=10)
+    unheard.begin("a", ORDER)
+    unheard.begin("b", ORDER)
+    for number in range(1, 6):
+        unheard.take(number, points(3))
+    unheard.take(6, points(3, "b"))
+    assert not unheard.is_whole("a")
+    assert unheard.is_whole("b")
+    assert told(unheard) == [["points"]]
+    unheard.heard(4)
+    assert not unheard.is_whole("a")
+    unheard.heard(6)
+    assert unheard.is_whole("a")
+    unheard.take(7, points(3))
+    assert ["points"] in told(unheard)
+
+
+def test_a_leg_that_is_not_known_here_keeps_nothing() -> None:
+    unheard = Unheard()
+    unheard.take(1, {"op": "notice", "worker": "tcp://1"})
+    unheard.take(2, points(3, "check"))
+    assert unheard.told() == []
+    assert not unheard.is_whole("check")
+
+
+def event(number: int, *names: str) -> dict[str, Any]:
+    return {"worker": "w", "n": number, "batch": [{"op": name} for name in names]}
+
+
+def names(messages: list[dict[str, Any]]) -> list[str]:
+    return [message["op"] for message in messages]
+
+
+def test_events_that_come_before_the_greeting_wait_and_none_is_taken_twice() -> None:
+    hearing = Hearing()
+    assert hearing.take(event(3, "a", "b", "c")) == []
+    assert hearing.take(event(5, "d", "e")) == []
+    # The worker told what it had up to its fourth message.
+    assert names(hearing.greeted("w", 4)) == ["e"]
+    assert names(hearing.take(event(5, "d", "e"))) == []
+    assert names(hearing.take(event(7, "f", "g"))) == ["f", "g"]
+    assert hearing.marks() == {"w": 7}
+
+
+def test_what_is_kept_is_said_once() -> None:
+    hearing = Hearing()
+    hearing.greeted("w", 0)
+    assert hearing.marks() == {}
+    hearing.take(event(2, "a", "b"))
+    hearing.kept("w", 2)
+    assert hearing.marks() == {}
+    hearing.forget("w")
+    assert not hearing.knows("w")
+    assert hearing.take(event(1, "a")) == []

@@ -1,0 +1,189 @@
+"""Training outlives its engine: the next one adopts what trains, and no step is trained twice."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import running
+from running import ended, engine, lines, outcome, spec_of, start, until
+
+from workbench.records import Spec
+from workbench.space import uniform
+from workbench.store import Store, own_cluster
+from workbench.store.own_cluster import OwnCluster
+from workbench.store.series import Series
+
+SPACE = {"x": uniform(0.0, 1.0)}
+#: As the slow loop of the other tests, and each turn leaves a line in a file.
+COUNTED = """
+x = uniform(0.0, 1.0)
+import random, time
+total, history = 0.0, []
+for epoch in trial.steps():
+    time.sleep(0.1)
+    total = 0.9 * total + x + 0.01 * random.random()
+    history.append(total)
+    with open("turns", "a") as file:
+        print(x, epoch, file=file)
+    trial.report(score=total, noise=random.random(), turns=len(history))
+"""
+
+
+def counted(folder: Path) -> Spec:
+    return spec_of(COUNTED, folder, space=SPACE, seed=7, verify=False)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store").create()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the search gives when nothing is killed."""
+    folder = tmp_path_factory.mktemp("calm")
+    store, spec = Store(folder / "store").create(), counted(folder)
+    start(store, spec)
+    with engine(store):
+        assert ended(store, spec) == "completed"
+    return results(store, spec, folder)
+
+
+def results(store: Store, spec: Spec, folder: Path) -> dict[str, Any]:
+    """What must not depend on kills: the outcome, which legs there were, and how often each step was trained."""
+    legs = {(one["trial"], one["start"], one["until"]) for one in lines(store, spec, "LegStarted")}
+    return {**outcome(store, spec), "legs": legs, "turns": turns(folder)}
+
+
+def long_legs(store: Store, spec: Spec) -> set[int]:
+    """Trials that have a leg of six steps or more, which trains."""
+    path = store.experiment(spec.id).series
+    if not path.exists():
+        return set()
+    with Series.read(path) as series:
+        legs = [leg for leg in series.legs() if leg.get("began") and not leg.get("ended")]
+    return {leg["trial"] for leg in legs if leg["until"] - leg["start"] >= 6}
+
+
+def turns(folder: Path) -> Counter[str]:
+    """How often each step of each trial was trained."""
+    path = folder / "turns"
+    return Counter(path.read_text().splitlines()) if path.exists() else Counter()
+
+
+def more_turns(folder: Path, count: int) -> None:
+    """Wait until so many steps more were trained."""
+    before = sum(turns(folder).values())
+    until(lambda: sum(turns(folder).values()) >= before + count, what=f"{count} steps more")
+
+
+def cluster_of(store: Store) -> OwnCluster:
+    return until(lambda: own_cluster.read(store.root), what="the record of the cluster")
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("kills", [1, 3])
+def test_a_killed_engine_costs_no_step(store: Store, tmp_path: Path, undisturbed: dict[str, Any], kills: int) -> None:
+    spec = counted(tmp_path)
+    start(store, spec)
+    clusters, met = set(), set()
+    for number in range(kills):
+        process = running.engine_process(store)
+        met |= until(lambda: long_legs(store, spec) - met, what="a long leg that trains")  # noqa: B023 - used at once
+        clusters.add(cluster_of(store).pid)
+        kill(process)
+        if number == 0:
+            more_turns(tmp_path, 2)  # only the workers are there
+    with engine(store):
+        assert ended(store, spec) == "completed"
+        clusters.add(cluster_of(store).pid)
+    assert len(clusters) == 1
+    assert results(store, spec, tmp_path) == undisturbed
+    assert set(turns(tmp_path).values()) == {1}
+    assert own_cluster.read(store.root) is None
+
+
+def test_a_killed_cluster_is_replaced_whether_its_engine_lives_or_not(
+    store: Store, tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    spec = counted(tmp_path)
+    start(store, spec)
+    process = running.engine_process(store)
+    met = until(lambda: long_legs(store, spec), what="a long leg that trains")
+    first = cluster_of(store)
+    below = running.processes_below(first.pid)
+    os.kill(first.pid, signal.SIGKILL)
+    met |= until(lambda: long_legs(store, spec) - met, what="another leg, on a new cluster")
+    assert process.poll() is None
+    second = cluster_of(store)
+    below += running.processes_below(second.pid)
+    kill(process)
+    os.kill(second.pid, signal.SIGKILL)
+    with engine(store):
+        assert ended(store, spec) == "completed"
+        assert cluster_of(store).pid not in (first.pid, second.pid)
+    found = results(store, spec, tmp_path)
+    assert {**found, "turns": None} == {**undisturbed, "turns": None}
+    until(lambda: not running.alive(below), 20, "the end of what both clusters had started")
+
+
+def test_nothing_outlives_the_grace_time_and_the_status_says_so_meanwhile(store: Store, tmp_path: Path) -> None:
+    spec = counted(tmp_path)
+    start(store, spec)
+    process = running.engine_process(store, WORKBENCH_GRACE="6")
+    until(lambda: long_legs(store, spec), what="a long leg that trains")
+    below = running.processes_below(process.pid)
+    kill(process)
+    said = workbench(store, "engine", "status")
+    assert "Its engine is gone; what was training trains on for" in said
+    assert "what was training trains on for" in workbench(store, "ls")
+    until(lambda: not running.alive(below), 40, "the end of what the engine had started")
+    assert "trains on" not in workbench(store, "engine", "status")
+    assert own_cluster.read(store.root) is None
+
+
+def test_another_workbenchs_cluster_is_ended_and_engine_stop_ends_ones_own(store: Store, tmp_path: Path) -> None:
+    spec = counted(tmp_path)
+    start(store, spec)
+    process = running.engine_process(store)
+    met = until(lambda: long_legs(store, spec), what="a long leg that trains")
+    old = cluster_of(store)
+    below = running.processes_below(process.pid)
+    kill(process)
+    own_cluster.write(dataclasses.replace(old, protocol=old.protocol + 1))
+    process = running.engine_process(store)
+    until(lambda: not running.alive(below), 30, "the end of the other Workbench's cluster")
+    until(lambda: long_legs(store, spec) - met, what="another leg")
+    below = running.processes_below(process.pid)
+    kill(process)
+    assert "what its last one had training has ended" in workbench(store, "engine", "stop")
+    until(lambda: not running.alive(below), 10, "the end of what the engine had started")
+
+
+def test_a_cluster_that_no_engine_could_find_ends_with_its_engine(store: Store, tmp_path: Path) -> None:
+    spec = counted(tmp_path)
+    start(store, spec)
+    (tmp_path / "no folder").touch()
+    process = running.engine_process(store, XDG_STATE_HOME=str(tmp_path / "no folder"))
+    until(lambda: long_legs(store, spec), what="a long leg that trains")
+    below = running.processes_below(process.pid)
+    kill(process)
+    until(lambda: not running.alive(below), 20, "the end of what the engine had started")
+
+
+def workbench(store: Store, *words: str) -> str:
+    """What the command line prints."""
+    command = [sys.executable, "-m", "workbench", "--store", str(store.root), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
