@@ -152,3 +152,12 @@ sys.stdin.read()
     assert not path.exists(), "what a killed process left is removed by the next one"
     ended.communicate()
     assert not other.exists()
+
+
+def test_what_this_program_keeps_is_no_data_and_a_folder_with_a_like_name_is() -> None:
+    path = runtime.temporary("dask")
+    ours = runtime.ours()
+    assert ours.match(str(path / "worker" / "file"))
+    assert ours.match(str(runtime.place() / "slots" / "cpu0"))
+    assert not ours.match(f"{path.parent}/workbench-data/train.csv")
+    assert not ours.match(f"{path.parent}/workbench.csv")

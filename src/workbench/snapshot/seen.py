@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sys
 import sysconfig
 import types
@@ -21,7 +22,7 @@ from urllib.parse import unquote
 from workbench.snapshot import readers
 from workbench.snapshot.held import SYSTEM, mapped, of_children, opened
 from workbench.snapshot.programs import files_named, started
-from workbench.store.runtime import is_ours
+from workbench.store.runtime import ours
 
 #: Most paths that are noted for one leg; what is beyond is counted.
 MOST_NOTED = 20_000
@@ -94,6 +95,8 @@ class Seen:
         #: Copies that stand for files that have changed since, and where those are.
         self._copies: dict[str, str] = {}
         self._home = os.path.join(os.path.expanduser("~"), "")
+        #: What paths of this program's own match; worked out when it is first asked, in the process that trains.
+        self._ours: re.Pattern[str] | None = None
         os.register_at_fork(after_in_child=self._forked)
         sys.addaudithook(self._heard)
         readers.tell(self._read_by)
@@ -300,7 +303,9 @@ class Seen:
                 return None
         if path.startswith((*SYSTEM, *self._forget)) or path.endswith((*_CODE, *_SECRET, " (deleted)")):
             return None
-        if any(part in path for part in _LIBRARIES) or is_ours(path):
+        if self._ours is None:
+            self._ours = ours()
+        if any(part in path for part in _LIBRARIES) or self._ours.match(path):
             return None
         if path.startswith(self._home):
             top = path[len(self._home) :].partition("/")[0]

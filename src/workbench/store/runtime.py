@@ -20,9 +20,8 @@ from pathlib import Path
 from workbench.errors import StoreError
 from workbench.store.atomic import FILE_MODE, FOLDER_MODE, telling
 
-#: How names begin of the temporary folders that this program makes; and the whole of such a name.
+#: How names begin of the temporary folders that this program makes.
 PREFIX = "workbench-"
-_OURS = re.compile(rf"{PREFIX}(\d+|[a-z]+-[a-z0-9_]{{8}})(/|$)")
 #: In the runtime folder: a locked file for each temporary folder in use, which holds its path.
 _TEMPORARY = "temporary"
 #: Those of this process, with the descriptors of their locks; -1 for one without.
@@ -44,16 +43,21 @@ def folder(*parts: str) -> Path:
     path = place()
     for part in ("", *parts):
         path = path / part
-        with telling(path), contextlib.suppress(FileExistsError):
-            os.mkdir(path, FOLDER_MODE)
+        if not os.path.lexists(path):
+            with telling(path), contextlib.suppress(FileExistsError):
+                os.mkdir(path, FOLDER_MODE)
         _check(path)
     return path
 
 
-def is_ours(path: str) -> bool:
-    """Whether ``path`` lies in a temporary folder of this program or in the runtime folder, and is no data."""
-    there = f"{tempfile.gettempdir()}/"
-    return (path.startswith(there) and _OURS.match(path, len(there)) is not None) or path.startswith(f"{place()}/")
+def ours() -> re.Pattern[str]:
+    """What paths match at their beginning that lie in the runtime folder or a temporary folder of this program.
+
+    None of them is data of training. Worked out before anything listens to what is opened: asking for the folder of
+    temporary files may open one.
+    """
+    names = rf"{re.escape(tempfile.gettempdir())}/{PREFIX}(\d+|[a-z]+-[a-z0-9_]{{8}})(/|$)"
+    return re.compile(rf"{names}|{re.escape(str(place()))}/")
 
 
 def _owner(path: str) -> int | None:

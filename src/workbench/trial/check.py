@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.store.checkpoints import Checkpoint, Checkpoints, Folder
 from workbench.store.layout import TrialPaths
-from workbench.store.runtime import is_ours
+from workbench.store.runtime import ours
 from workbench.trial.runner import Link, Point, StopOrder
 from workbench.trial.vault import Small, StoreVault, Write, beginning
 from workbench.trial.wire import Message
@@ -69,6 +69,7 @@ class Watch:
 
     def __init__(self, link: Link, store: Path) -> None:
         self._link = link
+        self._ours = ours()
         self._passed = (str(store), "/dev/", "/proc/", "/sys/")
         self._files: dict[str, None] = {}
         sys.addaudithook(self._heard)
@@ -101,5 +102,5 @@ class Watch:
         if not writes or not isinstance(path, str | bytes | os.PathLike):
             return
         name = os.path.abspath(os.fsdecode(path))
-        if not name.startswith(self._passed) and "__pycache__" not in name and not is_ours(name):
+        if not name.startswith(self._passed) and "__pycache__" not in name and not self._ours.match(name):
             self._files[name] = None
