@@ -340,7 +340,8 @@ class Series:
             # A file that was removed is whole as long as it is open; of one that was written over, old pages may be in
             # memory beside new ones.
             is_removed = self._are_removed(_files(self.path))
-            whole = database.copied(self._writer.connection, self.path) if is_removed else None
+            with telling_sqlite(self.path):
+                whole = database.copied(self._writer.connection, self.path) if is_removed else None
             for opened in (self._reader, self._writer):
                 if opened is not None:
                     opened.close()
