@@ -72,11 +72,12 @@ class Written:
             entry.setdefault("ended", "2026-01-09T00:00:00.000+00:00")
         with Journal.open(self.store.experiment(spec.id).journal) as journal:
             journal.append({"kind": "Began", "experiment": spec.id})
-            journal.append({"kind": "LegStarted", "trial": 0, "attempt": 1, "start": 0, "until": 1})
+            for trial in range(max(3, entry["trials"])):
+                journal.append({"kind": "LegStarted", "trial": trial, "attempt": 1, "start": 0, "until": 1})
             for trial in range(entry["trials"]):
                 journal.append({"kind": "Run", "trial": trial, "start": 0, "until": 1, "reason": "new"})
             if entry["best"]:
-                journal.append({"kind": "Reached", "trial": 1, "step": 1, "value": entry["best"]["value"]})
+                journal.append({"kind": "Reached", "trial": 1, "step": 3, "value": entry["best"]["value"]})
             if state in ("completed", "stopped", "failed"):
                 journal.append({"kind": "Finish", "state": state, "reason": entry["reason"]})
         self.series(spec, entry)
@@ -110,6 +111,8 @@ class Written:
                 for trial in range(2)
                 for step in (1, 2, 3)
             )
+            if entry["best"]:
+                series.add_points([(1, "val_acc", 3, 0, entry["best"]["value"], 1.0)])
 
     def checkpoint(self, spec: Spec, trial: int, step: int, data: bytes = b"weights") -> Path:
         """A checkpoint as a runner leaves it."""

@@ -191,8 +191,11 @@ def test_a_damaged_spec_keeps_nobody_else_out(store, make_spec):
     began(store, make_spec(IDS[0]))
     began(store, make_spec(IDS[1]))
     store.experiment(IDS[0]).spec.write_bytes(b"{")
-    assert [entry["id"] for entry in read_catalog(store)] == IDS[1:2]
-    assert [entry["id"] for entry in Catalog.rebuild(store).experiments()] == IDS[1:2]
+    assert [(entry["id"], entry["state"] == "unreadable") for entry in read_catalog(store)] == [
+        (IDS[0], True),
+        (IDS[1], False),
+    ]
+    assert [entry["id"] for entry in Catalog.rebuild(store).experiments()] == IDS[:2]
 
 
 def test_a_later_workbenchs_list_is_read_and_not_written(store):

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from damaging import DAMAGES, files, small_store, typed
+from store.damaging import DAMAGES, files, small_store, typed
 
 from workbench.cli import doctor
 from workbench.cli.doctor import Finding
@@ -91,10 +91,11 @@ def test_damage_is_found_and_the_rest_is_shown(whole: Store, tmp_path: Path, kin
         level = P if any(one.level == P for one in found) else W if found else N
         assert level == TABLE[kind][name], (name, found)
         if level == P:
-            code, said = typed(store, "doctor")
-            assert code == 1, said
-            assert "each whole" not in said
             assert any(str(store.root) in one.says for one in found), found
+            if name == "pipe":  # all of it takes a second: it looks at the machine as well
+                code, said = typed(store, "doctor")
+                assert code == 1, said
+                assert "each whole" not in said
         code, said = typed(store, "ls")
         assert (code, "tiny@1" in said) == (0, True), (name, said)
         code, said = typed(store, "show", "tiny")

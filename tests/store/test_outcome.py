@@ -76,4 +76,4 @@ def test_the_check_is_told_in_a_few_words(verdict, words):
 
 def test_of_an_old_experiment_only_the_number_of_failures_is_known():
     told = outcome.told(outcome.known({"counts": {"failed": 4, "completed": 2}}, {}))
-    assert told == {"failed": "4 failed", "promoted": "", "inexact": "", "checked": ""}
+    assert told == {"failed": "4 failed", "promoted": "", "inexact": "", "checked": "", "lost": ""}

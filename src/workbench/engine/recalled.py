@@ -13,7 +13,7 @@ from typing import Any
 from workbench.errors import Unreadable
 from workbench.records import ENDED, MANY, Spec
 from workbench.store import ExperimentPaths
-from workbench.store.journal import Damage, read
+from workbench.store.journal import Damage, lasting, read
 
 #: No trial, step, attempt or number of slots is larger.
 MOST = 10**9
@@ -88,9 +88,8 @@ def lines_of(paths: ExperimentPaths) -> list[dict[str, Any]]:
     """The lines of an experiment's journal. Raises Unreadable where one is damaged or says what no engine writes."""
     damage: list[Damage] = []
     lines = list(read(paths.journal, damage=damage))
-    for piece in damage:
-        if not piece.is_torn:
-            raise Unreadable(f"{piece}. Take the journal from a copy; then resume the experiment.")
+    for piece in lasting(paths.journal, damage):
+        raise Unreadable(f"{piece}. Take the journal from a copy; then resume the experiment.")
     if not lines and paths.trials.is_dir():
         raise Unreadable(
             f"{paths.journal} is missing or empty, and trials were trained. Take it from a copy; then resume the "

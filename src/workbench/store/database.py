@@ -267,8 +267,12 @@ def copied(connection: sqlite3.Connection, path: Path) -> Path | None:
             target.close()
         if whole:
             return aside
-    except (sqlite3.Error, OSError):
-        pass
+    except (sqlite3.Error, OSError) as error:
+        _remove(aside)
+        # On a full disk what is open stays open until it can be copied.
+        if isinstance(error, OSError) or _code(error) not in {*_BROKEN, 0}:
+            raise
+        return None
     _remove(aside)
     return None
 

@@ -211,6 +211,17 @@ def read(path: Path, after: int = 0, *, damage: list[Damage] | None = None) -> I
             where += len(raw)
 
 
+def lasting(path: Path, damage: list[Damage]) -> list[Damage]:
+    """Those of ``damage`` that no writer cuts off: further up than the last sound line, or all where there is none."""
+    pieces = [piece for piece in damage if not piece.is_torn]
+    end = 0
+    with contextlib.suppress(OSError, NoFile):
+        if pieces:
+            with open_file(path) as file:
+                end = next((where + len(raw) for where, raw in _backwards(file) if _line(raw) is not None), 0)
+    return [piece for piece in pieces if piece.where < end or end == 0]
+
+
 def last(path: Path) -> dict[str, Json] | None:
     """The last whole line, or None. It costs the same however long the journal is."""
     with contextlib.suppress(FileNotFoundError, NoFile), open_file(path) as file:

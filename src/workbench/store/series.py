@@ -25,24 +25,15 @@ from workbench.store import database
 from workbench.store.database import Opened, telling_sqlite
 from workbench.store.filesystem import is_network
 from workbench.store.journal import Damage
+from workbench.store.points import write_points
 
 #: trial, metric, step, index inside the step, value, time (seconds since 1970)
 Point = tuple[int, str, int, int, float, float]
 
-# A value that is equal keeps its number, so that what a trial does again shows nobody anything new.
-_PUT_POINT = """
-INSERT INTO points (id, name, trial, step, idx, value, time) VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (name, trial, step, idx) DO UPDATE SET id = excluded.id, value = excluded.value, time = excluded.time
-WHERE value IS NOT excluded.value
-"""
 _PUT_META = """
 INSERT INTO meta VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, change = excluded.change
 WHERE value IS NOT excluded.value
 """
-_NO_POINT = (
-    *(TypeError, ValueError, IndexError, OverflowError),
-    *(sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError),
-)
 _Rows = dict[tuple[str, tuple[int, ...]], dict[str, Any]]
 
 
@@ -312,7 +303,7 @@ class Series:
         connection.execute("BEGIN IMMEDIATE")
         try:
             if points:
-                change = _write_points(connection, points, ids, change, refused)
+                change = write_points(connection, points, ids, change, refused)
             for (table, key), fields in rows.items():
                 change += 1
                 database.write_row(connection, table, key, fields, change)
@@ -349,7 +340,8 @@ class Series:
             # A file that was removed is whole as long as it is open; of one that was written over, old pages may be in
             # memory beside new ones.
             is_removed = self._are_removed(_files(self.path))
-            whole = database.copied(self._writer.connection, self.path) if is_removed else None
+            with telling_sqlite(self.path):
+                whole = database.copied(self._writer.connection, self.path) if is_removed else None
             for opened in (self._reader, self._writer):
                 if opened is not None:
                     opened.close()
@@ -429,55 +421,6 @@ class Series:
     def _after(self, table: str, change: int) -> tuple[int, list[dict[str, Any]]]:
         found = self._records(table, "WHERE change > ? ORDER BY change", (change,))
         return (found[-1]["change"] if found else change), found
-
-
-def _write_points(
-    connection: sqlite3.Connection,
-    points: list[Sequence[Any]],
-    ids: dict[str, int],
-    change: int,
-    refused: list[tuple[Any, str]],
-) -> int:
-    try:
-        _put_points(connection, points, ids, change)
-    except _NO_POINT:
-        # One row that is no point must not keep the others out, now and at every flush to come.
-        points, more = _sifted(points)
-        refused += more
-        _put_points(connection, points, ids, change)
-    return change + len(points)
-
-
-def _put_points(
-    connection: sqlite3.Connection, points: Iterable[Sequence[Any]], ids: dict[str, int], change: int
-) -> None:
-    for name in dict.fromkeys([row[1] for row in points]):
-        if name not in ids:
-            connection.execute("INSERT INTO names VALUES (?, ?)", (len(ids) + 1, name))
-            ids[name] = len(ids) + 1
-    numbered = enumerate(points, change + 1)
-    connection.executemany(
-        _PUT_POINT, [(n, ids[name], t, s, i, float(value), at) for n, (t, name, s, i, value, at) in numbered]
-    )
-
-
-def _sifted(points: list[Sequence[Any]]) -> tuple[list[Sequence[Any]], list[tuple[Any, str]]]:
-    """The rows that are points, made plain, and the others, each with what is wrong."""
-    sound: list[Sequence[Any]] = []
-    refused = []
-    for row in points:
-        try:
-            trial, name, step, index, value, time = row
-            if not isinstance(name, str):
-                raise TypeError(f"a metric's name is text, and this is {name!r}")
-            name.encode()
-            numbers = [operator.index(number) for number in (trial, step, index)]
-            if any(abs(number) >= 1 << 63 for number in numbers):
-                raise ValueError("a number is too large")
-            sound.append((numbers[0], name, numbers[1], numbers[2], float(value), float(time)))
-        except (TypeError, ValueError, OverflowError) as error:
-            refused.append((row, str(error)))
-    return sound, refused
 
 
 def _floats(rows: list[tuple[Any, ...]], column: int) -> list[Any]:

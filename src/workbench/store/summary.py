@@ -105,7 +105,7 @@ def entry_of(store: Store, experiment_id: str) -> dict[str, Any] | None:
             lines = journal.read(path, damage=damage)
             whole = stat.st_size or kind_of(stat.st_mode)
             entry = summary(store.read_spec_json(experiment_id), lines) if whole else None
-            wrong = next((str(piece) for piece in damage if not piece.is_torn), None)
+            wrong = next((str(piece) for piece in journal.lasting(path, damage)), None)
             if entry is not None and wrong is not None and entry["state"] not in ENDED:
                 entry = unreadable(store, experiment_id, wrong)
         except (WorkbenchError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
