@@ -24,8 +24,8 @@ from workbench.records import Scheduler, Spec
 from workbench.replay.executing import packed
 from workbench.share import export, publish, take_in, write_table
 from workbench.share.contents import files_of
+from workbench.share.copies import _refuse_secret_parameters
 from workbench.share.foreign import run_of
-from workbench.share.publish import _refuse_secret_parameters
 from workbench.snapshot import take
 from workbench.snapshot.cell import read_cell
 from workbench.snapshot.literals import masked_code
