@@ -457,7 +457,7 @@ def test_a_publication_tells_what_it_masked_and_asks_before_it_is_written(
     assert asked[0] == asked[1]
     places = {one["place"]: one for one in told["findings"]}
     assert places["train cell and settings"]["done"] == "masked"
-    assert places["log of t0000"]["lines"] == [1]
+    assert places["log of t0000"]["lines"] == [2]
     assert SECRET not in json.dumps(told) + str(asked)
     assert [
         path for path in (tmp_path / "page").rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()

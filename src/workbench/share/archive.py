@@ -190,7 +190,9 @@ def _is_waiting(store: Store, about: dict[str, Any]) -> bool:
     experiment = about["experiment"]
     if not store.experiment(experiment).folder.exists():
         return False
-    if store.experiment(experiment).foreign.exists() and all(one["id"] != experiment for one in read_catalog(store)):
+    # Where no catalog is, the list is made from the folders.
+    is_listed = store.catalog_path.exists() and any(one["id"] == experiment for one in read_catalog(store))
+    if store.experiment(experiment).foreign.exists() and not is_listed:
         return True
     raise BadInput(f"{about.get('label') or experiment} is in {store.root} already: nothing to do.")
 
