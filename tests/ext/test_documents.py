@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 import json
+import threading
 from datetime import UTC, datetime, timedelta
 
 import nbformat
@@ -58,6 +60,33 @@ async def test_it_is_kept_in_the_store_of_the_notebooks_folder(send, jp_root_dir
     (jp_root_dir / "sub").mkdir()
     assert (await send("documents", **{**BODY, "path": "RTC:sub/a.ipynb"}))[0] == 200
     assert len(list(documents.documents(Store.find(cwd=jp_root_dir / "sub")))) == 1
+
+
+async def test_the_loop_answers_while_a_large_notebook_is_masked(send, monkeypatch):
+    threads: set[int] = set()
+    masked = documents_server.masked_cell
+
+    def noted(source):
+        threads.add(threading.get_ident())
+        return masked(source)
+
+    monkeypatch.setattr(documents_server, "masked_cell", noted)
+    beats = 0
+
+    async def beat():
+        nonlocal beats
+        while True:
+            await asyncio.sleep(0.01)
+            beats += 1
+
+    text = "print('the token of epoch', key, 'passes')\n" * 30_000
+    cells = [{**NOTEBOOK["cells"][1], "source": text, "id": f"a{n}"} for n in range(2)]
+    beating = asyncio.create_task(beat())
+    code, _ = await send("documents", **{**BODY, "content": {**NOTEBOOK, "cells": cells}})
+    beating.cancel()
+    assert code == 200
+    assert threading.get_ident() not in threads
+    assert beats > 10, "the loop waited"
 
 
 #: Fields that are refused.

@@ -7,9 +7,13 @@ import importlib
 import json
 import os
 import shutil
+import signal
 import stat
+import subprocess
+import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +23,16 @@ from running import ended, engine, outcome, spec_of, start, state, until
 
 import workbench as wb
 from workbench.engine.ask import ask
-from workbench.errors import BadInput, Untrusted
+from workbench.errors import BadInput, Declined, Untrusted
 from workbench.records import Scheduler, Spec
 from workbench.replay.executing import packed
 from workbench.share import export, publish, take_in, write_table
 from workbench.share.contents import files_of
+from workbench.share.copies import _refuse_secret_parameters, copied
 from workbench.share.foreign import run_of
-from workbench.share.publish import _refuse_secret_parameters
+from workbench.share.looking import Finding, Findings
 from workbench.snapshot import take
+from workbench.snapshot.capture import capture
 from workbench.snapshot.cell import read_cell
 from workbench.snapshot.literals import masked_code
 from workbench.space import uniform
@@ -433,3 +439,120 @@ def test_a_file_that_would_unpack_to_too_much_is_refused(trained: tuple[Store, S
     shutil.copy(__file__, tmp_path / "none.zip")
     with pytest.raises(BadInput, match="no file that"):
         take_in(Store(tmp_path / "small"), tmp_path / "none.zip")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What leaves is told, and what is refused leaves nothing
+
+
+def test_a_publication_tells_what_it_masked_and_asks_before_it_is_written(
+    trained: tuple[Store, Spec], tmp_path: Path
+) -> None:
+    store, _ = trained
+    asked: list[Sequence[Finding]] = []
+    with pytest.raises(Declined, match="you declined"):
+        publish(store, "shared", str(tmp_path / "page"), consent=lambda found: asked.append(found) or False)
+    assert list(tmp_path.iterdir()) == []
+    told = publish(store, "shared", str(tmp_path / "page"), consent=lambda found: asked.append(found) or True)
+    assert asked[0] == asked[1]
+    places = {one["place"]: one for one in told["findings"]}
+    assert places["train cell and settings"]["done"] == "masked"
+    assert places["log of t0000"]["lines"] == [2]
+    assert SECRET not in json.dumps(told) + str(asked)
+    assert [
+        path for path in (tmp_path / "page").rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()
+    ] == []
+
+
+def test_a_captured_value_with_a_secret_is_not_published(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+    namespace = {"settings": {"hub": {"api_key": "hunter2-is-no-secret"}}, "max_tokens": 100}
+    cell = read_cell("for step in trial.steps():\n    trial.report(x=max_tokens, y=len(settings))", namespace)
+    captured = capture([*namespace], namespace, store)
+    snapshot = take(store, cell=cell, capture=captured, folder=tmp_path)
+    spec = spec_of("pass", tmp_path, scheduler=Scheduler("all", 1, 1, 3), trials=1, name="c", snapshot=snapshot.digest)
+    spec = replace(spec, program=replace(spec.program, capture=captured.digest))
+    store.write_spec(spec)
+    files = list(files_of(store, spec.id))
+    with pytest.raises(BadInput, match="holds a secret"):
+        copied(store, spec.id, tmp_path / "copy", Findings(), checkpoints=True)
+    assert len(files) > 3
+
+
+def test_an_export_is_its_owners_alone_and_says_what_it_carries(trained: tuple[Store, Spec], tmp_path: Path) -> None:
+    store, _ = trained
+    before = os.umask(0)
+    try:
+        told = export(store, "shared", tmp_path / "raw.zip")
+        shown = export(store, "shared", tmp_path / "masked.zip", mask=True)
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["masked.zip", "raw.zip"]
+    assert told["carries"]["logs"] > 0
+    assert {one["done"] for one in told["findings"]} == {"carried"}
+    assert "masked" in {one["done"] for one in shown["findings"]}
+    assert SECRET not in json.dumps([told, shown])
+    with zipfile.ZipFile(tmp_path / "masked.zip") as archive:
+        assert [name for name in archive.namelist() if SECRET.encode() in archive.read(name)] == []
+
+
+def test_a_masked_export_is_taken_in(trained: tuple[Store, Spec], other: Store, tmp_path: Path) -> None:
+    store, spec = trained
+    export(store, "shared", tmp_path / "masked.zip", mask=True)
+    assert take_in(other, tmp_path / "masked.zip")["label"] == "shared@1"
+    assert outcome(other, spec) == outcome(store, spec)
+
+
+def senseless(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) -> None:
+    """A spec that is JSON and nothing else: found when all else lies in its place."""
+    name = next(name for name in files if name.endswith("spec.json"))
+    files[name] = json.dumps({"id": json.loads(files[name])["id"], "schema": 1, "program": []}).encode()
+    for one in about["files"]:
+        if one["name"] == name:
+            one.update(bytes=len(files[name]), sha256=hashlib.sha256(files[name]).hexdigest())
+
+
+def false_blob(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) -> None:
+    escaping(f"blobs/{'f' * 64}")(files, about, modes)
+
+
+@pytest.mark.parametrize("change", [senseless, false_blob])
+def test_what_is_refused_late_leaves_nothing_either(
+    trained: tuple[Store, Spec], tmp_path: Path, change: Change
+) -> None:
+    store, _ = trained
+    export(store, "shared", tmp_path / "good.zip")
+    changed(tmp_path / "good.zip", tmp_path / "bad.zip", change)
+    fresh, used = Store(tmp_path / "fresh"), Store(tmp_path / "used").create()
+    before = sorted(used.root.rglob("*"))
+    for target in (fresh, used):
+        with pytest.raises(BadInput):
+            take_in(target, tmp_path / "bad.zip")
+    assert not fresh.root.exists()
+    assert sorted(used.root.rglob("*")) == before
+
+
+def test_what_a_killed_import_left_goes_with_the_next(
+    trained: tuple[Store, Spec], other: Store, tmp_path: Path
+) -> None:
+    store, spec = trained
+    export(store, "shared", tmp_path / "good.zip")
+    program = f"""
+import os, signal
+from pathlib import Path
+from workbench.share import archive
+from workbench.store import Store
+def kill(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
+archive._look_at = kill
+archive.take_in(Store(Path({str(other.root)!r})), Path({str(tmp_path / "good.zip")!r}))
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
+    assert len(list(other.root.glob(".import-*"))) == 1
+    # Killed later, before the engine has listed it, it is listed by the next import.
+    late = program.replace("archive._look_at", "archive._adopted")
+    assert subprocess.run([sys.executable, "-c", late], check=False).returncode == -signal.SIGKILL
+    assert len(list(other.root.glob(".import-*"))) == 1
+    assert take_in(other, tmp_path / "good.zip")["label"] == "shared@1"
+    assert list(other.root.glob(".import-*")) == []
+    assert outcome(other, spec) == outcome(store, spec)

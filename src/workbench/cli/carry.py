@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.cli.found import Experiment, store_of
 from workbench.cli.verbs import OK
-from workbench.cli.words import clean, say, say_json
+from workbench.cli.words import agreed, clean, say, say_json
+from workbench.errors import BadOption, Declined
 from workbench.store import Store
 from workbench.store import trust as trusting
+
+if TYPE_CHECKING:
+    from workbench.share.looking import Finding
 
 
 def publish(options: Any) -> int:
     """Write a read-only store and a page."""
     from workbench.share import publish as write
 
-    told = write(store_of(options), options.ref, options.destination, checkpoints=not options.no_checkpoints)
+    checkpoints = not options.no_checkpoints
+    consent = None if options.yes else _consents
+    try:
+        told = write(store_of(options), options.ref, options.destination, checkpoints=checkpoints, consent=consent)
+    except Declined as error:
+        raise BadOption(f"{error} `workbench publish {options.ref} DEST --yes` does not ask.") from None
     if options.json:
         say_json(told)
     else:
+        if options.yes:
+            say(*(clean(line) for line in told["said"]))
         say(f"{told['bytes'] / 1e6:.1f} MB written. Page: {clean(told['page'])}")
         say(f"Others open it with wb.open({told['destination']!r}).")
     return OK
+
+
+def _consents(findings: Sequence[Finding]) -> bool:
+    """Show what was found, and ask. Where nothing was found there is no question."""
+    if not findings:
+        return True
+    say(*(clean(one) for one in findings))
+    return agreed("Secrets were found there. What is masked or left out is not written. Publish the rest.")
 
 
 def take_in(options: Any) -> int:

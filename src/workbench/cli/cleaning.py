@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 from workbench.cli.found import Experiment, store_of
 from workbench.cli.orders import asked
 from workbench.cli.verbs import OK
-from workbench.cli.words import clean, facts, is_terminal, say, say_json
+from workbench.cli.words import agreed, clean, facts, say, say_json
 from workbench.compare.section import counted, size
 from workbench.errors import BadOption, InUse, NotFound
 from workbench.records import ENDED, trial_label
@@ -55,7 +54,7 @@ def delete(options: Any) -> int:
             kept = Checkpoints(paths)
             loses, later = sum(map(kept.size, kept.steps())) + size_of(paths.files), 0
         more = f", and {size(later)} with the next `workbench gc`" if later else ""
-        if not options.yes and not _agreed(f"delete {what} of {name}: {size(loses)}{more}. There is no way back."):
+        if not options.yes and not agreed(f"delete {what} of {name}: {size(loses)}{more}. There is no way back."):
             raise BadOption(f"nothing was deleted. `workbench delete {name} --yes` deletes without asking.")
         answer = asked(experiment, {"kind": "delete", "trial": trial})
         if options.json:
@@ -65,15 +64,6 @@ def delete(options: Any) -> int:
         else:
             say(f"{name} was deleted: {size(answer['bytes'])} are free{more}.")
     return OK
-
-
-def _agreed(question: str) -> bool:
-    if not (is_terminal() and sys.stdin is not None and sys.stdin.isatty()):
-        return False
-    say(question)
-    sys.stdout.write("Type yes to go on: ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def keep(options: Any) -> int:

@@ -41,6 +41,7 @@ def arguments(parser: Parser) -> None:
     )
     parser.add_argument("--data", action="store_true", help="zip: also the files that its trials read, as far as "
                         "they are kept (else only their digests)")  # fmt: skip
+    parser.add_argument("--mask", action="store_true", help="zip: without the secrets that are found in it, as publish")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -93,6 +94,16 @@ def _written(options: Any, target: str) -> tuple[dict[str, Any], list[str]]:
     if path.suffix in (".csv", ".parquet"):
         told = write_table(store, options.ref, path)
     else:
-        told = write(store, options.ref, path, checkpoints=not options.no_checkpoints, data=options.data)
+        what = {"checkpoints": not options.no_checkpoints, "data": options.data, "mask": options.mask}
+        told = write(store, options.ref, path, **what)
+        return told, [*_carried(told, options.mask), f"Written: {path}, readable by you alone"]
     counts = ", ".join(f"{value} {key}" for key, value in told.items() if key in ("rows", "files", "trials"))
     return told, [counts, f"Written: {path}"]
+
+
+def _carried(told: dict[str, Any], is_masked: bool) -> list[str]:
+    """What an export's file holds, and the secrets in it."""
+    lines = [f"{told['files']} files: " + ", ".join(f"{count} {sort}" for sort, count in told["carries"].items())]
+    if told["said"] and not is_masked:
+        lines.append("The file holds what looks like secrets; --mask leaves them out:")
+    return [*lines, *told["said"]]

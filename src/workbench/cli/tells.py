@@ -9,6 +9,7 @@ from workbench.cli.found import store_of
 from workbench.cli.verbs import FAILED, OK
 from workbench.cli.words import clean, say, say_json
 from workbench.engine.notify import EVENTS, Messenger, checked, mask, read, write
+from workbench.snapshot.masking import masked
 
 
 def notify(options: Any) -> int:
@@ -23,7 +24,7 @@ def notify(options: Any) -> int:
         kept = checked(options.webhook or kept.get("webhook"), options.command or kept.get("command"), on)
         write(store, kept)
     whom = [mask(kept["webhook"])] if kept.get("webhook") else []
-    whom += [str(kept["command"])] if kept.get("command") else []
+    whom += [masked(str(kept["command"]))] if kept.get("command") else []
     failed = _tried(kept) if options.attempt and whom else []
     if options.json:
         say_json({"to": whom, "on": kept.get("on") or [], "failed": failed})

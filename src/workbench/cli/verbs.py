@@ -266,6 +266,7 @@ def _publish(parser: Parser) -> None:
     parser.add_argument(
         "--no-checkpoints", action="store_true", help="only results: smaller, and nothing can be loaded"
     )
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask where secrets were found and masked")
     _json(parser)
 
 

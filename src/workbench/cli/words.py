@@ -49,6 +49,16 @@ def is_terminal() -> bool:
         return False
 
 
+def agreed(question: str) -> bool:
+    """Whether a person at a terminal says yes to ``question``."""
+    if not (is_terminal() and sys.stdin is not None and sys.stdin.isatty()):
+        return False
+    say(question)
+    sys.stdout.write("Type yes to go on: ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def clean(text: Any) -> str:
     """``text`` on one line, in which nothing acts on a terminal: control and invisible characters are spelled out."""
     shown = str(text)

@@ -1,5 +1,5 @@
 """Telling a person, by webhook or command. Law: in threads, one after the other, thrice at most; no search waits for it
-or fails by it."""
+or fails by it. An address is asked itself: no redirect is followed, and no error says what it is."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import os
 import shlex
 import subprocess
 import threading
-import urllib.request
 from collections import deque
 from collections.abc import Callable, Mapping
-from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
+from workbench.engine.posting import NotTold, post
 from workbench.errors import BadOption
+from workbench.snapshot.masking import masked as without_secrets
 from workbench.store import Store
 from workbench.store.atomic import read_json, write_json
 
@@ -31,8 +31,11 @@ BETWEEN_S = (1.0, 4.0)
 
 def mask(url: str) -> str:
     """A webhook as it may be shown: what follows the host is often the secret."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname or ''}/…"
+    try:
+        parts = urlsplit(url)
+        return f"{parts.scheme}://{parts.hostname or ''}/…"
+    except ValueError:
+        return "…"
 
 
 def masked(text: str, notify: Mapping[str, Any] | None) -> str:
@@ -43,9 +46,9 @@ def masked(text: str, notify: Mapping[str, Any] | None) -> str:
 
 def checked(webhook: str | None, command: str | None, on: tuple[str, ...] = EVENTS) -> dict[str, Any]:
     """Whom to tell, as it is kept. Raises BadOption."""
-    if webhook is not None and (urlsplit(webhook).scheme not in ("http", "https") or not urlsplit(webhook).hostname):
+    if webhook is not None and not _is_webhook(webhook):
         raise BadOption(
-            f"{webhook[:30]!r} is no webhook: wanted an address that takes a POST. Write for example "
+            f"{mask(webhook)!r} is no webhook: wanted an http or https address that takes a POST. Write for example "
             "https://example.org/hook."
         )
     if command is not None:
@@ -59,6 +62,16 @@ def checked(webhook: str | None, command: str | None, on: tuple[str, ...] = EVEN
     if wrong:
         raise BadOption(f"{wrong[0]!r} is no event: wanted some of {', '.join(EVENTS)}. Write --on end,fail.")
     return {"webhook": webhook, "command": command, "on": list(on)}
+
+
+def _is_webhook(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    is_clean = url.isprintable() and not any(letter.isspace() for letter in url)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and is_clean
 
 
 def read(store: Store) -> dict[str, Any] | None:
@@ -122,11 +135,10 @@ def _post(url: str, message: Mapping[str, Any], waits: tuple[float, ...]) -> str
     for wait in (0.0, *waits):
         pause.wait(wait)
         try:
-            request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310 - checked
-            with urllib.request.urlopen(request, timeout=TRY_S):  # noqa: S310 - http or https, as checked
-                return None
-        except (OSError, HTTPException, ValueError) as failed:
-            error = f"{type(failed).__name__}: {failed}".replace(url, mask(url))
+            post(url, data, TRY_S)
+            return None
+        except NotTold as failed:
+            error = str(failed)
     return error
 
 
@@ -142,10 +154,11 @@ def _run(command: str, message: Mapping[str, Any], _: tuple[float, ...]) -> str 
             check=False,
         )
     except (OSError, subprocess.SubprocessError) as failed:
-        return str(failed)
+        return without_secrets(str(failed))
     if found.returncode == 0:
         return None
-    return f"it ended with {found.returncode}: {found.stderr[-200:].decode(errors='replace')}"
+    said = without_secrets(found.stderr[-4000:].decode(errors="replace"))
+    return f"it ended with {found.returncode}: {said[-200:]}"
 
 
 def _program(command: str) -> str:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from workbench.experiment.again import Replay
     from workbench.launch import Draft
     from workbench.search import Plan, Simulation
+    from workbench.share.looking import Finding
 
 #: Seconds between looks while somebody waits.
 LOOK_S = 0.1
@@ -435,19 +436,33 @@ class Experiment:
 
         return replay(self if trial is None else self[_number(trial)], **options)
 
-    def publish(self, destination: str, *, checkpoints: bool = True) -> str:
+    def publish(
+        self,
+        destination: str,
+        *,
+        checkpoints: bool = True,
+        consent: Callable[[Sequence[Finding]], bool] | None = None,
+    ) -> str:
         """Write a read-only store and a page into a folder or URL, for others to open; the page's place.
 
-        Secrets are masked. See :func:`workbench.open` for how it is opened.
+        Secrets are masked, and each is printed by its place and kind. consent: hears of them before anything is
+        written, and says whether to go on. See :func:`workbench.open` for how it is opened.
         """
+        from workbench.cli.words import clean, say
         from workbench.share import publish
 
-        return str(publish(self.store, self.id, destination, checkpoints=checkpoints)["page"])
+        told = publish(self.store, self.id, destination, checkpoints=checkpoints, consent=consent)
+        if consent is None:
+            say(*map(clean, told["said"]))
+        return str(told["page"])
 
-    def export(self, target: str | os.PathLike[str], *, checkpoints: bool = True, data: bool = False) -> dict[str, Any]:
+    def export(
+        self, target: str | os.PathLike[str], *, checkpoints: bool = True, data: bool = False, mask: bool = False
+    ) -> dict[str, Any]:
         """Write one file that another store takes in (``.zip``), all points as a table (``.csv``, ``.parquet``), a
         ``Containerfile`` that trains the best trial again, or a run for each trial in another program
         (``mlflow:WHERE``, ``tensorboard:FOLDER``, ``wandb:PROJECT``). data: the ``.zip`` holds the kept data as well.
+        mask: the ``.zip`` holds no secret that is found; ``findings`` of the answer says which those are.
         """
         from workbench.share import export, write_table
         from workbench.share.container import NAMES, write_container
@@ -461,7 +476,7 @@ class Experiment:
             return write_container(self.store, self.id, path)
         if path.suffix in (".csv", ".parquet"):
             return write_table(self.store, self.id, path)
-        return export(self.store, self.id, path, checkpoints=checkpoints, data=data)
+        return export(self.store, self.id, path, checkpoints=checkpoints, data=data, mask=mask)
 
     def _ask(self, kind: str, **fields: Any) -> None:
         from workbench.engine.ask import ask

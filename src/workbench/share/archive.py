@@ -10,21 +10,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import stat
 import tempfile
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from workbench.engine.ask import ask
-from workbench.errors import BadInput, NewerSchema, StoreError
-from workbench.records import ENDED, SCHEMA, check_schema
+from workbench.errors import BadInput, NewerSchema, NotFound, StoreError, WorkbenchError
+from workbench.records import ENDED, SCHEMA, check_schema, checked_name
+from workbench.share.arriving import arriving, take_out
 from workbench.share.contents import copy_series, experiment_of, files_of, is_name
-from workbench.share.masking import without_own
+from workbench.share.copies import copied, look, refuse_secrets
+from workbench.share.looking import Findings, carried, told
+from workbench.share.masking import masked_data, without_own
 from workbench.store import Store, packed
-from workbench.store.atomic import telling, write_json
+from workbench.store.atomic import FILE_MODE, WRITING, telling, write_json
 from workbench.store.catalog import read_catalog, resolve
 from workbench.store.journal import Journal
 from workbench.store.layout import checked_id
@@ -43,43 +47,37 @@ _CHUNK = 1 << 20
 ELSEWHERE = "it came from elsewhere while it was training"
 
 
-def export(store: Store, ref: str, target: Path, *, checkpoints: bool = True, data: bool = False) -> dict[str, Any]:
-    """Write the experiment ``ref`` to the file ``target``, which must not exist; what was written, in numbers.
+def export(
+    store: Store, ref: str, target: Path, *, checkpoints: bool = True, data: bool = False, mask: bool = False
+) -> dict[str, Any]:
+    """Write the experiment ``ref`` to the file ``target``, which must not exist, and which its owner alone may read.
 
-    data: also the files that its trials read, as far as they are kept; else only their digests go along.
-    It is looked at as it is now: of one that still trains, what its engine has written so far goes along.
+    data: also the files that its trials read, as far as they are kept; else only their digests go along. mask: without
+    the secrets in its texts, as :func:`publish` does; else all is as it is. The answer says what the file carries, and
+    what secrets were found. It is looked at as it is now: of one that still trains, what its engine has written so far
+    goes along.
     """
     experiment_id = resolve(store.check(), ref).experiment
     if target.exists():
         raise BadInput(f"{target} exists. Name another file, or remove it first.")
+    if mask:
+        refuse_secrets(store, experiment_id)
     entry = next((entry for entry in read_catalog(store) if entry["id"] == experiment_id), {})
-    aside = target.with_name(f".{target.name}.writing")
-    listed: list[dict[str, Any]] = []
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{WRITING}")
+    findings = Findings()
     with telling(target), tempfile.TemporaryDirectory(dir=target.parent, prefix=".workbench-") as folder:
-        series, laid_out = Path(folder) / "series.db", Path(folder) / "packed"
+        laid_out = Path(folder) / "packed"
         laid_out.mkdir()
-        files = list(files_of(store, experiment_id, laid_out, checkpoints=checkpoints, data=data))
-        spec = store.read_spec_json(experiment_id)
-        if spec != without_own(spec):
-            write_json(Path(folder) / "spec.json", without_own(spec))
-            own = store.experiment(experiment_id).spec
-            files = [(name, Path(folder) / "spec.json" if path == own else path) for name, path in files]
-        if copy_series(store, experiment_id, series):
-            files.append((f"experiments/{experiment_id}/series.db", series))
+        if mask:
+            files = copied(store, experiment_id, Path(folder), laid_out, findings, checkpoints=checkpoints, data=data)
+            entry = masked_data(entry)
+        else:
+            files = _as_it_is(store, experiment_id, Path(folder), laid_out, checkpoints=checkpoints, data=data)
+            look(files, findings)
         try:
-            with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                for name, path in files:
-                    listed.append(_add(archive, name, path))
-                about = {
-                    "schema": SCHEMA,
-                    "kind": KIND,
-                    "experiment": experiment_id,
-                    "label": entry.get("label"),
-                    "labels": {key: entry[key] for key in ("tags", "note") if entry.get(key)},
-                    "written": datetime.now(UTC).isoformat(timespec="seconds"),
-                    "files": listed,
-                }
-                archive.writestr(MANIFEST, json.dumps(about))
+            descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+            with os.fdopen(descriptor, "w+b") as file:
+                listed = _pack(file, files, experiment_id, entry)
             os.replace(aside, target)
         finally:
             aside.unlink(missing_ok=True)
@@ -89,7 +87,44 @@ def export(store: Store, ref: str, target: Path, *, checkpoints: bool = True, da
         "files": len(listed),
         "bytes": target.stat().st_size,
         "unpacked": sum(one["bytes"] for one in listed),
+        "carries": carried(one["name"] for one in listed),
+        **told(findings.found),
     }
+
+
+def _as_it_is(
+    store: Store, experiment_id: str, folder: Path, aside: Path, *, checkpoints: bool, data: bool
+) -> list[tuple[str, Path]]:
+    """Names and paths of the experiment's files; its spec without what is its author's own."""
+    files = list(files_of(store, experiment_id, aside, checkpoints=checkpoints, data=data))
+    spec = store.read_spec_json(experiment_id)
+    if spec != without_own(spec):
+        write_json(folder / "spec.json", without_own(spec))
+        own = store.experiment(experiment_id).spec
+        files = [(name, folder / "spec.json" if path == own else path) for name, path in files]
+    if copy_series(store, experiment_id, folder / "series.db"):
+        files.append((f"experiments/{experiment_id}/series.db", folder / "series.db"))
+    return files
+
+
+def _pack(
+    file: IO[bytes], files: list[tuple[str, Path]], experiment_id: str, entry: dict[str, Any]
+) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = []
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, path in files:
+            listed.append(_add(archive, name, path))
+        about = {
+            "schema": SCHEMA,
+            "kind": KIND,
+            "experiment": experiment_id,
+            "label": entry.get("label"),
+            "labels": {key: entry[key] for key in ("tags", "note") if entry.get(key)},
+            "written": datetime.now(UTC).isoformat(timespec="seconds"),
+            "files": listed,
+        }
+        archive.writestr(MANIFEST, json.dumps(about))
+    return listed
 
 
 def _add(archive: zipfile.ZipFile, name: str, path: Path) -> dict[str, Any]:
@@ -110,7 +145,8 @@ def take_in(store: Store, source: Path, *, name: str | None = None, most_bytes: 
     byte was compared with its digest. Nothing in it is executed, then or later, until a person says that it is trusted.
     Raises BadInput for a file that is no such archive, or that is in the store already.
     """
-    store.create()
+    if name is not None:
+        checked_name(name)
     if source.is_dir():
         return _take_in_folder(store, source, name)
     try:
@@ -119,10 +155,10 @@ def take_in(store: Store, source: Path, *, name: str | None = None, most_bytes: 
         raise BadInput(f"{source} is no file that `workbench export` wrote ({error}).") from None
     with archive:
         about = _checked(archive, source, most_bytes)
-        _refuse_known(store, about)
-        with telling(store.root), tempfile.TemporaryDirectory(dir=store.root, prefix=".import-") as folder:
-            _unpack(archive, about["files"], Path(folder))
-            _place(store, Path(folder), about["experiment"])
+        with arriving(store) as folder:
+            if not _is_waiting(store, about):
+                _unpack(archive, about["files"], folder)
+                return _taken_in(store, folder, about, name)
     return _adopted(store, about, name)
 
 
@@ -134,23 +170,44 @@ def _take_in_folder(store: Store, source: Path, name: str | None) -> dict[str, A
         checked_id(about["experiment"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{source} is nothing that `workbench publish` or `export` wrote ({error}).") from None
-    _refuse_known(store, about)
     files = [path for path in sorted(source.rglob("*")) if path.is_file() and not path.is_symlink()]
     names = {path.relative_to(source).as_posix(): path for path in files}
     kept = {name: path for name, path in names.items() if is_name(name)}
-    with telling(store.root), tempfile.TemporaryDirectory(dir=store.root, prefix=".import-") as folder:
-        for relative, path in kept.items():
-            target = Path(folder) / relative
-            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            shutil.copyfile(path, target)
-            os.chmod(target, 0o600)
-        _place(store, Path(folder), about["experiment"])
-    return _adopted(store, {**about, "files": list(kept)}, name)
+    about = {**about, "files": list(kept)}
+    with arriving(store) as folder:
+        if not _is_waiting(store, about):
+            for relative, path in kept.items():
+                target = folder / relative
+                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                shutil.copyfile(path, target)
+                os.chmod(target, 0o600)
+            return _taken_in(store, folder, about, name)
+    return _adopted(store, about, name)
 
 
-def _refuse_known(store: Store, about: dict[str, Any]) -> None:
-    if store.experiment(about["experiment"]).folder.exists():
-        raise BadInput(f"{about.get('label') or about['experiment']} is in {store.root} already: nothing to do.")
+def _is_waiting(store: Store, about: dict[str, Any]) -> bool:
+    """Whether the experiment lies in the store, but the catalog does not list it: an earlier import was killed before
+    its last step. Raises BadInput where it is in the catalog.
+    """
+    experiment = about["experiment"]
+    if not store.experiment(experiment).folder.exists():
+        return False
+    # Where no catalog is, the list is made from the folders.
+    is_listed = store.catalog_path.exists() and any(one["id"] == experiment for one in read_catalog(store))
+    if store.experiment(experiment).foreign.exists() and not is_listed:
+        return True
+    raise BadInput(f"{about.get('label') or experiment} is in {store.root} already: nothing to do.")
+
+
+def _taken_in(store: Store, folder: Path, about: dict[str, Any], name: str | None) -> dict[str, Any]:
+    """Place what was unpacked, and have the engine list it. What either refuses is taken out again."""
+    placed: list[Path] = []
+    try:
+        _place(store, folder, about["experiment"], placed)
+        return _adopted(store, about, name)
+    except (BadInput, NotFound):
+        take_out(placed)
+        raise
 
 
 def _adopted(store: Store, about: dict[str, Any], name: str | None) -> dict[str, Any]:
@@ -220,8 +277,30 @@ def _unpack(archive: zipfile.ZipFile, listed: list[dict[str, Any]], folder: Path
         os.chmod(target, 0o600)
 
 
-def _place(store: Store, folder: Path, experiment_id: str) -> None:
-    """Move what was unpacked to where it belongs: shared things first, the experiment last, in one rename."""
+def _place(store: Store, folder: Path, experiment_id: str, placed: list[Path]) -> None:
+    """Move what was unpacked to where it belongs: shared things first, the experiment last, in one rename. All is
+    looked at before anything is moved. ``placed`` hears of each thing that was moved.
+    """
+    _look_at(store, folder, experiment_id)
+    for kind, place in (("blobs", store.blobs), ("snapshots", store.snapshots)):
+        for path in sorted((folder / kind).glob("*")):
+            target = place / path.name
+            if not target.exists():
+                if kind == "snapshots":
+                    mark_snapshot(path)
+                os.replace(path, target)
+                placed.append(target)
+    target = store.experiment(experiment_id).folder
+    try:
+        os.rename(folder / "experiments" / experiment_id, target)
+    except OSError as error:
+        take_out(placed)
+        raise StoreError(f"the experiment could not be put into {store.root}: {error.strerror}.") from error
+    placed.append(target)
+
+
+def _look_at(store: Store, folder: Path, experiment_id: str) -> None:
+    """Raise BadInput for an experiment, a blob or a snapshot that is not what it says; mark the experiment."""
     for path in sorted((folder / "snapshots").glob("*")):
         there = store.snapshots / path.name
         if is_marked(there) and not same_snapshot(path, there):
@@ -230,31 +309,29 @@ def _place(store: Store, folder: Path, experiment_id: str) -> None:
                 "says. Delete the experiment that brought the other (`workbench delete`), clean up, and take this one "
                 "in again."
             )
-    for kind, place in (("blobs", store.blobs), ("snapshots", store.snapshots)):
-        for path in sorted((folder / kind).glob("*")):
-            if not (place / path.name).exists():
-                if kind == "blobs" and hashlib.sha256(path.read_bytes()).hexdigest() != path.name:
+    for path in sorted((folder / "blobs").glob("*")):
+        if not (store.blobs / path.name).exists():
+            with open(path, "rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != path.name:
                     raise BadInput(f"blob {path.name} is not what its name says: the file is damaged.")
-                if kind == "snapshots":
-                    mark_snapshot(path)
-                os.replace(path, place / path.name)
     whole = folder / "experiments" / experiment_id
     try:
         spec = json.loads((whole / "spec.json").read_text())
-    except ValueError as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"the experiment's spec cannot be read ({error}).") from None
-    if spec.get("id") != experiment_id:
+    if not isinstance(spec, dict) or spec.get("id") != experiment_id:
         raise BadInput("the experiment's spec is another one's.")
     if spec != without_own(spec):
         write_json(whole / "spec.json", without_own(spec))
     packed.pack(whole / "trials")
+    try:
+        Store(folder).read_spec(experiment_id)
+    except NewerSchema:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, StoreError, WorkbenchError) as error:
+        raise BadInput(f"the experiment's spec makes no sense ({str(error)[:200]}).") from None
     mark(Store(folder), experiment_id)
     _pause(Store(folder), experiment_id)
-    try:
-        os.rename(whole, store.experiment(experiment_id).folder)
-    except OSError as error:
-        raise StoreError(f"the experiment could not be put into {store.root}: {error.strerror}.") from error
-    shutil.rmtree(folder / "experiments", ignore_errors=True)
 
 
 def _pause(store: Store, experiment_id: str) -> None:

@@ -12,7 +12,7 @@ import mmap
 import pickletools
 import re
 import zipfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -52,6 +52,11 @@ class Finding:
         """Plain data."""
         about = {"place": self.place, "kind": self.kind, "count": self.count, "done": self.done}
         return {**about, "lines": list(self.lines)}
+
+
+def told(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Findings as an answer has them: as data, and as lines for a person."""
+    return {"findings": [one.to_json() for one in findings], "said": [str(one) for one in findings]}
 
 
 @dataclass(slots=True)
@@ -100,6 +105,29 @@ _SNAPSHOT = {"notebook.ipynb": "notebook", "cells.json": "executed cells", "envi
              "data.json": "names of data", "snapshot.json": "the magic's line and captured names"}  # fmt: skip
 _EXPERIMENT = {"spec.json": "train cell and settings", "events.jsonl": "journal", "data.json": "names of kept data",
                "series.db": "errors and reasons of trials"}  # fmt: skip
+
+
+def carried(names: Iterable[str]) -> dict[str, int]:
+    """How many files of each sort are among ``names``."""
+    found = dict.fromkeys(("notebook", "code", "values and data", "logs", "checkpoints", "files", "records"), 0)
+    for name in names:
+        found[_sort(name)] += 1
+    return {sort: number for sort, number in found.items() if number}
+
+
+def _sort(name: str) -> str:
+    kind, _, *parts = name.split("/")
+    if kind == "blobs":
+        return "values and data"
+    if kind == "snapshots":
+        return (
+            "code" if parts[0] == "code" else "notebook" if parts[0] in ("notebook.ipynb", "cells.json") else "records"
+        )
+    if parts[0] != "trials":
+        return "records"
+    if len(parts) == 2:
+        return "logs" if ".log.txt" in parts[1] else "checkpoints"
+    return "logs" if parts[2].startswith("log.txt") else "files" if parts[2] == "files" else "checkpoints"
 
 
 def checkpoint_of(name: str) -> str | None:

@@ -23,6 +23,8 @@ from workbench.snapshot.masking import HEADS, MASK, is_secret, masked
 _PICTURE = re.compile(r"(?:image/(?!svg)|application/pdf|audio/|video/)")
 #: Longer parts of a file without any blank are pictures.
 _LONG = 4096
+#: Keys that begin with anything are at least so long.
+_RUN = re.compile(rb"[a-z0-9_-]{26}")
 _HEADS = tuple(head.encode() for head in HEADS)
 
 
@@ -137,7 +139,9 @@ def masked_notebook(data: bytes) -> bytes:
 def _may_hold(data: bytes) -> bool:
     parts = [part for part in data.split(b'"') if len(part) < _LONG or b" " in part or part.find(b"=", 0, -8) >= 0]
     lowered = b'"'.join(parts).lower()
-    return any(head in lowered for head in _HEADS) or (b"@" in lowered and b"://" in lowered)
+    if any(head in lowered for head in _HEADS) or (b"@" in lowered and b"://" in lowered):
+        return True
+    return _RUN.search(lowered) is not None
 
 
 def masked_json(value: Json, mask_code: Callable[[str], str] = masked, *, by_name: bool = False) -> Json:

@@ -303,6 +303,7 @@ def _unfinished(store: Store, wishes: Said) -> Iterator[Path]:
     """Files and folders that somebody was writing, and experiments that never got their spec."""
     for folder in (store.root, store.blobs, store.snapshots, store.documents):
         yield from _named_like(folder, lambda name: name.endswith(WRITING))
+    yield from _named_like(store.root, lambda name: name.startswith(".import-"))
     for entry in entries_in(str(store.notebooks)):
         yield from _named_like(Path(entry.path), lambda name: name.endswith(WRITING))
     for entry in entries_in(str(store.experiments)):

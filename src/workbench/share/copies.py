@@ -1,0 +1,224 @@
+"""An experiment's files as others may have them. Law: texts are masked, what cannot be masked is looked through, and
+each secret is told by its place and kind.
+
+A blob is what its name says, or is not there: a notebook's that holds a secret stays behind, and the snapshot shows the
+notebook masked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import BadInput
+from workbench.replay.executing import unpacked
+from workbench.share.contents import copy_series, files_of
+from workbench.share.looking import (
+    CARRIED,
+    LEFT_OUT,
+    MASKED,
+    Findings,
+    captured_blobs,
+    checkpoint_of,
+    kinds_in,
+    place_of,
+)
+from workbench.share.masking import masked_lines, masked_spec, masked_word
+from workbench.snapshot.literals import masked_code
+from workbench.snapshot.masking import hearing, is_secret, masked
+from workbench.snapshot.notebook import masked_notebook
+from workbench.store import Store
+
+#: What a trial has printed, and its older parts.
+_LOG = re.compile(r"/(t\d+\.)?log\.txt(\.\d+)?$")
+
+
+def copied(
+    store: Store,
+    experiment_id: str,
+    folder: Path,
+    aside: Path,
+    findings: Findings,
+    *,
+    checkpoints: bool,
+    data: bool = False,
+) -> list[tuple[str, Path]]:
+    """Names and paths of the files that others may have: masked ones in ``folder``, those that are unpacked in
+    ``aside``. ``findings`` hears of secrets.
+
+    Raises BadInput where a captured value is one: without it the experiment is none.
+    """
+    files = [*files_of(store, experiment_id, aside, checkpoints=checkpoints, data=data)]
+    kept, raw = [], []
+    for name, path, shown in _looked_at(files, findings, MASKED):
+        if shown is None:
+            raw.append((name, path))
+            continue
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(shown)
+        kept.append((name, target))
+    series = f"experiments/{experiment_id}/series.db"
+    (folder / series).parent.mkdir(parents=True, exist_ok=True)
+    if copy_series(store, experiment_id, folder / series):
+        with hearing() as heard:
+            mask_series(folder / series)
+        findings.hear(place_of(series), heard)
+        kept.append((series, folder / series))
+    return [*kept, *_without_secrets(raw, findings)]
+
+
+def look(files: Sequence[tuple[str, Path]], findings: Findings) -> None:
+    """Look through files that go along as they are."""
+    raw = [(name, path) for name, path, shown in _looked_at(files, findings, CARRIED) if shown is None]
+    for name, path in raw:
+        findings.add(place_of(name), kinds_in(path, findings.known), CARRIED)
+
+
+def _looked_at(
+    files: Sequence[tuple[str, Path]], findings: Findings, done: str
+) -> Iterable[tuple[str, Path, bytes | None]]:
+    """Each file, and how it is shown; None for one that is no text. Texts come first: what is found in them is looked
+    for in the others.
+    """
+    notebooks = _notebooks(files)
+    for name, path in files:
+        if name in notebooks and masked_notebook(before := path.read_bytes()) != before:
+            continue
+        with hearing() as heard:
+            shown = _shown(name, path)
+        findings.hear(place_of(name), heard, done, has_lines=_has_lines(name))
+        yield name, path, shown
+
+
+def refuse_secrets(store: Store, experiment_id: str) -> None:
+    """Raise BadInput where a captured value or a notebook's parameter is by name a secret."""
+    _refuse_secret_values(store, experiment_id)
+    with tempfile.TemporaryDirectory(prefix="workbench-publish-") as aside:
+        _refuse_secret_parameters(files_of(store, experiment_id, Path(aside), checkpoints=False))
+
+
+def _refuse_secret_values(store: Store, experiment_id: str) -> None:
+    path = store.snapshots / str(store.read_spec(experiment_id).snapshot or "") / "snapshot.json"
+    try:
+        captured = json.loads(path.read_text())["capture"]["kinds"]
+    except (OSError, ValueError, KeyError, TypeError):
+        captured = {}
+    known = captured if isinstance(captured, dict) else {}
+    secret = sorted(
+        name
+        for name, about in known.items()
+        if is_secret(name) and isinstance(about, dict) and about.get("kind") == "value" and _may_be_secret(about)
+    )
+    if secret:
+        raise BadInput(
+            f"the training code uses {', '.join(secret)} from the notebook, by name a secret, and its value would be "
+            "published. Read it inside the train cell (from the environment, say) and train again."
+        )
+
+
+def _may_be_secret(about: dict[str, Any]) -> bool:
+    """Whether a captured value may be a secret: ``max_tokens = 100`` is none."""
+    return about.get("words") not in ("int", "float", "bool", "NoneType")
+
+
+def _refuse_secret_parameters(files: Iterable[tuple[str, Path]]) -> None:
+    tasks = [task for batch in _batches(files) for task in batch["tasks"]]
+    given = {(name, value) for task in tasks for name, value in task["parameters"].items() if isinstance(value, str)}
+    secret = sorted({name for name, value in given if value and is_secret(name)})
+    if secret:
+        raise BadInput(
+            f"the notebooks were executed with {', '.join(secret)}, by name a secret, and its value would be "
+            "published. Read it inside the notebook (from the environment, say) and execute them again."
+        )
+
+
+def _batches(files: Iterable[tuple[str, Path]]) -> list[dict[str, Any]]:
+    """Executions of notebooks among the blobs of an experiment."""
+    return [found for name, path in files if name.startswith("blobs/") and (found := unpacked(path)) is not None]
+
+
+def _without_secrets(files: Sequence[tuple[str, Path]], findings: Findings) -> list[tuple[str, Path]]:
+    """Of files that go along as they are, those without a secret. Raises BadInput where a captured value is one:
+    without it the experiment is none.
+    """
+    captured = captured_blobs(files)
+    holding = {name: kinds for name, path in files if (kinds := kinds_in(path, findings.known))}
+    if inside := sorted({kind for name, kinds in holding.items() if name in captured for kind in kinds}):
+        raise BadInput(
+            f"a value that the training code uses from the notebook holds a secret ({', '.join(inside)}), and would be "
+            "published. Read it inside the train cell (from the environment, say) and train again."
+        )
+    # A checkpoint without one of its files is none.
+    broken = {checkpoint_of(name) for name in holding} - {None}
+    left = {name for name, _ in files if name in holding or checkpoint_of(name) in broken}
+    for name, kinds in holding.items():
+        findings.add(place_of(name), kinds, LEFT_OUT)
+    return [(name, path) for name, path in files if name not in left]
+
+
+def _notebooks(files: Sequence[tuple[str, Path]]) -> set[str]:
+    """Names of blobs that are notebooks: those that snapshots kept, and those that are executed with parameters."""
+    found = [batch.get("source") for batch in _batches(files)]
+    for name, path in files:
+        if name.startswith("snapshots/") and name.endswith("/snapshot.json"):
+            with contextlib.suppress(ValueError, AttributeError):
+                found.append((json.loads(path.read_bytes()).get("notebook") or {}).get("sha256"))
+    return {f"blobs/{sha}" for sha in found if sha}
+
+
+def _shown(name: str, path: Path) -> bytes | None:
+    """What others may see of a file; None for all of it."""
+    kind, _, *parts = name.split("/")
+    if kind == "snapshots" and len(parts) == 1:
+        return masked_notebook(path.read_bytes())  # and what is written in its way
+    if kind == "snapshots" and parts[0] == "code" and name.endswith(".py"):
+        return masked_code(path.read_bytes().decode(errors="surrogateescape")).encode(errors="surrogateescape")
+    if kind == "experiments" and parts == ["spec.json"]:
+        return json.dumps(masked_spec(json.loads(path.read_text()))).encode()
+    if kind == "experiments" and parts == ["events.jsonl"]:
+        return masked_lines(path.read_bytes())
+    if kind == "experiments" and parts[0] == "trials" and _LOG.search(name):
+        return masked(path.read_text(errors="replace")).encode()
+    if kind == "experiments" and parts[0] == "trials" and "files" in parts[2:3]:
+        return _masked_file(path.read_bytes())
+    if kind == "experiments" and parts == ["data.json"]:
+        return masked_notebook(path.read_bytes())
+    return None
+
+
+def _masked_file(data: bytes) -> bytes | None:
+    """A file that training code kept, if it is a text; None for a picture, a sound, or what else has its bytes."""
+    if b"\0" in data[:4096]:
+        return None
+    try:
+        text = data.decode()
+    except ValueError:
+        return None
+    return masked(text).encode()
+
+
+def _has_lines(name: str) -> bool:
+    """Whether a file's lines are those that its readers see."""
+    return name.endswith((".py", ".txt", ".jsonl")) or _LOG.search(name) is not None
+
+
+def mask_series(path: Path) -> None:
+    """Take secrets out of a copied series: texts of errors and reasons, and whatever else is text in it."""
+    with closing(sqlite3.connect(path)) as copy:
+        copy.execute("PRAGMA secure_delete=ON")
+        for table in ("meta", "trials", "legs"):
+            columns = [row[1] for row in copy.execute(f"PRAGMA table_info({table})") if row[2] == "TEXT" and not row[5]]
+            for column in columns:
+                told = copy.execute(f'SELECT DISTINCT "{column}" FROM {table} WHERE typeof("{column}") = \'text\'')
+                changed = [(shown, text) for (text,) in told.fetchall() if (shown := masked_word(text)) != text]
+                copy.executemany(f'UPDATE {table} SET "{column}" = ? WHERE "{column}" = ?', changed)
+        copy.commit()
+        copy.execute("VACUUM")  # what was deleted before it was copied
