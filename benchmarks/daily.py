@@ -21,6 +21,8 @@ from workbench.records import Scheduler
 from workbench.store import Store
 from workbench.store.series import Series
 
+#: Seconds until runners that nothing was asked of are gone.
+SETTLE_S = 7.0
 SOURCE = """
 import time
 at = time.time()
@@ -54,6 +56,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             code.mkdir()
             (code / "daily.py").write_text(f"import torch\n\ndef version():\n    return {version}\n")
             waited.append(_first(store, code))
+            time.sleep(SETTLE_S)
             megabytes.append(_memory())
         late = engines.spec(LATE, store, Scheduler("all", 1, 1), trials=20, verify=False)
         seconds = engines.run(store, late)
