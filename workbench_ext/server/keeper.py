@@ -102,7 +102,9 @@ class Workbench(LoggingConfigurable):
             return False
         info = read_engine(store)
         self._alive = info is not None and info.alive
-        states = {row["state"] for row in read_catalog(store)} - ENDED - {"paused"}
+        # One that is paused needs no engine, unless it is to go on by itself when there is room.
+        rows = (row for row in read_catalog(store) if row["state"] != "paused" or row.get("pause") == "room")
+        states = {row["state"] for row in rows} - ENDED
         if not self._alive and self.tend and not is_readonly(store):
             overdue = self._is_overdue(store)
             if info is not None and (states or overdue):

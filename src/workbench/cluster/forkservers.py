@@ -118,6 +118,8 @@ class _Line:
         #: What is imported ahead: by the person's word, and by what was learned.
         self._preload: dict[str, None] = dict.fromkeys(known.training.preload)
         self._names: dict[str, None] = {}
+        #: One that was to come could not be made: what there is goes on.
+        self._has_failed = False
         #: Packages that are not imported ahead, and why.
         self._unfit: dict[str, str] = {}
         self._noted: tuple[Known, int] | None = None
@@ -164,7 +166,7 @@ class _Line:
     def want(self, known: Known) -> None:
         """Have another one come, where this one lacks what ``known`` is to have."""
         self._note(known)
-        if self._coming is None and self._lacks(self.current):
+        if self._coming is None and not self._has_failed and self._lacks(self.current):
             self._coming = asyncio.get_running_loop().create_task(self._come())
         elif self._coming is None:
             self.waiting.clear()
@@ -205,7 +207,7 @@ class _Line:
                 server.fork_ahead()
         except ClusterError as error:
             log.warning("what training imports is not imported ahead: %s", error)
-            self._names.clear()
+            self._has_failed = True
         finally:
             self._coming = None
             self.waiting.clear()

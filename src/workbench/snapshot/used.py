@@ -162,8 +162,9 @@ class Used:
         return [*self._variables]
 
     def loaded(self) -> list[str]:
-        """Modules of the environment that training has loaded, beyond those that were imported ahead."""
-        return self._loaded
+        """Modules of the environment that training has loaded beyond those imported ahead, and that were not told."""
+        found, self._loaded = self._loaded, []
+        return found
 
     # -- hosts --------------------------------------------------------------------------------------------------------
 

@@ -342,13 +342,13 @@ class Sight:
         """What was read until its loop began."""
         self._look()
         self._told = self._now()
-        return self._told
+        return {**self._told, **self._loaded()}
 
     def last(self) -> Message | None:
         """What was read until it left, where that is more than was told."""
         self._look()
-        found = self._now()
-        return found if found != self._told else None
+        found, loaded = self._now(), self._loaded()
+        return {**found, **loaded} if found != self._told or loaded else None
 
     def step(self) -> None:
         """A step has ended: now and then it is looked again, for readers that keep a file open for a while only."""
@@ -364,11 +364,14 @@ class Sight:
             now = time.monotonic()
             self._next = now + max(LOOK_EVERY_S, (now - begun) / LOOK_COST)
 
+    def _loaded(self) -> Message:
+        loaded = self._used.loaded()
+        return {"loaded": loaded} if loaded else {}
+
     def _now(self) -> Message:
         paths, beyond = self.seen.told()
         told = {"paths": paths, "beyond": beyond, **self.seen.around(), **self.seen.written()}
         told |= self._used.told(self._snapshots)
-        told["loaded"] = [*self._used.loaded()]
         behind = {path: self._copies[path] for path in paths if path in self._copies and self._is_copy(path)}
         return {**told, "copies": behind} if behind else told
 

@@ -1,0 +1,113 @@
+"""A worker's forkservers: shared by what they must be started apart for, replaced by what was learned, ended unused."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import psutil
+import pytest
+
+from workbench.cluster import forkservers
+from workbench.cluster.forkservers import Forkservers
+from workbench.cluster.trainings import Known, Trainings
+from workbench.records import Training
+
+
+def known(folder: Path, *, preload: tuple[str, ...] = (), path: tuple[str, ...] = (), **env: str) -> Known:
+    """The training environment of a notebook in ``folder`` with these variables."""
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **env}
+    training = Training(sys.executable, str(folder), path=path, preload=preload, env=surroundings, is_whole=True)
+    return Trainings(has_devices=False).of(asdict(training))
+
+
+def alive() -> int:
+    processes = psutil.Process().children()
+    return sum("workbench.trial.forkserver" in " ".join(one.cmdline()) for one in processes if one.status() != "zombie")
+
+
+async def until_alive(count: int) -> None:
+    while alive() != count:  # noqa: ASYNC110 - they are processes
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def test_the_least_recently_used_ends_and_never_one_with_a_leg(tmp_path, monkeypatch):
+    async def scene() -> None:
+        found = Forkservers()
+        busy, runner = await found.runner(known(tmp_path, KMP_ONE="0"), "first", ())
+        for number in range(1, 5):
+            await found.ready(known(tmp_path, KMP_ONE=str(number)))
+        # What is set after the fork, and where a project lies, tells no two apart.
+        await found.ready(known(tmp_path / "elsewhere", KMP_ONE="4", MINE="1", path=(str(tmp_path),)))
+        assert alive() == 5
+        found.tidy()
+        await asyncio.wait_for(until_alive(forkservers.MOST), 20)
+        assert busy.is_alive
+        monkeypatch.setattr(forkservers, "UNUSED_S", 0.0)
+        found.tidy()
+        await asyncio.wait_for(until_alive(1), 20)
+        assert busy.is_alive
+        runner.kill()
+        await runner.exited.wait()
+        found.tidy()
+        await asyncio.wait_for(until_alive(0), 20)
+
+    asyncio.run(scene())
+
+
+def test_a_variable_that_an_import_looked_up_has_forkservers_apart(tmp_path):
+    (tmp_path / "asking.py").write_text("import os\nsize = os.environ.get('SIZE')")
+
+    async def scene() -> None:
+        found = Forkservers()
+        path = os.pathsep.join((*sys.path, str(tmp_path)))
+        one, same, other = [
+            await found.ready(known(tmp_path, preload=("asking",), PYTHONPATH=path, SIZE=size, MINE=size + mine))
+            for size, mine in (("1", "a"), ("1", "b"), ("2", "a"))
+        ]
+        assert one is same
+        assert one is not other
+        found.close()
+
+    asyncio.run(scene())
+
+
+def test_what_was_learned_comes_with_another_one_and_is_kept(tmp_path):
+    """One that leaves a thread behind is not imported ahead; the others are, here and by the next worker."""
+    (tmp_path / "fine.py").write_text("")
+    (tmp_path / "busy.py").write_text("import threading; threading.Thread(target=threading.Event().wait).start()")
+    path = os.pathsep.join((*sys.path, str(tmp_path)))
+    training = known(tmp_path, PYTHONPATH=path)
+
+    async def learn() -> None:
+        found = Forkservers()
+        first, runner = await found.runner(training, "one", ())
+        found.learn(training, first, "one", ["busy", "fine"])
+        second, other = await found.runner(training, "one", ())
+        assert second is not first
+        assert second.learned == ("fine",)
+        assert first.is_alive  # its leg goes on
+        for one in (runner, other):
+            one.kill()
+            await one.exited.wait()
+        found.tidy()
+        await asyncio.wait_for(until_alive(1), 20)
+        found.close()
+
+    async def begin() -> None:
+        found = Forkservers()
+        server = await found.ready(training)
+        assert "fine" in server.learned
+        assert "fine" not in (await found.ready(known(tmp_path / "elsewhere", PYTHONPATH=path, KMP_ONE="1"))).learned
+        found.close()
+
+    asyncio.run(learn())
+    asyncio.run(begin())
