@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +18,7 @@ from workbench.cluster.address import check_address
 from workbench.compare.section import counted, size
 from workbench.errors import NewerSchema, NotFound, WorkbenchError
 from workbench.records import ENDED
-from workbench.store import Store, filesystem, journal
+from workbench.store import Store, filesystem, journal, packed, summary
 from workbench.store.lease import read_engine
 
 #: Bytes left on the store's disk below which a line warns, and below which it is a problem.
@@ -231,6 +231,10 @@ def _damaged(about: str, path: Path) -> Iterator[Finding]:
     damage: list[journal.Damage] = []
     for _ in journal.read(path, damage=damage):
         pass
+    yield from _pieces(about, damage)
+
+
+def _pieces(about: str, damage: Iterable[journal.Damage]) -> Iterator[Finding]:
     for piece in damage:
         torn = "torn" in piece.what  # the next engine cuts it off; a line further up means that the file was changed
         level: Literal["warning", "problem"] = "warning" if torn else "problem"
@@ -248,7 +252,9 @@ def _experiment(store: Store, experiment: str) -> Iterator[Finding]:
         yield Finding("spec", "warning", str(error))
     except (WorkbenchError, NotFound) as error:
         yield Finding("spec", "problem", str(error))
-    yield from _damaged("journal", paths.journal)
+    yield from _pieces("journal", summary.damage_of(store, experiment))
+    if (why := packed.wrong(paths.trials)) is not None:
+        yield Finding("packed", "problem", f"{paths.packed} holds checkpoints and logs, and is damaged ({why})")
     if paths.series.exists():
         try:
             with Series.read(paths.series) as series:

@@ -21,6 +21,7 @@ WRITING = ".writing"
 REMOVED = ".removed-"
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_decode = json.JSONDecoder().raw_decode
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
@@ -96,7 +97,14 @@ def to_json(data: Json) -> bytes:
 
 def from_json(data: bytes) -> Json:
     """What :func:`to_json` wrote. Raises ValueError for anything else."""
-    return json.loads(data)
+    text = str(data, "utf-8")
+    try:
+        found, end = _decode(text)  # without looking for space around it, which takes half as long again
+        if text[end:] in ("", "\n"):
+            return found
+    except ValueError:
+        pass
+    return json.loads(text)
 
 
 def read_json(path: Path) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,25 @@ from workbench.errors import WorkbenchError
 from workbench.records import Goal, Json, value_of
 from workbench.standing import Standings
 from workbench.store import journal
+from workbench.store.journal import Damage
 from workbench.store.layout import Store
 from workbench.store.said import said
 
 #: Lines of the store's own journal that say how a person labels an experiment, and the field each of them sets.
 LABELS = {"rename": "name", "tag": "tags", "note": "note"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was found in a journal in which state of it."""
+
+    state: tuple[int, int, int]
+    entry: dict[str, Any] | None
+    damage: tuple[Damage, ...]
+
+
+#: By journal: who looks again at a store without a list reads only what grew.
+_looks: dict[Path, _Look] = {}
 
 
 def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> dict[str, Any]:
@@ -83,20 +98,34 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
 
 def entry_of(store: Store, experiment_id: str) -> dict[str, Any] | None:
     """The catalog's fields of one experiment; None where no engine has begun it, or where its spec is damaged."""
+    found = _looked(store, experiment_id)
+    return None if found is None or found.entry is None else dict(found.entry)
+
+
+def damage_of(store: Store, experiment_id: str) -> tuple[Damage, ...]:
+    """What of the experiment's journal could not be read. Who asks for its entry too has it read once for both."""
+    found = _looked(store, experiment_id)
+    return () if found is None else found.damage
+
+
+def _looked(store: Store, experiment_id: str) -> _Look | None:
     path = store.experiment(experiment_id).journal
     try:
         stat = path.stat()
     except OSError:
         return None
     state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-    found = _summaries.get(path)
-    if found is None or found[0] != state:
-        try:
-            entry = summary(store.read_spec_json(experiment_id), journal.read(path)) if stat.st_size else None
-        except (WorkbenchError, KeyError, TypeError, ValueError):
-            return None
-        found = _summaries[path] = (state, entry)
-    return None if found[1] is None else dict(found[1])
+    found = _looks.get(path)
+    if found is not None and found.state == state:
+        return found
+    damage: list[Damage] = []
+    lines = list(journal.read(path, damage=damage))
+    try:
+        entry = summary(store.read_spec_json(experiment_id), lines) if stat.st_size else None
+    except (WorkbenchError, KeyError, TypeError, ValueError):
+        return _Look(state, None, tuple(damage))  # the spec may be put right
+    _looks[path] = found = _Look(state, entry, tuple(damage))
+    return found
 
 
 def labels_of(store: Store) -> dict[str, dict[str, Any]]:
@@ -112,7 +141,3 @@ def labels_of(store: Store) -> dict[str, dict[str, Any]]:
     for experiment in {pin[0] for pin in wishes.pins}:
         found.setdefault(experiment, {})["pins"] = wishes.pins_of(experiment)
     return found
-
-
-#: Summaries by journal, with what the journal was like: who looks again at a store without a list reads only what grew.
-_summaries: dict[Path, tuple[tuple[int, int, int], dict[str, Any] | None]] = {}
