@@ -1,9 +1,12 @@
 """Small checkpoints as tests look at them: in the trial's one file."""
 
+import contextlib
 import zipfile
 from pathlib import Path
 
-from workbench.store.layout import TrialPaths
+from workbench.store.checkpoints import Checkpoints
+from workbench.store.layout import ExperimentPaths, TrialPaths
+from workbench.store.usage import trials_of
 
 
 def damage(bundle: Path, member: str) -> None:
@@ -29,3 +32,21 @@ def members(bundle: Path) -> list[str]:
         return []
     with zipfile.ZipFile(bundle) as archive:
         return sorted(archive.namelist())
+
+
+def held(paths: ExperimentPaths) -> dict[str, bytes]:
+    """The files of all checkpoints at levels, wherever they lie, called as they are at a URL."""
+    found = {}
+    for number in trials_of(paths):
+        for one in Checkpoints(paths.trial(number)).all():
+            folder = f"{paths.trial(number).folder.name}/checkpoints/step-{one.step:08d}"
+            for name in (*one.manifest.files, "manifest.json"):
+                with contextlib.suppress(FileNotFoundError):  # others come and go
+                    found[f"{folder}/{name}"] = (one.folder / name).read_bytes()
+    return found
+
+
+def lose(trial: TrialPaths) -> None:
+    """Let the disk lose all checkpoints of a trial."""
+    for place in (trial, trial.passing, trial.setup):
+        Checkpoints(place).drop()

@@ -93,3 +93,13 @@ def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     assert len(writer._line) <= log_module.LONGEST_LINE + 10_000
     writer.close()
     assert (tmp_path / "log.txt").read_text().replace("\n", "") == "x" * 1_000_000
+
+
+def test_a_head_comes_before_what_is_printed_and_alone_it_makes_no_file(tmp_path: Path) -> None:
+    for attempt, text in ((1, b"one\n"), (2, b""), (3, b"three\n")):
+        writer = LogWriter(tmp_path / "log.txt", b"[attempt %d]\n" % attempt)
+        writer.feed(text)
+        writer.close()
+    assert (tmp_path / "log.txt").read_text() == "[attempt 1]\none\n[attempt 3]\nthree\n"
+    LogWriter(tmp_path / "other.txt", b"[attempt 1]\n").close()
+    assert not (tmp_path / "other.txt").exists()

@@ -142,10 +142,10 @@ def test_a_stopped_search_goes_on_between_two_levels(store: Store, tmp_path: Pat
         until(lambda: experiment[1].status == "stopped", what="the end of one trial")
         experiment.stop()
         assert ended(store, spec) == "stopped"
-        until(lambda: not between[1].folder.is_dir(), 10, "the removal of what nobody goes on from")
+        until(lambda: between[1].is_empty, 10, "the removal of what nobody goes on from")
         kept = max(between[0].steps())
         experiment.extend(limit_s=100).wait(60)
-        until(lambda: not between[0].folder.is_dir(), 10, "the removal of what nobody goes on from any more")
+        until(lambda: between[0].is_empty, 10, "the removal of what nobody goes on from any more")
     with Series.read(store.experiment(spec.id).series) as series:
         assert [leg["start"] for leg in series.legs() if leg["trial"] == 0] == [0, kept]
     calm = undisturbed_in(tmp_path / "other", SLOW, **settings)

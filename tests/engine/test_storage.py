@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from engine.test_pause import runners
 from running import PLAIN, SLOW, alive, ended, engine, lines, outcome, spec_of, start, state, until
+from small import held, lose
 
 from workbench import Experiment, maximize
 from workbench.engine.ask import ask
@@ -65,11 +66,11 @@ def test_trials_whose_disk_was_lost_go_on_from_the_url_as_though_nothing_had_bee
         experiment.pause()
         until(lambda: state(store, spec) == "paused" and not alive(runners(store, spec)), 20, "the end of every runner")
         paths = store.experiment(spec.id)
-        until(lambda: kept(far / spec.id) == kept(paths.trials), 20, "all that is kept at the URL")
+        until(lambda: kept(far / spec.id) == held(paths), 20, "all that is kept at the URL")
         lost = {number: Checkpoints(paths.trial(number)).steps() for number in trials_of(paths)}
         assert any(lost.values())
         for number in lost:
-            shutil.rmtree(paths.trial(number).checkpoints, ignore_errors=True)
+            lose(paths.trial(number))
         experiment.resume()
         assert ended(store, spec) == "completed"
         assert ended(store, calm) == "completed"
@@ -81,12 +82,12 @@ def test_trials_whose_disk_was_lost_go_on_from_the_url_as_though_nothing_had_bee
             return None not in told.values() and {place_of(name) for name in kept(far / spec.id)} == told.keys()
 
         until(is_clean, 20, "the copies")
-        assert kept(paths.trials).items() <= kept(far / spec.id).items()
+        assert held(paths).items() <= kept(far / spec.id).items()
     assert outcome(store, spec) == outcome(store, calm)
     best = experiment.best
-    shutil.rmtree(paths.trial(best.number).checkpoints)
+    lose(paths.trial(best.number))
     assert len(best.load().history) == best.step
-    shutil.rmtree(paths.trial(best.number).checkpoints)
+    lose(paths.trial(best.number))
     assert parent_of(store, f"{spec.label}/{best.label}:{best.step}")[1]["step"] == best.step
     with Series.read(paths.series) as series:
         begun = [(leg["trial"], leg["start"]) for leg in series.legs()]
@@ -125,11 +126,12 @@ def test_a_lost_disk_costs_a_long_level_only_what_was_not_sent_yet(tmp_path: Pat
         process.wait()
     until(lambda: not alive(runners(store, spec)), 20, "the end of every runner")
     there = whole()[-1]
+    lose(paths.trial(0))
     shutil.rmtree(paths.trial(0).folder)
     with engine(store, program=["-c", EAGER]):
         assert ended(store, spec) == "completed"
         until(lambda: word(store, spec.id) is None and not whole(), 20, "the end of what no one needs")
-        assert kept(far / spec.id) == kept(paths.trials)
+        assert kept(far / spec.id) == held(paths)
     with Series.read(paths.series) as series:
         assert [leg["start"] for leg in series.legs()] == [0, there]
     assert outcome(store, spec) == outcome(store, calm)
@@ -149,7 +151,7 @@ def test_a_storage_that_is_down_all_the_time_stops_nothing_and_it_is_said(tmp_pa
         os.unlink(tmp_path / "far")
         ask(store, {"kind": "gc"})
         until(lambda: word(store, spec.id) is None, 20, "the end of the trouble")
-        assert kept(tmp_path / "far" / spec.id) == kept(store.experiment(spec.id).trials)
+        assert kept(tmp_path / "far" / spec.id) == held(store.experiment(spec.id))
     with Series.read(store.experiment(spec.id).series) as series:
         assert any("waits since" in str(leg["detail"].get("storage")) for leg in series.legs())
     assert store.engine_log.read_text().count("is not to be had") == 1

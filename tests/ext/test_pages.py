@@ -97,9 +97,9 @@ async def test_a_log_that_is_rotated_goes_on_where_it_was(ask, written, spec):
     for number in range(6):
         path.write_text(f"{path.read_text()}end {number}\n")
         for older in (2, 1, 0):
-            part = path.with_name(f"log.txt.{older}") if older else path
+            part = path.with_name(f"{path.name}.{older}") if older else path
             if part.exists():
-                os.replace(part, path.with_name(f"log.txt.{older + 1}"))
+                os.replace(part, path.with_name(f"{path.name}.{older + 1}"))
         path.write_text(f"start {number}\n")
         answer = await ask("experiments", "digits", "trials", "1", "log", offset=at)
         assert answer["offset"] == at

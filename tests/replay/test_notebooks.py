@@ -15,8 +15,9 @@ from running import alive, engine, spec_of, until
 
 import workbench as wb
 from workbench.errors import NotebookFailed
-from workbench.store import Store, new_id, notebooks
+from workbench.store import Store, new_id, notebooks, packed
 from workbench.store.lease import read_engine
+from workbench.store.usage import trials_of
 
 #: What a cell writes that says that it was executed, once more each time.
 TRACE = "with open('trace.txt', 'a') as file: print(lr, file=file)"
@@ -171,10 +172,12 @@ def test_what_is_said_of_a_notebook_that_failed_holds_no_secret(store, replayed,
     assert "hunter2" not in found.stdout + found.stderr
     runs = of(store, tmp_path)
     assert [run.error for run in runs] == ["ValueError: 401 for ***, x"] * len(values)
-    kept = [file for run in runs for file in notebooks.folder_of(store, run.id).iterdir()]
-    kept += [log for run in runs if run.experiment for log in store.experiment(run.experiment).folder.rglob("log.txt*")]
+    kept = [file.read_text() for run in runs for file in notebooks.folder_of(store, run.id).iterdir()]
+    begun = [store.experiment(run.experiment) for run in runs if run.experiment]
+    logs = [packed.read(one.trial(number).log) for one in begun for number in trials_of(one)]
+    kept += [log.decode() for log in logs if log is not None]
     assert len(kept) > len(values)
-    assert [file for file in kept if "hunter2" in file.read_text()] == []
+    assert [text for text in kept if "hunter2" in text] == []
 
 
 def test_options_of_trials_and_of_notebooks_are_told_apart(store, replayed, tmp_path):

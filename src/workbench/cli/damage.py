@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 
 from workbench.errors import NewerSchema, StoreError, WorkbenchError
 from workbench.records import Goal
-from workbench.store import Store, database, journal, kinds, outcome
+from workbench.store import Store, database, journal, kinds, outcome, packed
 from workbench.store.atomic import kind_of, open_file, read_json
 from workbench.store.checkpoints import Checkpoints
 from workbench.store.layout import ExperimentPaths, TrialPaths
@@ -24,6 +25,8 @@ MOST_DIGESTED = 200_000_000
 #: How a lost series is made anew.
 MEND = "`workbench doctor --mend` makes it anew with what the journal and checkpoints hold"
 _BLOCK = 1 << 20
+#: How the names of a trial's files and folders begin.
+_TRIAL = re.compile(r"t\d")
 
 #: About what, whether it is more than a warning, and what is wrong.
 Found = tuple[str, bool, str]
@@ -192,10 +195,15 @@ class Walk:
 
     def _checkpoints(self, paths: ExperimentPaths) -> None:
         try:
-            names = sorted(os.listdir(paths.trials))
+            there = os.listdir(paths.trials)
         except OSError:
             return
-        for name in names:
+        if (why := packed.wrong(paths.trials)) is None:
+            there += packed.within(paths.trials).sizes
+        else:
+            says = f"{paths.packed} holds checkpoints and logs of trials, and is damaged ({why}). Take it from a copy"
+            self.found.append(("packed", True, says))
+        for name in sorted({name.partition(".")[0] for name in there if _TRIAL.match(name)}):
             places = TrialPaths(paths.trials / name)
             for folder in (places, places.passing, places.setup):
                 self._kept(Checkpoints(folder))

@@ -25,8 +25,10 @@ _MARKS = re.compile(rb"[\r\n]")
 class LogWriter:
     """Writes one trial's output. A line still being redrawn is shown, and replaced when it changes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, head: bytes = b"") -> None:
+        """head: a line that comes before what is printed, where something is."""
         self._path = path
+        self._head = head
         #: It is opened when something is printed: a trial that prints nothing has no file.
         self._file = -1
         #: Offset after the last whole line; what follows it in the file may still be redrawn.
@@ -100,6 +102,9 @@ class LogWriter:
         make_folder(self._path.parent)
         packed.unpack(self._path)
         self._begin()
+        if self._head:
+            self._settled += os.pwrite(self._file, self._head, self._settled)
+            self._head = b""
 
     def _begin(self) -> None:
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)

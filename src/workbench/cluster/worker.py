@@ -312,8 +312,7 @@ class Workplace(WorkerPlugin):
                 # The level at which the leg ends travels with the end, which follows at once.
                 self._emit(message, now=message["op"] == "level" and message["step"] < order["leg"]["until"])
 
-        log = LogWriter(Path(order["log"]))
-        log.feed(b"[attempt %d from step %d]\n" % (order["attempt"], order["start"]))
+        log = LogWriter(Path(order["log"]), b"[attempt %d from step %d]\n" % (order["attempt"], order["start"]))
         if lacks:
             log.feed(f"[secrets of the notebook that are not at hand, and so not set: {', '.join(lacks)}]\n".encode())
         more = {"secrets": secrets} if secrets else {}

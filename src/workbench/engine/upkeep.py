@@ -321,11 +321,12 @@ class Upkeep:
     async def _alone_cleaned(self, key: str, dry_run: bool) -> Cleaned:
         self.busy.add(key)
         try:
-            found: Cleaned = await _aside(clean_ended, self.store, key, self.said, dry_run=dry_run)
+            spec = self.store.read_spec(key, viewing=dry_run)
+            found: Cleaned = await _aside(clean_ended, self.store, key, self.said, spec=spec, dry_run=dry_run)
             if not dry_run:
                 if (self._engine.catalog.get(key) or {}).get("state") in ENDED:
                     await _aside(at_rest, self.store.experiment(key))
-                self._engine.send_all(self.store.read_spec(key, viewing=True))
+                self._engine.send_all(spec)
             return found
         finally:
             self.busy.discard(key)

@@ -57,7 +57,7 @@ def files_of(
         kept = kept and (checkpoints or not (path.suffix == ".zip" or {"checkpoints", "passing"} & set(path.parts)))
         if kept and path.is_file() and not path.is_symlink() and is_name(name) and not _PASSING.search(name):
             yield name, path
-    for packed_name in packed.sizes(paths.trials):
+    for packed_name in packed.within(paths.trials).sizes:
         path, data_of = paths.trials / packed_name, None
         name = path.relative_to(store.root).as_posix()
         if is_name(name) and not path.exists() and (checkpoints or path.suffix != ".zip"):

@@ -35,6 +35,7 @@ _KINDS = (
 )
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_decode = json.JSONDecoder().raw_decode
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
@@ -110,10 +111,16 @@ def to_json(data: Json) -> bytes:
 
 def from_json(data: bytes) -> Json:
     """What :func:`to_json` wrote. Raises ValueError for anything else."""
+    text = str(data, "utf-8")
     try:
-        return json.loads(data)
+        found, end = _decode(text)  # without looking for space around it, which takes half as long again
+        if text[end:] in ("", "\n"):
+            return found
+    except ValueError:
+        pass
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    return json.loads(text)
 
 
 def read_json(path: Path, most: int = MOST_JSON) -> Json:

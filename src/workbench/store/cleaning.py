@@ -20,7 +20,7 @@ from pathlib import Path
 
 from workbench.errors import NotFound, StoreError
 from workbench.records import Json, Spec, trial_label
-from workbench.store import documents, journal
+from workbench.store import documents, journal, packed
 from workbench.store.atomic import REMOVED, WRITING, entries_in, fsync_folder, size_of, telling
 from workbench.store.checkpoints import Checkpoints
 from workbench.store.journal import Journal
@@ -30,7 +30,7 @@ from workbench.store.passing import drop_passing
 from workbench.store.remote import note_removal, steps_sent
 from workbench.store.retention import History, verdict
 from workbench.store.said import Said, protected
-from workbench.store.usage import trials_of
+from workbench.store.usage import numbers
 
 log = logging.getLogger("workbench.store")
 
@@ -115,35 +115,96 @@ def missing(store: Store, spec: Spec, trial: int, step: int | None) -> NotFound:
 
 def what_stays(store: Store, spec: Spec, wishes: Said, history: History) -> dict[int, dict[int, str | None]]:
     """Of each checkpoint that is kept (by trial and step), why it stays; None where the rule lets it go."""
-    paths = store.experiment(spec.id)
-    there = steps_of(paths, trials_of(paths))
-    if not there:
+    return _what_stays(store, spec, wishes, history, _There.of(store.experiment(spec.id)))
+
+
+def _what_stays(
+    store: Store, spec: Spec, wishes: Said, history: History, there: _There
+) -> dict[int, dict[int, str | None]]:
+    steps = there.steps(there.trials())
+    if not steps:
         return {}
-    return verdict(history, wishes.rule(spec.id, spec.keep), there, protected(store, wishes, spec.id))
+    return verdict(history, wishes.rule(spec.id, spec.keep), steps, protected(store, wishes, spec.id))
 
 
-def _left_between_levels(paths: ExperimentPaths, history: History) -> Iterator[TrialPaths]:
-    """Trials that are over and have checkpoints between levels: whoever left them there did not live to remove them.
+@dataclass(frozen=True, slots=True)
+class _There:
+    """What an experiment's trials have, by one look at their folder and one at what is packed."""
 
-    Trials that were stopped with the whole search keep theirs: it is what they go on from where that is extended.
-    """
-    for number, past in history.trials.items():
-        trial = paths.trial(number)
-        if not past.goes_on and not Checkpoints(trial.passing).is_empty:
-            yield trial
+    paths: ExperimentPaths
+    lying: frozenset[str]
+    packed: packed.Within
+
+    @classmethod
+    def of(cls, paths: ExperimentPaths) -> _There:
+        lying = frozenset(entry.name for entry in entries_in(str(paths.trials)))
+        return cls(paths, lying, packed.within(paths.trials))
+
+    def trials(self) -> list[int]:
+        return numbers((*self.lying, *self.packed.sizes))
+
+    def state(self) -> tuple[object, ...]:
+        """What changes when a line is written or a checkpoint comes or goes."""
+        within = [TrialPaths(self.paths.trials / name) for name in sorted(self.lying) if "." not in name]
+        places = [
+            place for trial in within for place in (trial.checkpoints, trial.passing / "checkpoints", trial.remote)
+        ]
+        found: list[object] = [self.lying]
+        for path in (self.paths.journal, self.paths.trials, self.paths.packed, *places):
+            try:
+                stat = path.stat()
+                found += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+            except OSError:
+                found.append(None)
+        return tuple(found)
+
+    def steps(self, trials: Iterable[int]) -> dict[int, list[int]]:
+        """Steps of the checkpoints that are kept, by trial."""
+        found: dict[int, list[int]] = {}
+        for number in trials:
+            label = trial_label(number)
+            if label in self.lying or f"{label}.zip" in self.lying:
+                trial = self.paths.trial(number)
+                found[number] = sorted({*Checkpoints(trial).steps(), *steps_sent(trial)})
+            else:
+                found[number] = sorted(self.packed.steps.get(f"{label}.zip", ()))
+        return {trial: steps for trial, steps in found.items() if steps}
+
+    def between_levels(self, history: History) -> Iterator[TrialPaths]:
+        """Trials that are over and have checkpoints between levels: their runners did not live to remove them.
+
+        Trials that were stopped with the whole search keep theirs: it is what they go on from where that is extended.
+        """
+        for number in self.trials():
+            past, label = history.trials.get(number), trial_label(number)
+            if past is None or past.goes_on:
+                continue
+            trial, name = self.paths.trial(number), f"{label}.passing.zip"
+            in_folder = label in self.lying and not Checkpoints(trial.passing).is_empty
+            if in_folder or name in self.lying or name in self.packed.sizes:
+                yield trial
 
 
-def clean_ended(store: Store, experiment_id: str, wishes: Said, *, dry_run: bool = False) -> Cleaned:
+def clean_ended(
+    store: Store, experiment_id: str, wishes: Said, *, spec: Spec | None = None, dry_run: bool = False
+) -> Cleaned:
     """Remove the checkpoints that the rule of an experiment nobody runs does not keep. It is for the engine.
 
-    With ``dry_run`` nothing is removed, and anybody may ask, of a running experiment too.
+    With ``dry_run`` nothing is removed, and anybody may ask, of a running experiment too. spec: the experiment's, where
+    it was read already.
     """
     cleaned = Cleaned()
-    spec = store.read_spec(experiment_id, viewing=dry_run)
+    spec = spec or store.read_spec(experiment_id, viewing=dry_run)
     paths = store.experiment(experiment_id)
+    there = _There.of(paths)
+    if not there.trials():
+        return cleaned
+    state = (*there.state(), wishes.rule(spec.id, spec.keep), *sorted(map(str, protected(store, wishes, spec.id))))
+    if _nothing_goes.get(paths.folder) == state:
+        return cleaned
     history = history_of(store, spec)
-    told = what_stays(store, spec, wishes, history)
-    for one in _left_between_levels(paths, history):
+    told = _what_stays(store, spec, wishes, history, there)
+    for one in there.between_levels(history):
         between = Checkpoints(one.passing)
         cleaned.add("unfinished", sum(between.size(step) for step in between.steps()))
         if not dry_run:
@@ -157,7 +218,13 @@ def clean_ended(store: Store, experiment_id: str, wishes: Said, *, dry_run: bool
         with Journal.open(paths.journal) as writer:
             writer.append(removed_line(going, f"the rule {wishes.rule(spec.id, spec.keep)}"))
         remove(paths, going, staying)
+    if not any(cleaned.things.values()):
+        _nothing_goes[paths.folder] = state
     return cleaned
+
+
+#: Experiments of which nothing was to go, by their folder: what that was said of. Their journals are not read again.
+_nothing_goes: dict[Path, tuple[object, ...]] = {}
 
 
 def split(told: Mapping[int, Mapping[int, str | None]]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
@@ -178,11 +245,7 @@ def steps_of(paths: ExperimentPaths, trials: Iterable[int]) -> dict[int, list[in
 
     What a lost disk has left at the experiment's URL alone counts as well, or nobody would ever remove it there.
     """
-    found = {}
-    for number in trials:
-        trial = paths.trial(number)
-        found[number] = sorted({*Checkpoints(trial).steps(), *steps_sent(trial)})
-    return {trial: steps for trial, steps in found.items() if steps}
+    return _There.of(paths).steps(trials)
 
 
 def remove(paths: ExperimentPaths, going: Mapping[int, Iterable[int]], staying: Mapping[int, Iterable[int]]) -> int:

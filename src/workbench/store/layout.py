@@ -285,11 +285,10 @@ class Store:
 
     def experiment_ids(self) -> list[str]:
         """Ids of the experiments that have a spec, oldest first."""
-        return [
-            name
-            for name in sorted(_entries(self.experiments))
-            if _ID.fullmatch(name) and os.path.lexists(self.experiment(name).spec)
-        ]
+        # By text: a Path for each of some thousands takes longer than the look itself.
+        folder = str(self.experiments)
+        names = sorted(_entries(self.experiments))
+        return [name for name in names if _ID.fullmatch(name) and os.path.lexists(f"{folder}/{name}/spec.json")]
 
     def snapshot(self, digest: str) -> Path:
         """The folder of the snapshot ``digest``. Raises BadName where ``digest`` is none."""

@@ -14,9 +14,11 @@ import os
 import re
 import secrets
 import sqlite3
+import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,8 +32,13 @@ NAME = "packed.sqlar"
 SMALL, AT_ONCE = 1 << 20, 1 << 26
 #: Files of trials that are packed: checkpoints in one file, and what was printed.
 _PACKED = re.compile(r"t\d{4,9}\.(?:(?:(?:passing|setup)\.)?zip|log\.txt)")
-_TABLE = "CREATE TABLE IF NOT EXISTS sqlar (name TEXT PRIMARY KEY, mode INT, mtime INT, sz INT, data BLOB)"
+#: The archive as SQLite defines it, and beside it which checkpoints there are: nobody need read them to know that.
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS sqlar (name TEXT PRIMARY KEY, mode INT, mtime INT, sz INT, data BLOB)",
+    "CREATE TABLE IF NOT EXISTS checkpoints (name TEXT, step INT, bytes INT, PRIMARY KEY (name, step)) WITHOUT ROWID",
+)
 _PUT = "INSERT OR REPLACE INTO sqlar VALUES (?, ?, ?, ?, ?)"
+_STEP = re.compile(r"step-(\d{8,12})/")
 
 
 def read(path: Path) -> bytes | None:
@@ -60,22 +67,39 @@ def is_there(path: Path) -> bool:
     return path.exists() or _unpacked(path) is not None or path.exists()
 
 
-def sizes(folder: Path) -> dict[str, int]:
-    """Bytes of the files that are packed for the folder of trials ``folder``, by name."""
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What is packed for a folder of trials, by one look: bytes by name, and of each file its checkpoints' by step."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    steps: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+
+def within(folder: Path) -> Within:
+    """What is packed for the folder of trials ``folder``."""
     with _reading(folder) as connection:
-        rows = [] if connection is None else connection.execute("SELECT name, sz FROM sqlar ORDER BY name").fetchall()
-    return {str(name): int(size) for name, size in rows}
+        if connection is None:
+            return Within()
+        sizes = connection.execute("SELECT name, sz FROM sqlar ORDER BY name").fetchall()
+        rows = connection.execute("SELECT name, step, bytes FROM checkpoints").fetchall()
+    steps: dict[str, dict[int, int]] = {}
+    for name, step, size in rows:
+        steps.setdefault(name, {})[step] = size
+    return Within(dict(sizes), steps)
 
 
 def wrong(folder: Path) -> str | None:
-    """What is wrong with what is packed for ``folder``, or None."""
+    """What is wrong with what is packed for ``folder``, or None. The files in it are not read, however large it is."""
     try:
         with _reading(folder) as connection:
             if connection is None:
                 return None
-            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-            return None if found == "ok" else str(found)
-    except StoreError as error:
+            pages, size = (connection.execute(f"PRAGMA page_{what}").fetchone()[0] for what in ("count", "size"))
+            if pages * size > _place(folder).stat().st_size:
+                return "it was cut short"
+            torn = connection.execute("SELECT name FROM sqlar WHERE length(data) > sz LIMIT 1").fetchone()
+            return f"{torn[0]} in it is not whole" if torn else None
+    except (StoreError, OSError) as error:
         return str(error)
 
 
@@ -110,8 +134,8 @@ def pack(folder: Path) -> int:
             with fence.held(folder / name.partition(".")[0], None), contextlib.suppress(FileNotFoundError):
                 now = (folder / name).stat()
                 if (now.st_ino, now.st_size, now.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns):
-                    (folder / name).unlink()
                     (folder / f"{name}.old").unlink(missing_ok=True)
+                    (folder / name).unlink()
         count += len(batch)
     return count
 
@@ -121,9 +145,11 @@ def replace(path: Path, data: bytes | None) -> bool:
     with _writing(path.parent, make=False) as connection:
         if connection is None:
             return False
+        connection.execute("DELETE FROM checkpoints WHERE name = ?", (path.name,))
         if data is None:
             done = connection.execute("DELETE FROM sqlar WHERE name = ?", (path.name,))
         else:
+            _index(connection, path.name, data)
             done = connection.execute("UPDATE sqlar SET sz = ?, data = ? WHERE name = ?", (len(data), data, path.name))
         return done.rowcount > 0
 
@@ -192,7 +218,8 @@ def _writing(folder: Path, *, make: bool) -> Iterator[sqlite3.Connection | None]
             with closing(sqlite3.connect(target, timeout=10.0, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("BEGIN IMMEDIATE")
-                connection.execute(_TABLE)
+                for table in _TABLES:
+                    connection.execute(table)
                 yield connection
                 connection.execute("COMMIT")
             if target != path:
@@ -209,3 +236,21 @@ def _put(folder: Path, batch: dict[str, tuple[os.stat_result, bytes]]) -> None:
         assert connection is not None
         rows = [(name, stat.st_mode, int(stat.st_mtime), len(data), data) for name, (stat, data) in batch.items()]
         connection.executemany(_PUT, rows)
+        for name, (_, data) in batch.items():
+            connection.execute("DELETE FROM checkpoints WHERE name = ?", (name,))
+            _index(connection, name, data)
+
+
+def _index(connection: sqlite3.Connection, name: str, data: bytes) -> None:
+    if not name.endswith(".zip"):
+        return
+    found: dict[int, int] = {}
+    try:
+        members = zipfile.ZipFile(io.BytesIO(data)).infolist()
+    except zipfile.BadZipFile:  # damaged before it was packed: whoever reads it is told
+        return
+    for one in members:
+        match = _STEP.match(one.filename)
+        if match:
+            found[int(match[1])] = found.get(int(match[1]), 0) + one.file_size
+    connection.executemany("INSERT INTO checkpoints VALUES (?, ?, ?)", [(name, *item) for item in found.items()])

@@ -6,6 +6,7 @@ The store's own journal holds each wish as a line; what a later line says replac
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from pathlib import Path
 from workbench.errors import BadInput, BadOption, NotFound, StoreError
 from workbench.records import Json, Keep, trial_label, trial_number
 from workbench.store import journal
+from workbench.store.atomic import entries_in
 from workbench.store.layout import Store
 
 #: How the engine's reason begins for a pause because there is no room, and for waiting until the disk takes a line.
@@ -134,12 +136,22 @@ class Descent:
 #: Fields of a spec that name what it descends from.
 _LINEAGE = ("parent", "replays", "repeats")
 _descents: dict[Path, tuple[Descent, ...]] = {}
+#: What was found at the last look at all experiments of a store, by their folder, and its state then.
+_last_descents: dict[Path, tuple[tuple[int, int], tuple[Descent, ...]]] = {}
 
 
 def descents(store: Store) -> list[Descent]:
-    """Who descends from whom, by all specs that are there. Specs never change, so each is read once."""
+    """Who descends from whom, by all specs that are there. Specs never change, so each is read once.
+
+    It is cheap to ask for each of many experiments: where no experiment has come or gone, nothing is looked at.
+    """
+    state = _state(store.experiments)
+    last = _last_descents.get(store.experiments)
+    if last is not None and last[0] == state:
+        return list(last[1])
     found: list[Descent] = []
-    for key in store.experiment_ids():
+    ids = store.experiment_ids()
+    for key in ids:
         path = store.experiment(key).spec
         known = _descents.get(path)
         if known is None:
@@ -148,7 +160,18 @@ def descents(store: Store) -> list[Descent]:
             except (NotFound, StoreError):
                 continue
         found += known
+    # A folder comes before its spec: where one has none yet, the next look is a new one.
+    if all(os.path.exists(f"{entry.path}/spec.json") for entry in entries_in(str(store.experiments))):
+        _last_descents[store.experiments] = state, tuple(found)
     return found
+
+
+def _state(folder: Path) -> tuple[int, int]:
+    try:
+        stat = folder.stat()
+    except OSError:
+        return (0, 0)
+    return stat.st_ino, stat.st_mtime_ns
 
 
 def _of_spec(spec: Mapping[str, Json]) -> list[Descent]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,24 @@ from workbench.records import ENDED, UNREADABLE, Goal, Json, value_of
 from workbench.standing import Standings
 from workbench.store import journal
 from workbench.store.atomic import kind_of
+from workbench.store.journal import Damage
 from workbench.store.layout import Store
 from workbench.store.said import said
 
 #: Lines of the store's own journal that say how a person labels an experiment, and the field each of them sets.
 LABELS = {"rename": "name", "tag": "tags", "note": "note"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was found in a journal in which state of it."""
+
+    state: tuple[int, int, int]
+    entry: dict[str, Any] | None
+
+
+#: By journal: who looks again at a store without a list reads only what grew.
+_looks: dict[Path, _Look] = {}
 
 
 def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> dict[str, Any]:
@@ -92,26 +106,33 @@ def entry_of(store: Store, experiment_id: str) -> dict[str, Any] | None:
 
     One whose spec or journal makes no sense is *unreadable*, unless it has ended: then it is shown as far as it goes.
     """
+    found = _looked(store, experiment_id)
+    return None if found is None or found.entry is None else dict(found.entry)
+
+
+def _looked(store: Store, experiment_id: str) -> _Look | None:
     path = store.experiment(experiment_id).journal
     try:
         stat = path.lstat()
     except OSError:
         return None
     state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-    found = _summaries.get(path)
-    if found is None or found[0] != state:
-        damage: list[journal.Damage] = []
-        try:
-            lines = journal.read(path, damage=damage)
-            whole = stat.st_size or kind_of(stat.st_mode)
-            entry = summary(store.read_spec_json(experiment_id), lines) if whole else None
-            wrong = next((str(piece) for piece in journal.lasting(path, damage)), None)
-            if entry is not None and wrong is not None and entry["state"] not in ENDED:
-                entry = unreadable(store, experiment_id, wrong)
-        except (WorkbenchError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-            entry = unreadable(store, experiment_id, f"its spec or journal makes no sense ({error})"[:500])
-        found = _summaries[path] = (state, entry)
-    return None if found[1] is None else dict(found[1])
+    found = _looks.get(path)
+    if found is not None and found.state == state:
+        return found
+    damage: list[Damage] = []
+    try:
+        lines = list(journal.read(path, damage=damage))
+        whole = stat.st_size or kind_of(stat.st_mode)
+        entry = summary(store.read_spec_json(experiment_id), lines) if whole else None
+        wrong = next((str(piece) for piece in journal.lasting(path, damage)), None)
+        if entry is not None and wrong is not None and entry["state"] not in ENDED:
+            entry = unreadable(store, experiment_id, wrong)
+    except (WorkbenchError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"its spec or journal makes no sense ({error})"[:500]
+        return _Look(state, unreadable(store, experiment_id, why))  # the spec may be put right
+    _looks[path] = found = _Look(state, entry)
+    return found
 
 
 def unreadable(store: Store, experiment_id: str, why: str) -> dict[str, Any]:
@@ -148,7 +169,3 @@ def labels_of(store: Store) -> dict[str, dict[str, Any]]:
     for experiment in {pin[0] for pin in wishes.pins}:
         found.setdefault(experiment, {})["pins"] = wishes.pins_of(experiment)
     return found
-
-
-#: Summaries by journal, with what the journal was like: who looks again at a store without a list reads only what grew.
-_summaries: dict[Path, tuple[tuple[int, int, int], dict[str, Any] | None]] = {}

@@ -14,7 +14,7 @@ import stat as kinds
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,12 @@ def free(store: Store) -> int | None:
 
 def trials_of(paths: ExperimentPaths) -> list[int]:
     """Trials that have a file or a folder, whatever is in it."""
-    return sorted(_names_by_trial(paths))
+    return numbers((*_names(paths.trials), *packed.within(paths.trials).sizes))
+
+
+def numbers(names: Iterable[str]) -> list[int]:
+    """The trials to which these names of files and folders belong, rising."""
+    return sorted({int(match[1]) for name in names if (match := _TRIAL.match(name))})
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -192,14 +197,15 @@ def _looked(paths: ExperimentPaths) -> dict[str, Any]:
 def _shared(paths: ExperimentPaths) -> int:
     """Bytes of files that all trials have together, besides what of each is packed there."""
     archive = size_of(paths.packed)
-    return size_of(paths.trials / fence.NAME) + (archive - sum(packed.sizes(paths.trials).values()) if archive else 0)
+    besides = archive - sum(packed.within(paths.trials).sizes.values()) if archive else 0
+    return size_of(paths.trials / fence.NAME) + besides
 
 
 def _names_by_trial(paths: ExperimentPaths) -> dict[int, dict[str, int | None]]:
     """What there is of each trial: names below the folder of trials, each with its bytes where it is packed."""
     found: dict[int, dict[str, int | None]] = {}
     lying = _names(paths.trials)
-    there: dict[str, int | None] = {**packed.sizes(paths.trials), **dict.fromkeys(lying)}
+    there: dict[str, int | None] = {**packed.within(paths.trials).sizes, **dict.fromkeys(lying)}
     for name, size in there.items():
         match = _TRIAL.match(name)
         if match:
