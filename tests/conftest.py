@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import signal
-import tempfile
 
+import own_state  # noqa: F401 - importing it is all
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no defect of the code, and a test that fails now and then is.
@@ -20,7 +18,3 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "calm"))
 # that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# No test writes a key or a secret into the folder of the person who runs it.
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="workbench-tests-")
-atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)

@@ -10,6 +10,7 @@ from workbench.cli.verbs import OK
 from workbench.cli.words import clean, say, say_json
 from workbench.store import Store
 from workbench.store import trust as trusting
+from workbench.store.ownership import check_ours
 
 
 def publish(options: Any) -> int:
@@ -45,6 +46,7 @@ def take_in(options: Any) -> int:
 def trust(options: Any) -> int:
     """Say that an experiment from elsewhere may run."""
     store = store_of(options)
+    check_ours(store)
     with Experiment.found(store, options.ref, trial=False) as experiment:
         trusting.trust(store, experiment.id)
         say(f"{clean(experiment.label)} may be loaded and trained.")

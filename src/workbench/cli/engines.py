@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from workbench import interpreter
 from workbench.cli import service
 from workbench.cli.found import lines
 from workbench.cli.verbs import AWAY, FAILED, OK
 from workbench.cli.words import age, clean, say, say_json
 from workbench.cluster.address import check_address
-from workbench.engine.ask import open_log
+from workbench.engine.ask import around_engine, open_log
 from workbench.errors import BadOption, ClusterError, EngineRunning, NoAnswer
 from workbench.records import ENDED
 from workbench.store import Store, requests
 from workbench.store.lease import EngineInfo, read_engine
+from workbench.store.ownership import check_ours
 
 #: Seconds within which an engine that was started holds its lease, and one that was told to end is gone.
 START_S = 20.0
@@ -98,7 +99,7 @@ def _refuse_second(store: Store) -> None:
 
 
 def _command(store: Store, options: Any) -> list[str]:
-    words = [sys.executable, "-m", "workbench.engine", "--store", str(store.root)]
+    words = interpreter.command("workbench.engine", "--store", str(store.root))
     for name in ("cluster", "workers", "idle"):
         value = getattr(options, name)
         if value is not None:
@@ -107,6 +108,7 @@ def _command(store: Store, options: Any) -> list[str]:
 
 
 def _prepare(store: Store, options: Any) -> None:
+    check_ours(store)
     _refuse_second(store)
     for name, read, wanted in (("WORKBENCH_WORKERS", int, "a whole number"), ("WORKBENCH_IDLE", float, "seconds")):
         value = os.environ.get(name)
@@ -126,7 +128,7 @@ def _start(store: Store, options: Any) -> int:
         where = log.tell()
         process = subprocess.Popen(
             _command(store, options), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=store.root,
-            start_new_session=True, env=surroundings(),
+            start_new_session=True, env=around_engine(store),
         )  # fmt: skip
     until = time.monotonic() + START_S
     while True:
@@ -188,7 +190,7 @@ def _run(store: Store, options: Any) -> int:
     from workbench.engine.__main__ import main as run
 
     say(f"running the engine of {clean(store.root)}; Ctrl-C ends it.")
-    code = run(_command(store, options)[3:])
+    code = run(_command(store, options)[4:])
     return {OK: OK, _HELD: AWAY, AWAY: AWAY}.get(code, FAILED)
 
 
@@ -200,11 +202,6 @@ def _has_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def surroundings() -> dict[str, str]:
-    """The environment of an engine: this process's, without what belongs to one notebook."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER_"))}
 
 
 def _tail(path: Path, where: int) -> str:

@@ -11,10 +11,10 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from workbench import interpreter
 from workbench.cli.verbs import OK
 from workbench.cli.words import clean, say, say_json
 from workbench.engine.scope import SERVICE
@@ -38,8 +38,8 @@ def unit_path(store: Store) -> Path:
 
 
 def unit_text(store: Store, options: Any) -> str:
-    """The unit's file. Exit codes 3 and 5 say that another engine holds the store, or that the store is gone."""
-    words = [sys.executable, "-m", "workbench.engine", "--store", str(store.root)]
+    """The unit's file. Exit codes 3, 5, 6: another engine holds the store, it is gone, it is somebody else's."""
+    words = interpreter.command("workbench.engine", "--store", str(store.root))
     for name in ("cluster", "workers", "idle"):
         if getattr(options, name) is not None:
             words += [f"--{name}", str(getattr(options, name))]
@@ -53,7 +53,7 @@ Environment={SERVICE}=1
 WorkingDirectory={_plain(str(store.root))}
 Restart=on-failure
 RestartSec=2
-RestartPreventExitStatus=3 5
+RestartPreventExitStatus=3 5 6
 KillMode=mixed
 TimeoutStopSec=60
 

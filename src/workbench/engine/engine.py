@@ -26,6 +26,7 @@ from workbench.engine.upkeep import Upkeep
 from workbench.errors import ClusterError, StoreError, WorkbenchError
 from workbench.records import ENDED, Spec
 from workbench.store import Store, private, requests
+from workbench.store.adoption import check_let_go, is_held
 from workbench.store.catalog import Catalog
 from workbench.store.lease import EngineLease
 from workbench.store.trust import check_trusted, is_foreign
@@ -174,7 +175,7 @@ class Engine(Slots):
         over = {e["id"]: e.get("ended") for e in self.catalog.experiments() if e["state"] in ENDED}
         private.forget_ended(self.store.root, over)
         for entry in self.catalog.experiments():
-            if is_foreign(self.store, entry["id"]):
+            if is_foreign(self.store, entry["id"]) or is_held(self.store, entry["id"]):
                 continue  # whatever it says is left to do
             if entry["state"] not in ENDED or entry.get("verify") == "waiting" or entry.get("tells"):
                 self._go_on(entry["id"])
@@ -252,9 +253,13 @@ class Engine(Slots):
                 self.later(self.book.answer_later(number, answer))
 
     def begin(self, experiment: str) -> None:
-        """Go on with an experiment from its journal, or start it. Raises Untrusted for one from elsewhere."""
+        """Go on with an experiment from its journal, or start it.
+
+        Raises Untrusted for one from elsewhere, and for one that is held.
+        """
         spec = self.store.read_spec(experiment)
         check_trusted(self.store, experiment, spec.label)
+        check_let_go(self.store, experiment, spec.label)
         loop = self.loops[experiment] = ExperimentLoop(self.store, spec, self, now)
         try:
             loop.open()

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import EngineRunning, StoreError, WorkbenchError
+from workbench.errors import EngineRunning, StoreError, Untrusted, WorkbenchError
 from workbench.records import ENDED, SCHEMA
 from workbench.store import ownership, requests
 from workbench.store.atomic import telling, write_json
@@ -133,6 +133,15 @@ def hold(store: Store, experiment_id: str) -> None:
 def is_held(store: Store, experiment_id: str) -> bool:
     """True for an experiment that was unfinished when the store was adopted, and was not asked for since."""
     return store.experiment(experiment_id).held.exists()
+
+
+def check_let_go(store: Store, experiment_id: str, label: str) -> None:
+    """Raise Untrusted for an experiment that is held."""
+    if is_held(store, experiment_id):
+        raise Untrusted(
+            f"{label} was unfinished when its store was adopted, and is held. If it should go on: `workbench resume "
+            f"{label}`."
+        )
 
 
 def let_go(store: Store, experiment_id: str) -> None:

@@ -19,8 +19,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import os
 import pwd
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -45,6 +47,8 @@ MARK = "mark.json"
 Reason = Literal["listed", "named", "made", "missing", "unknown", "moved", "replaced", "owner", "writable", "no list"]
 _OURS: frozenset[Reason] = frozenset({"listed", "named", "made", "missing"})
 
+_LISTED: frozenset[Reason] = frozenset({"listed", "named", "made"})
+
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _MOST_BYTES = 4096
 #: Folders that a new store holds while nothing was put into it.
@@ -59,7 +63,8 @@ _made: set[tuple[str, int]] = set()
 class Rooted(Protocol):
     """A store: all that is asked of it here is its folder."""
 
-    root: Path
+    @property
+    def root(self) -> Path: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,13 @@ class Ownership:
     #: One sentence without a full stop.
     why: str
     reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """A store by its folder alone."""
+
+    root: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +155,7 @@ def claim(store: Rooted) -> None:
     For who makes a store: an existing folder that holds anything is not claimed. Raises NotAdopted and StoreError.
     """
     found = ownership(store)
-    if found.reason in ("listed", "named", "made"):
+    if found.reason in _LISTED:
         return
     if not found.is_ours:
         raise refusal(store, found)
@@ -180,6 +192,38 @@ def enlist(store: Rooted) -> bool:
         _closed(path)
         _made.add((path, there.st_ino))
         return False
+
+
+def home(folder: Path) -> Path:
+    """``folder``, unless it is missing or somebody else's and this person has a store beside it."""
+    if ownership(_At(folder)).reason in _LISTED:
+        return folder
+    mine = beside(folder)
+    return mine if ownership(_At(mine)).reason in _LISTED else folder
+
+
+def beside(folder: Path) -> Path:
+    """Where this person's own store lies, or will, beside somebody else's: ``.workbench-alice``."""
+    name = re.sub(r"[^0-9A-Za-z]+", "-", person(os.geteuid())).strip("-") or str(os.geteuid())
+    mine = folder.with_name(f"{folder.name}-{name}")
+    for number in itertools.count(2):
+        if ownership(_At(mine)).is_ours:
+            break
+        mine = folder.with_name(f"{folder.name}-{name}-{number}")
+    return mine
+
+
+def note(store: Rooted, usual: Path) -> str | None:
+    """What a person is told whose training does not go into the ``usual`` store, since that is somebody else's."""
+    if store.root == usual or store.root.parent != usual.parent or not store.root.name.startswith(f"{usual.name}-"):
+        return None
+    found = ownership(_At(usual))
+    if found.is_ours:
+        return None
+    return (
+        f"the store {usual.name} here (owner: {found.owner}) is not known as yours, so this trains in "
+        f"{store.root.name}. To use the other from now on: `workbench adopt {usual}`"
+    )
 
 
 def may_be_adopted(store: Rooted) -> bool:

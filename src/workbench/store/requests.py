@@ -23,6 +23,7 @@ from workbench.errors import BadName, NewerSchema
 from workbench.records import SCHEMA, Json, check_schema
 from workbench.store.atomic import WRITING, fsync_folder, make_folder, read_json, telling, write_json
 from workbench.store.layout import Store
+from workbench.store.ownership import check_ours
 
 #: After so many seconds a file that is still being written belongs to nobody any more.
 ABANDONED_S = 60.0
@@ -49,9 +50,11 @@ class Refused:
 def put(store: Store, request: Mapping[str, Json]) -> str:
     """Ask the engine for something; give the request's id. It is on the disk when this returns.
 
-    ``request`` is plain data with its ``kind``. Raises StoreFull or StoreReadOnly, and then nothing was asked.
+    ``request`` is plain data with its ``kind``. Raises NotAdopted for a store that is not this person's, StoreFull or
+    StoreReadOnly, and then nothing was asked.
     """
     store.check_writable()
+    check_ours(store)
     request_id = _next_id()
     if not store.requests.is_dir():
         make_folder(store.requests, fsync=True)
@@ -97,6 +100,7 @@ def withdraw(store: Store, request_id: str) -> Literal["withdrawn", "taken", "go
     Only with ``withdrawn`` is it certain that the engine never acts on it. Raises BadName for what is no id.
     """
     store.check_writable()
+    check_ours(store)
     path = _path(store, request_id)
     with telling(path):
         try:
