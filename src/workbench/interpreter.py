@@ -10,8 +10,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 PATH = "PYTHONPATH"
+#: Where this very Workbench lies: a ``site-packages``, or the ``src`` of a checkout.
+_OWN = str(Path(__file__).parents[1])
 
 
 def command(module: str, *words: str, python: str | None = None) -> list[str]:
@@ -24,6 +27,8 @@ def surroundings(around: Mapping[str, str], *folders: str | os.PathLike[str]) ->
     made = dict(around)
     if PATH in made:
         kept = import_path(made.pop(PATH), *folders)
+        if not is_installed(_OWN):  # it may be found by an entry that was left out
+            kept = os.pathsep.join(dict.fromkeys([_OWN, *kept.split(os.pathsep)])).rstrip(os.pathsep)
         if kept:
             made[PATH] = kept
     return made
@@ -34,3 +39,9 @@ def import_path(written: str, *folders: str | os.PathLike[str]) -> str:
     away = {os.path.realpath(folder) for folder in (*folders, os.curdir)}
     entries = [entry for entry in written.split(os.pathsep) if os.path.isabs(entry)]
     return os.pathsep.join(entry for entry in entries if os.path.realpath(entry) not in away)
+
+
+def is_installed(entry: str) -> bool:
+    """Whether a folder of an import path belongs to an interpreter, and not to a person's project."""
+    parts = Path(entry).parts
+    return bool({"site-packages", "dist-packages"} & {*parts}) or any(part.startswith("python3") for part in parts[-2:])

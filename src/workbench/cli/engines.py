@@ -11,7 +11,7 @@ from typing import Any
 from workbench import interpreter
 from workbench.cli import service
 from workbench.cli.found import lines
-from workbench.cli.verbs import AWAY, FAILED, OK
+from workbench.cli.verbs import AWAY, OK
 from workbench.cli.words import age, clean, say, say_json
 from workbench.cluster.address import check_address
 from workbench.engine.ask import around_engine, open_log
@@ -187,11 +187,11 @@ def _run(store: Store, options: Any) -> int:
     if _has_loop():
         raise BadOption("engine run keeps its terminal until it ends. In a notebook write %workbench engine start.")
     _prepare(store, options)
-    from workbench.engine.__main__ import main as run
-
     say(f"running the engine of {clean(store.root)}; Ctrl-C ends it.")
-    code = run(_command(store, options)[4:])
-    return {OK: OK, _HELD: AWAY, AWAY: AWAY}.get(code, FAILED)
+    # In this process's place: its workers begin with the options of its command line, and so does it.
+    os.chdir(store.root)
+    words = _command(store, options)
+    os.execve(words[0], words, around_engine(store))
 
 
 def _has_loop() -> bool:
