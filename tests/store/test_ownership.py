@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import NotAdopted, StoreError
-from workbench.store import Store, ownership, personal
+from workbench.store import Store, ownership, personal, requests
 from workbench.store.ownership import ADOPT
 
 
@@ -249,3 +249,40 @@ def test_what_lies_on_the_list(tmp_path, own_list):
     told = json.loads(entry.read_bytes())
     assert told["path"] == str(store.root)
     assert told["mark"] == json.loads((store.root / ownership.MARK).read_bytes())["mark"]
+
+
+def test_a_service_without_the_shells_variable_finds_what_lies_in_the_usual_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_STATE_HOME")
+    store = used(tmp_path / ".workbench")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert reason(store) == "listed"
+
+
+def test_beside_somebody_elses_store_lies_this_persons(tmp_path, monkeypatch):
+    monkeypatch.delenv("WORKBENCH_HOME", raising=False)
+    (tmp_path / ".workbench" / "experiments" / "x").mkdir(parents=True)
+    own = Store.to_train(cwd=tmp_path)
+    assert own.root == tmp_path / f".workbench-{ownership.person(os.geteuid())}"
+    assert Store.find(cwd=tmp_path).root == tmp_path / ".workbench"  # nothing lies beside it yet
+    # A repository may bring one of that name along, too.
+    (own.root / "experiments" / "x").mkdir(parents=True)
+    second = Store.to_train(cwd=tmp_path)
+    assert second.root == own.root.with_name(f"{own.root.name}-2")
+    used(second.root)
+    assert Store.find(cwd=tmp_path).root == Store.to_train(cwd=tmp_path).root == second.root
+    # One that was named is the one that was meant.
+    assert Store.to_train(tmp_path / ".workbench").root == tmp_path / ".workbench"
+    # A container whose list is gone makes no third one.
+    shutil.rmtree(tmp_path / "state")
+    refused = Store.to_train(cwd=tmp_path)
+    assert refused.root == tmp_path / ".workbench"
+    with pytest.raises(NotAdopted):
+        refused.create()
+
+
+def test_what_is_asked_of_an_empty_folder_makes_it_a_store(tmp_path):
+    (tmp_path / "by hand").mkdir()
+    store = Store(tmp_path / "by hand")
+    requests.put(store, {"kind": "ping"})
+    assert reason(store) == "listed"

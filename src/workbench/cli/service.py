@@ -19,7 +19,7 @@ from workbench.cli.verbs import OK
 from workbench.cli.words import clean, say, say_json
 from workbench.engine.scope import SERVICE
 from workbench.errors import ClusterError, StoreError
-from workbench.store import Store
+from workbench.store import Store, ownership
 from workbench.store.atomic import telling, write_atomic
 
 #: Seconds that systemctl gets to answer.
@@ -50,7 +50,7 @@ Description=Workbench engine of {_plain(str(store.root))}
 Type=exec
 ExecStart={" ".join(map(_quoted, words))}
 Environment={SERVICE}=1
-WorkingDirectory={_plain(str(store.root))}
+{_known(store)}WorkingDirectory={_plain(str(store.root))}
 Restart=on-failure
 RestartSec=2
 RestartPreventExitStatus=3 5 6
@@ -60,6 +60,13 @@ TimeoutStopSec=60
 [Install]
 WantedBy=default.target
 """
+
+
+def _known(store: Store) -> str:
+    """By what the engine knows the store as this person's: systemd's environment names no other state folder."""
+    state = os.environ.get("XDG_STATE_HOME")
+    known = {**({"XDG_STATE_HOME": state} if state else {}), **ownership.environment(store)}
+    return "".join(f"Environment={_quoted(f'{name}={value}').replace('$$', '$')}\n" for name, value in known.items())
 
 
 def install(store: Store, options: Any) -> int:

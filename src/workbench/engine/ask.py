@@ -36,6 +36,8 @@ def ensure_engine(store: Store, cluster: str | None = None) -> None:
     store that is not this person's.
     """
     ownership.check_ours(store)
+    if store.root.is_dir():  # an empty one becomes a store before the log is the first file in it
+        ownership.claim(store)
     info = read_engine(store)
     if info is not None and info.alive and info.state == "running":
         return
@@ -118,10 +120,11 @@ def check_cluster(store: Store, address: str | None = None) -> None:
 
 
 def ask(store: Store, request: dict[str, Any], timeout: float = ANSWER_S, cluster: str | None = None) -> dict[str, Any]:
-    """The engine's answer to ``request``. A refusal is raised as the error it names.
+    """The engine's answer to ``request``. A refusal is raised as the error it names; NotAdopted before it is asked.
 
     cluster: where an engine that must be started for it attaches.
     """
+    ownership.check_ours(store)
     _offer(store, request)
     newest = journal.last(store.journal_path)
     number = requests.put(store, request)

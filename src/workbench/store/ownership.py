@@ -17,40 +17,42 @@ is read from the environment with which the process was started, so that no cell
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
-import itertools
 import os
-import pwd
 import re
 import secrets
 import stat
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 
-from workbench.errors import NotAdopted, StoreError
-from workbench.records import SCHEMA, Json
-from workbench.store import personal
-from workbench.store.atomic import FILE_MODE, from_json, make_folder, write_json
+from workbench.errors import NotAdopted
+from workbench.store.atomic import FILE_MODE, make_folder
 from workbench.store.filesystem import NETWORK, kind
+from workbench.store.listed import (
+    MARK,
+    OTHERS,
+    Entry,
+    NoListError,
+    entries,
+    list_folders,
+    listing,
+    mark_of,
+    person,
+    read_entry,
+    write_entry,
+    write_mark,
+)
 
 #: The environment variable that names stores for a process without a person.
 ADOPT = "WORKBENCH_ADOPT"
-#: The file in a store that holds its mark.
-MARK = "mark.json"
 
 #: Why a store counts as this person's or not. ``missing``: nothing lies there yet, so nothing could run.
 Reason = Literal["listed", "named", "made", "missing", "unknown", "moved", "replaced", "owner", "writable", "no list"]
 _OURS: frozenset[Reason] = frozenset({"listed", "named", "made", "missing"})
-
 _LISTED: frozenset[Reason] = frozenset({"listed", "named", "made"})
 
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-_MOST_BYTES = 4096
 #: Folders that a new store holds while nothing was put into it.
 _PARTS = frozenset({"requests", "blobs", "snapshots", "experiments"})
 #: File systems that give a folder another inode each time they are mounted. Those of other machines and FUSE do, too.
@@ -84,19 +86,6 @@ class _At:
     """A store by its folder alone."""
 
     root: Path
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """One file of the list."""
-
-    path: str
-    mark: str
-    uid: int
-    inode: int
-    #: Rights of others to write there that the file system did not let us take away.
-    open_to: int
-    since: str
 
 
 def ownership(store: Rooted) -> Ownership:
@@ -173,19 +162,19 @@ def enlist(store: Rooted) -> bool:
     """
     path = os.path.realpath(store.root)
     try:
-        with _listing() as folder:
+        with listing() as folder:
             there = os.stat(path)
-            entry = _read_entry(folder, path)
+            entry = read_entry([folder], path)
             if entry is not None and _matches(entry, path, there):
                 return True  # another process was faster
             if not _is_this_persons(path, there):
                 raise refusal(store, ownership(store))
             mark = secrets.token_hex(16)
-            write_json(Path(path) / MARK, {"schema": SCHEMA, "mark": mark})
-            entry = _Entry(path, mark, there.st_uid, there.st_ino, _closed(path), _now())
-            write_json(_entry_path(folder, path), {"schema": SCHEMA, **asdict(entry)})
+            write_mark(path, mark)
+            entry = Entry(path, mark, there.st_uid, there.st_ino, _closed(path), _now())
+            write_entry(folder, entry)
             return True
-    except _NoListError:
+    except NoListError:
         there = os.stat(path)
         if not _is_this_persons(path, there):
             raise refusal(store, ownership(store)) from None
@@ -205,12 +194,9 @@ def home(folder: Path) -> Path:
 def beside(folder: Path) -> Path:
     """Where this person's own store lies, or will, beside somebody else's: ``.workbench-alice``."""
     name = re.sub(r"[^0-9A-Za-z]+", "-", person(os.geteuid())).strip("-") or str(os.geteuid())
-    mine = folder.with_name(f"{folder.name}-{name}")
-    for number in itertools.count(2):
-        if ownership(_At(mine)).is_ours:
-            break
-        mine = folder.with_name(f"{folder.name}-{name}-{number}")
-    return mine
+    places = [folder.with_name(f"{folder.name}-{name}{more}") for more in ("", "-2")]
+    # Where both are somebody else's (a container whose list is gone), it says so, and does not make one more each time.
+    return next((place for place in places if ownership(_At(place)).is_ours), folder)
 
 
 def note(store: Rooted, usual: Path) -> str | None:
@@ -244,14 +230,6 @@ def environment(store: Rooted) -> dict[str, str]:
     return {ADOPT: ":".join(named)} if named else {}
 
 
-def person(uid: int) -> str:
-    """An account as people write it."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Judging
 
@@ -264,15 +242,15 @@ def _judged(path: str, there: os.stat_result, owner: str) -> tuple[Reason, str]:
     if path in _named():
         if not _is_this_persons(path, there):
             return "owner", f"it belongs to {owner}, and you are {person(os.geteuid())}"
-        if there.st_mode & _OTHERS and not _is_closed_now(path):
+        if there.st_mode & OTHERS and not _is_closed_now(path):
             return "writable", "others may write into it"
         return "named", f"{ADOPT} names it"
     if (path, there.st_ino) in _made:
         return "made", "this process made it"
     try:
-        folder = _list_folder()
-        entry = _read_entry(folder, path)
-    except _NoListError as error:
+        folders = list_folders()
+        entry = read_entry(folders, path)
+    except NoListError as error:
         if _may_be_claimed(path, there):
             return "missing", "nothing lies in it yet"
         return "no list", f"the list of your stores cannot be used ({error})"
@@ -282,25 +260,25 @@ def _judged(path: str, there: os.stat_result, owner: str) -> tuple[Reason, str]:
         return "missing", "nothing lies in it yet"
     if there.st_uid != os.geteuid():
         return "owner", f"it belongs to {owner}, and you are {person(os.geteuid())}"
-    mark = _mark_of(path)
-    former = None if mark is None else next((one for one in _entries(folder) if one.mark == mark), None)
+    mark = mark_of(path)
+    former = None if mark is None else next((one for one in entries(folders) if one.mark == mark), None)
     if former is not None:
         return "moved", f"it is a copy of your store {former.path}, or that store was moved here"
     return "unknown", "you neither made it with this version of Workbench nor adopted it"
 
 
-def _compared(entry: _Entry, path: str, there: os.stat_result, owner: str) -> tuple[Reason, str]:
+def _compared(entry: Entry, path: str, there: os.stat_result, owner: str) -> tuple[Reason, str]:
     if there.st_uid != entry.uid:
         return "owner", f"it belongs to {owner} now, and did not when it was put on your list"
-    if there.st_mode & _OTHERS & ~entry.open_to:
+    if there.st_mode & OTHERS & ~entry.open_to:
         return "writable", "others may write into it (adopting takes that right from them)"
     if not _matches(entry, path, there):
         return "replaced", "another folder lies where your store was, or it was put back from a copy"
     return "listed", "it is on the list of your stores"
 
 
-def _matches(entry: _Entry, path: str, there: os.stat_result) -> bool:
-    same = entry.path == path and entry.uid == there.st_uid and entry.mark == _mark_of(path)
+def _matches(entry: Entry, path: str, there: os.stat_result) -> bool:
+    same = entry.path == path and entry.uid == there.st_uid and entry.mark == mark_of(path)
     return same and (entry.inode == there.st_ino or not _keeps_inodes(path))
 
 
@@ -351,15 +329,15 @@ def _is_this_persons(path: str, there: os.stat_result) -> bool:
 def _closed(path: str) -> int:
     """Take from others the right to write into the folder; the rights that the file system leaves them all the same."""
     mode = os.stat(path).st_mode
-    if mode & _OTHERS:
+    if mode & OTHERS:
         with contextlib.suppress(OSError):
-            os.chmod(path, stat.S_IMODE(mode) & ~_OTHERS)
-    return os.stat(path).st_mode & _OTHERS
+            os.chmod(path, stat.S_IMODE(mode) & ~OTHERS)
+    return os.stat(path).st_mode & OTHERS
 
 
 def _is_closed_now(path: str) -> bool:
     # A file system on which modes cannot be changed says nothing by them.
-    before = os.stat(path).st_mode & _OTHERS
+    before = os.stat(path).st_mode & OTHERS
     left = _closed(path)
     return left in (0, before)
 
@@ -378,105 +356,6 @@ def _at_start() -> str:
         return os.environ.get(ADOPT, "")
     start = f"{ADOPT}=".encode()
     return next((os.fsdecode(pair[len(start) :]) for pair in pairs if pair.startswith(start)), "")
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The list
-
-
-class _NoListError(Exception):
-    """The list cannot be read or written, or it is not only this person's."""
-
-
-def _list_folder() -> Path:
-    """The list's folder, which may be missing. Raises _NoListError where others could write it."""
-    try:
-        folder = personal.folder() / "stores"
-    except RuntimeError as error:
-        raise _NoListError(str(error)) from None
-    for one in (folder, folder.parent):
-        try:
-            _check_private(os.stat(one), one)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise _NoListError(f"{one}: {error.strerror}") from None
-    return folder
-
-
-def _check_private(there: os.stat_result, path: Path) -> None:
-    if there.st_uid != os.geteuid():
-        raise _NoListError(f"{path} belongs to {person(there.st_uid)}")
-    if there.st_mode & _OTHERS:
-        raise _NoListError(f"others may write {path}")
-
-
-@contextlib.contextmanager
-def _listing() -> Iterator[Path]:
-    """The list's folder, made where it is missing and locked against a second writer. Raises _NoListError."""
-    folder = _list_folder()
-    try:
-        make_folder(folder)
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
-    except (StoreError, OSError) as error:
-        raise _NoListError(str(error)) from None
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks: its writers are seldom two
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield folder
-    finally:
-        os.close(descriptor)
-
-
-def _entry_path(folder: Path, path: str) -> Path:
-    return folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
-
-
-def _read_entry(folder: Path, path: str) -> _Entry | None:
-    entry = _entry_at(_entry_path(folder, path))
-    return entry if entry is not None and entry.path == path else None
-
-
-def _entry_at(file: Path) -> _Entry | None:
-    data = _small_json(os.fspath(file), os.geteuid())
-    try:
-        return None if data is None else _Entry(**{name: data[name] for name in _Entry.__slots__})
-    except KeyError:
-        return None
-
-
-def _entries(folder: Path) -> Iterator[_Entry]:
-    with contextlib.suppress(OSError):
-        for name in sorted(os.listdir(folder)):
-            if name.endswith(".json") and (entry := _entry_at(folder / name)) is not None:
-                yield entry
-
-
-def _mark_of(path: str) -> str | None:
-    data = _small_json(os.path.join(path, MARK), None)
-    mark = None if data is None else data.get("mark")
-    return mark if isinstance(mark, str) and mark else None
-
-
-def _small_json(path: str, uid: int | None) -> dict[str, Json] | None:
-    """The JSON object in a small plain file, which ``uid`` alone may write; None for anything else.
-
-    A link is not followed and a pipe is not waited for: a foreign store may hold both.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        there = os.fstat(descriptor)
-        if not stat.S_ISREG(there.st_mode) or (uid is not None and (there.st_uid != uid or there.st_mode & _OTHERS)):
-            return None
-        data = from_json(os.read(descriptor, _MOST_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return None
-    finally:
-        os.close(descriptor)
-    return data if isinstance(data, dict) else None
 
 
 def _now() -> str:

@@ -23,7 +23,7 @@ from workbench.errors import BadName, NewerSchema
 from workbench.records import SCHEMA, Json, check_schema
 from workbench.store.atomic import WRITING, fsync_folder, make_folder, read_json, telling, write_json
 from workbench.store.layout import Store
-from workbench.store.ownership import check_ours
+from workbench.store.ownership import check_ours, claim
 
 #: After so many seconds a file that is still being written belongs to nobody any more.
 ABANDONED_S = 60.0
@@ -54,7 +54,7 @@ def put(store: Store, request: Mapping[str, Json]) -> str:
     StoreReadOnly, and then nothing was asked.
     """
     store.check_writable()
-    check_ours(store)
+    claim(store)
     request_id = _next_id()
     if not store.requests.is_dir():
         make_folder(store.requests, fsync=True)
