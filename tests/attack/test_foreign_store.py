@@ -226,6 +226,8 @@ def test_no_face_writes_into_it_or_loads_from_it(
     assert main(["ls"]) == 0
     assert main(["show", "planted"]) == 0
     assert "planted@1" in capsys.readouterr().out
+    main(["doctor"])
+    assert "it is not known as yours, and nothing in it runs" in capsys.readouterr().out
     refused = "resume planted, engine start, engine run, gc, trust planted, notify --command true, replay planted/t0000"
     for words in [each.split() for each in f"{refused}, delete planted --yes".split(", ")]:
         code = main(words)

@@ -20,6 +20,7 @@ import contextlib
 import os
 import re
 import secrets
+import shlex
 import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -122,19 +123,20 @@ def refusal(store: Rooted, found: Ownership) -> NotAdopted:
 
 def remedy(store: Rooted, found: Ownership) -> str:
     """What a person does about a store that is not theirs, by its reason."""
+    place = shlex.quote(str(store.root))
     if found.reason == "owner":
         return (
-            f"To train with it, make its files yours (`cp -r`, or `chown -R` as root), then `workbench adopt "
-            f"{store.root}`; or work as {found.owner}."
+            f"To train with it, make its files yours (`cp -r`, or `chown -R` as root), then `workbench adopt {place}`; "
+            f"or work as {found.owner}."
         )
     if found.reason == "no list":
         return (
-            f"Set XDG_STATE_HOME to a folder that you alone may write and run `workbench adopt {store.root}`, or start "
-            f"the process with {ADOPT}={store.root}."
+            f"Set XDG_STATE_HOME to a folder that you alone may write and run `workbench adopt {place}`, or start the "
+            f"process with {ADOPT}={place}."
         )
     return (
-        f"If you made it, or trust all that lies in it: `workbench adopt {store.root}`, once. A process without a "
-        f"person is started with {ADOPT}={store.root} instead."
+        f"If you made it, or trust all that lies in it: `workbench adopt {place}`, once (in a cell `%workbench adopt "
+        f"{place} --yes`). A process without a person is started with {ADOPT}={place} instead."
     )
 
 
@@ -208,7 +210,7 @@ def note(store: Rooted, usual: Path) -> str | None:
         return None
     return (
         f"the store {usual.name} here (owner: {found.owner}) is not known as yours, so this trains in "
-        f"{store.root.name}. To use the other from now on: `workbench adopt {usual}`"
+        f"{store.root.name}. To use the other from now on: `workbench adopt {shlex.quote(str(usual))}`"
     )
 
 
