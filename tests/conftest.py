@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import signal
-import tempfile
 
+import own_state  # noqa: F401 - importing it is all
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no defect of the code, and a test that fails now and then is.
@@ -20,9 +18,3 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "calm"))
 # that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# No test writes a key or a secret into the folder of the person who runs it; and tests that run at the same time, or
-# beside that person's own engines, do not wait for each other's slots: each process of pytest has a machine of its own.
-for _name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
-    os.environ[_name] = tempfile.mkdtemp(prefix="workbench-tests-")
-    atexit.register(shutil.rmtree, os.environ[_name], ignore_errors=True)

@@ -104,6 +104,7 @@ def engine_process(
     store: Store, *, workers: int = 2, idle: float = 600.0, program: Sequence[str] = PROGRAM, **env: str
 ) -> subprocess.Popen[bytes]:
     """Start an engine and give its process at once. program: Python's arguments that make it an engine."""
+    store.create()
     with open(store.engine_log, "ab") as log:
         return subprocess.Popen(
             [

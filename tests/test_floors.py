@@ -16,6 +16,7 @@ PACKAGE = ROOT / "src" / "workbench"
 #: The floor of each room: a module or package directly under ``workbench``.
 FLOORS = {
     "errors": 0,
+    "interpreter": 0,
     "records": 0,
     "space": 0,
     "standing": 0,

@@ -15,6 +15,7 @@ from running import engine
 
 import workbench as wb
 from workbench.cli import main
+from workbench.errors import NotAdopted
 from workbench.snapshot import read_snapshot
 from workbench.store import Store
 from workbench.store.catalog import Catalog, read_catalog, resolve
@@ -31,6 +32,13 @@ WRITTEN = sorted(path.name for path in FIXTURES.glob("v*") if path.is_dir())
 def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A copy of a store as one version wrote it, which may be written to."""
     return Path(shutil.copytree(FIXTURES / request.param, tmp_path / request.param))
+
+
+@pytest.fixture
+def adopted(written: Path) -> Path:
+    """The same after its owner adopted it, which those made before there was a list need once."""
+    assert main(["adopt", str(written), "--yes"]) == 0
+    return written
 
 
 @pytest.fixture
@@ -135,9 +143,9 @@ def test_checkpoints(store: Store, expected: dict[str, Any]) -> None:
         assert checkpoints.skipped == []
 
 
-def test_the_best_trial_comes_home(written: Path, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(written)
-    experiment = wb.open("tiny", store=Store(written))
+def test_the_best_trial_comes_home(adopted: Path, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(adopted)
+    experiment = wb.open("tiny", store=Store(adopted))
     best = expected["entry"]["best"]
     assert (experiment.best.number, experiment.best.value) == (best["trial"], best["value"])
     home = experiment.best.load()
@@ -159,8 +167,13 @@ def test_the_command_line(store: Store, words: list[str], told: str, capsys: pyt
     assert told in capsys.readouterr().out
 
 
-def test_an_engine_finds_nothing_to_do(written: Path, expected: dict[str, Any]) -> None:
-    store, before = Store(written), content(written)
+def test_nothing_of_it_is_loaded_before_it_is_adopted(store: Store) -> None:
+    with pytest.raises(NotAdopted, match=f"workbench adopt {store.root}"):
+        wb.open("tiny", store=store).best.load()
+
+
+def test_an_engine_finds_nothing_to_do(adopted: Path, expected: dict[str, Any]) -> None:
+    written, store, before = adopted, Store(adopted), content(adopted)
     with engine(store, workers=1, idle=0.5) as process:
         assert process.wait(60) == 0
     engines = {"engine.log", "engine.lock", "catalog.json", "cluster.json"}

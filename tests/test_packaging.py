@@ -79,7 +79,7 @@ def test_the_server_extension_is_enabled(prefix):
 def test_the_kernelspec_is_listed_and_starts_our_kernel(prefix):
     manager = KernelSpecManager(kernel_dirs=[str(prefix / "share" / "jupyter" / "kernels")], ensure_native_kernel=False)
     spec = manager.get_kernel_spec("workbench")
-    assert spec.argv[1:3] == ["-m", "workbench.kernel"]
+    assert spec.argv[1:4] == ["-P", "-m", "workbench.kernel"]
     assert spec.env["OMP_NUM_THREADS"] == "1"
 
 

@@ -12,6 +12,8 @@ WorkbenchError
 │   └── InUse                  what was to be removed runs, is pinned, or something descends from it
 ├── NotFound (LookupError)     no such experiment, trial, checkpoint or store
 ├── Declined                   the person was asked, and said no
+├── Untrusted                  loading or training it would run code of somebody else
+│   └── NotAdopted             the whole store is not known as this person's
 ├── StoreError (OSError)       the disk's side
 │   ├── StoreFull
 │   ├── StoreReadOnly
@@ -112,6 +114,10 @@ class Untrusted(WorkbenchError):
 
 class Declined(WorkbenchError):
     """The person was asked and said no; nothing was written."""
+
+
+class NotAdopted(Untrusted):
+    """The store is not known as this person's: it can be read, and nothing in it runs before the person adopts it."""
 
 
 class StoreError(WorkbenchError, OSError):

@@ -28,9 +28,10 @@ from workbench.snapshot.capture import Capture, capture
 from workbench.snapshot.cell import Cell
 from workbench.snapshot.modules import project_digests, project_modules
 from workbench.space import Space
-from workbench.store import Store, new_id
+from workbench.store import Store, new_id, ownership
 from workbench.store.catalog import read_catalog
 from workbench.store.kept import LIMIT
+from workbench.store.layout import FOLDER
 from workbench.store.remote import VARIABLE, checked
 from workbench.store.said import said
 
@@ -120,6 +121,12 @@ class Draft:
                 "--again trains anew, and --same shows what was trained before. Wanted one of them; leave one out."
             )
         return None if again else self.twin or (self.former if same else None)
+
+    @property
+    def beside(self) -> list[str]:
+        """What a person is told whose training does not go into the folder's usual store."""
+        told = ownership.note(self.store, self.store.root.with_name(FOLDER))
+        return [] if told is None else [told]
 
     @property
     def plan(self) -> Plan:

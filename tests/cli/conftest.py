@@ -16,7 +16,7 @@ from workbench.store.catalog import Catalog
 def written(tmp_path: Path) -> Written:
     """A store without experiments."""
     store = Store(tmp_path / "store").create()
-    return Written(store, Catalog(store))
+    return Written(store.create(), Catalog(store))
 
 
 @pytest.fixture(autouse=True)

@@ -50,7 +50,8 @@ def test_the_unit_is_written_enabled_and_taken_back(written: Written, type_: Typ
     assert "enable-linger" in found.out
     text = path.read_text()
     assert (
-        f'ExecStart="{sys.executable}" "-m" "workbench.engine" "--store" "{written.store.root}" "--workers" "3"' in text
+        f'ExecStart="{sys.executable}" "-P" "-m" "workbench.engine" "--store" "{written.store.root}" "--workers" "3"'
+        in text
     )
     assert "Restart=on-failure" in text
     asked = log.read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
+import own_state  # noqa: F401 - importing it is all
 import pytest
 from cli.stored import Written
 from tornado.httpclient import HTTPClientError
@@ -100,7 +101,7 @@ def refused(jp_fetch):
 @pytest.fixture
 def written(store) -> Written:
     """The store, to write experiments into as an engine leaves them."""
-    return Written(store, Catalog(store))
+    return Written(store.create(), Catalog(store))
 
 
 @pytest.fixture

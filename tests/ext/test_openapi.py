@@ -138,6 +138,7 @@ async def test_whatever_is_sent_the_answer_is_one_that_is_described(
         "GET /experiments/{experiment}/notebook",
         "GET /experiments/{experiment}/snapshot",
         "POST /documents",
+        "POST /ownership",
         "GET /requests/{request}",
         "DELETE /requests/{request}",
     }

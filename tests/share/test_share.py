@@ -38,6 +38,7 @@ from workbench.snapshot.literals import masked_code
 from workbench.space import uniform
 from workbench.store import Store
 from workbench.store.lease import read_engine
+from workbench.store.ownership import MARK
 from workbench.store.trust import trust
 
 SECRET = "hunter2-is-no-secret"
@@ -427,7 +428,7 @@ def test_a_hostile_file_is_refused_and_leaves_nothing(
     with pytest.raises(BadInput, match=why):
         take_in(target, tmp_path / "bad.zip")
     left = [path for path in (tmp_path / "inside").rglob("*") if path.is_file()]
-    assert left == []
+    assert left == [target.root / MARK]
     assert not (tmp_path / "outside.txt").exists()
 
 

@@ -16,6 +16,7 @@ from workbench.errors import BadInput, NotFound, StoreError, StoreReadOnly
 from workbench.records import ENDED, Keep, checked_name, trial_label
 from workbench.store import Store, journal, requests
 from workbench.store.catalog import read_catalog, resolve
+from workbench.store.ownership import check_ours
 from workbench.store.usage import experiment_usage
 from workbench_ext.server.base import Refused, bad, refusal, trial
 from workbench_ext.server.experiments import is_readonly, series_of
@@ -156,7 +157,8 @@ def checked(store: Store, body: Json) -> dict[str, Json]:
         if field not in body:
             raise Refused(HTTPStatus.BAD_REQUEST, f"{field} is missing: {body['kind']} needs it.", field)
     asked = {field: read(body[field]) for field, read in kind.fields.items() if field in body}
-    if is_readonly(store.check()):
+    check_ours(store.check())
+    if is_readonly(store):
         raise StoreReadOnly(f"{store.root} cannot be written, so nobody can ask for anything here.")
     reason = body.get("reason", REASON)
     if not isinstance(reason, str):

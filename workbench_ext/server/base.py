@@ -16,7 +16,7 @@ from typing import Any
 from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
-from workbench.errors import BadInput, ClusterError, InUse, NewerSchema, NotFound, StoreError
+from workbench.errors import BadInput, ClusterError, InUse, NewerSchema, NotFound, StoreError, Untrusted
 from workbench.records import trial_number
 from workbench.store import Store
 
@@ -29,6 +29,7 @@ STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (BadInput, HTTPStatus.BAD_REQUEST),
     (NewerSchema, HTTPStatus.CONFLICT),
     (ClusterError, HTTPStatus.CONFLICT),
+    (Untrusted, HTTPStatus.FORBIDDEN),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 _DIGITS = 18

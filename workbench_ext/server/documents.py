@@ -54,7 +54,7 @@ def kept(root: Path, body: Json) -> Json:
             raise bad(field, body.get(field), _WANTED[kind])
     path = _path(root, body["path"])
     content = plain(body["content"])
-    store = Store.find(cwd=path.parent).create()
+    store = Store.to_train(cwd=path.parent).create()
     source = hashlib.sha256(body["source"].encode(errors="surrogatepass")).hexdigest()
     prune(store, [(str(row["notebook"]), row["created"]) for row in read_catalog(store) if row.get("notebook")])
     data = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()

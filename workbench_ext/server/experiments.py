@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.errors import BadName, NotFound, StoreError
 from workbench.records import ENDED, SCHEMA, UNREADABLE, Goal, Spec, trial_label
-from workbench.store import Store, outcome, own_cluster, requests
+from workbench.store import Store, outcome, own_cluster, ownership, requests
 from workbench.store.catalog import read_catalog, resolve
 from workbench.store.cluster import read_cluster
 from workbench.store.database import state_of
@@ -46,6 +46,7 @@ def health(store: Store) -> Json:
         "store": store.exists,
         "root": str(store.root),
         "readonly": is_readonly(store),
+        "ours": ownership.ownership(store).is_ours,
         "version": version("workbench"),
         "engine": engine(store),
     }
@@ -62,8 +63,8 @@ def cluster(store: Store) -> Json:
 
 
 def is_readonly(store: Store) -> bool:
-    """True where nobody could ask anything of this store's engine."""
-    if store.readonly:
+    """True where nothing can be asked of this store's engine: it is not this person's, or it cannot be written."""
+    if store.readonly or not ownership.ownership(store).is_ours:
         return True
     place = store.requests if store.requests.is_dir() else store.root
     while not place.exists():

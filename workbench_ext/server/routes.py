@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_server.utils import url_path_join
 
-from workbench_ext.server import asking, documents, handlers
+from workbench_ext.server import asking, documents, handlers, owning
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -35,6 +35,7 @@ ROUTES = (
     ("api/openapi.json", handlers.OpenAPI),
     ("api/compare", handlers.Compare),
     ("api/store", handlers.Disk),
+    ("api/ownership", owning.Ownership),
     ("api/documents", documents.Documents),
     ("api/requests", asking.Requests),
     (f"api/requests/{_PART}", asking.Request),

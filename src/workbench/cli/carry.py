@@ -12,6 +12,7 @@ from workbench.cli.words import agreed, clean, say, say_json
 from workbench.errors import BadOption, Declined
 from workbench.store import Store
 from workbench.store import trust as trusting
+from workbench.store.ownership import check_ours
 
 if TYPE_CHECKING:
     from workbench.share.looking import Finding
@@ -65,6 +66,7 @@ def take_in(options: Any) -> int:
 def trust(options: Any) -> int:
     """Say that an experiment from elsewhere may run."""
     store = store_of(options)
+    check_ours(store)
     with Experiment.found(store, options.ref, trial=False) as experiment:
         trusting.trust(store, experiment.id)
         say(f"{clean(experiment.label)} may be loaded and trained.")

@@ -19,7 +19,7 @@ from workbench.cluster.address import check_address
 from workbench.compare.section import counted, size
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED
-from workbench.store import Store, filesystem, own_cluster
+from workbench.store import Store, filesystem, own_cluster, ownership
 from workbench.store.atomic import open_file
 from workbench.store.lease import read_engine
 
@@ -165,6 +165,10 @@ def _store(store: Store) -> Iterator[Finding]:
             yield Finding("store", "problem", f"{place} cannot be written ({error.strerror}). Look at the disk")
         else:
             yield Finding("store", "ok", f"{store.root} can be written")
+        whose = ownership.ownership(store)
+        if not whose.is_ours:
+            says = f"it is not known as yours, and nothing in it runs: {whose.why}. {ownership.remedy(store, whose)}"
+            yield Finding("store", "warning", says)
         if place.stat().st_mode & 0o077:
             says = f"others on this machine can look into {place}. chmod 700 closes it"
             yield Finding("store", "warning", says)

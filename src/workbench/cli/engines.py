@@ -10,18 +10,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+from workbench import interpreter
 from workbench.cli import service
 from workbench.cli.found import lines
-from workbench.cli.verbs import AWAY, FAILED, OK
+from workbench.cli.verbs import AWAY, OK
 from workbench.cli.words import age, clean, say, say_json
 from workbench.cluster.address import check_address
 from workbench.cluster.own import end_found, grace_s
-from workbench.engine.ask import open_log
+from workbench.engine.ask import around_engine, open_log
 from workbench.errors import BadOption, ClusterError, EngineRunning, NoAnswer
 from workbench.records import ENDED
 from workbench.store import Store, own_cluster, requests
 from workbench.store.cluster import read_cluster
 from workbench.store.lease import EngineInfo, read_engine
+from workbench.store.ownership import check_ours
 
 #: Seconds within which an engine that was started holds its lease, and one that was told to end is gone.
 START_S = 20.0
@@ -114,7 +116,7 @@ def _refuse_second(store: Store) -> None:
 
 
 def _command(store: Store, options: Any) -> list[str]:
-    words = [sys.executable, "-m", "workbench.engine", "--store", str(store.root)]
+    words = interpreter.command("workbench.engine", "--store", str(store.root))
     for name in ("cluster", "workers", "idle"):
         value = getattr(options, name)
         if value is not None:
@@ -134,6 +136,7 @@ def _check_dashboard(options: Any) -> None:
 
 
 def _prepare(store: Store, options: Any) -> None:
+    check_ours(store)
     _refuse_second(store)
     for name, read, wanted in (("WORKBENCH_WORKERS", int, "a whole number"), ("WORKBENCH_IDLE", float, "seconds")):
         value = os.environ.get(name)
@@ -154,7 +157,7 @@ def _start(store: Store, options: Any) -> int:
         where = log.tell()
         process = subprocess.Popen(
             _command(store, options), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=store.root,
-            start_new_session=True, env=surroundings(),
+            start_new_session=True, env=around_engine(store),
         )  # fmt: skip
     until = time.monotonic() + START_S
     while True:
@@ -215,11 +218,11 @@ def _run(store: Store, options: Any) -> int:
     if _has_loop():
         raise BadOption("engine run keeps its terminal until it ends. In a notebook write %workbench engine start.")
     _prepare(store, options)
-    from workbench.engine.__main__ import main as run
-
     say(f"running the engine of {clean(store.root)}; Ctrl-C ends it.")
-    code = run(_command(store, options)[3:])
-    return {OK: OK, _HELD: AWAY, AWAY: AWAY}.get(code, FAILED)
+    # In this process's place: its workers begin with the options of its command line, and so does it.
+    os.chdir(store.root)
+    words = _command(store, options)
+    os.execve(words[0], words, around_engine(store))
 
 
 def _has_loop() -> bool:
@@ -230,11 +233,6 @@ def _has_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def surroundings() -> dict[str, str]:
-    """The environment of an engine: this process's, without what belongs to one notebook."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER_"))}
 
 
 def _tail(path: Path, where: int) -> str:

@@ -58,7 +58,7 @@ def replay(options: Any) -> int:
     if options.env != "same":
         raise BadOption(f"workbench replay: --env goes with a trial; {options.ref} is executed by its own kernel.")
     wanted = rows(options.p, options.grid, options.table)
-    batch = Batch(Store.find(options.store), options.ref, wanted, again=options.again)
+    batch = Batch(Store.to_train(options.store), options.ref, wanted, again=options.again)
     if not options.json:
         for note in batch.notes:
             say(f"Note: {clean(note)}.")

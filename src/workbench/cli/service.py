@@ -11,15 +11,15 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from workbench import interpreter
 from workbench.cli.verbs import OK
 from workbench.cli.words import clean, say, say_json
 from workbench.engine.scope import SERVICE
 from workbench.errors import ClusterError, StoreError
-from workbench.store import Store
+from workbench.store import Store, ownership
 from workbench.store.atomic import telling, write_atomic
 
 #: Seconds that systemctl gets to answer.
@@ -38,8 +38,8 @@ def unit_path(store: Store) -> Path:
 
 
 def unit_text(store: Store, options: Any) -> str:
-    """The unit's file. Exit codes 3 and 5 say that another engine holds the store, or that the store is gone."""
-    words = [sys.executable, "-m", "workbench.engine", "--store", str(store.root)]
+    """The unit's file. Exit codes 3, 5, 6: another engine holds the store, it is gone, it is somebody else's."""
+    words = interpreter.command("workbench.engine", "--store", str(store.root))
     for name in ("cluster", "workers", "idle"):
         if getattr(options, name) is not None:
             words += [f"--{name}", str(getattr(options, name))]
@@ -52,16 +52,23 @@ Description=Workbench engine of {_plain(str(store.root))}
 Type=exec
 ExecStart={" ".join(map(_quoted, words))}
 Environment={SERVICE}=1
-WorkingDirectory={_plain(str(store.root))}
+{_known(store)}WorkingDirectory={_plain(str(store.root))}
 Restart=on-failure
 RestartSec=2
-RestartPreventExitStatus=3 5
+RestartPreventExitStatus=3 5 6
 KillMode=process
 TimeoutStopSec=60
 
 [Install]
 WantedBy=default.target
 """
+
+
+def _known(store: Store) -> str:
+    """By what the engine knows the store as this person's: systemd's environment names no other state folder."""
+    state = os.environ.get("XDG_STATE_HOME")
+    known = {**({"XDG_STATE_HOME": state} if state else {}), **ownership.environment(store)}
+    return "".join(f"Environment={_quoted(f'{name}={value}').replace('$$', '$')}\n" for name, value in known.items())
 
 
 def install(store: Store, options: Any) -> int:

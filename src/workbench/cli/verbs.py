@@ -19,6 +19,7 @@ from workbench.errors import (
     BadOption,
     ClusterError,
     EngineRunning,
+    NotAdopted,
     NotFound,
     Paused,
     StoreError,
@@ -36,7 +37,7 @@ EXIT_CODES = {
     BAD: "bad input: an unknown verb or option, or a value that makes no sense",
     MISSING: "not found: no such store, experiment, trial, log or result",
     AWAY: "the engine or the cluster is not available, or another engine holds the store",
-    STORE: "trouble with the store: full, read-only, damaged, or of a later Workbench",
+    STORE: "trouble with the store: full, read-only, damaged, not yours, or of a later Workbench",
     STOPPED: "the experiment was stopped (watch)",
     UNSURE: "it could not be told (verify)",
     PAUSED: "what was waited for is paused, and goes on only when somebody resumes it",
@@ -51,6 +52,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (ClusterError, AWAY),
     (StoreError, STORE),
     (Paused, PAUSED),
+    (NotAdopted, STORE),
     (TrialError, FAILED),
     (WorkbenchError, FAILED),
     (OSError, STORE),
@@ -287,6 +289,12 @@ def _trust(parser: Parser) -> None:
     _ref(parser, "EXPERIMENT", _EXPERIMENT)
 
 
+def _adopt(parser: Parser) -> None:
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the store, or the folder in which .workbench lies")
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    _json(parser)
+
+
 def _engine(parser: Parser) -> None:
     parser.add_argument("action", type=among(("status", "start", "stop", "run")), metavar="status|start|stop|run",
                         nargs="?", help="run: in the foreground, until Ctrl-C")  # fmt: skip
@@ -355,6 +363,8 @@ VERBS: dict[str, Verb] = {
     "import": Verb("take in what export or publish wrote", "carry:take_in", _import,
                    "Nothing of it is executed until somebody says that it is trusted."),
     "trust": Verb("an experiment from elsewhere may be loaded and trained", "carry:trust", _trust),
+    "adopt": Verb("a store that is not known as yours becomes yours: what lies in it may run", "adopting:adopting",
+                  _adopt, "It names what lies there and asks. What was unfinished is paused until you resume it."),
     "doctor": Verb("look for trouble: store, engine, cluster, versions, GPUs", "doctor:doctor", _doctor,
                    "With --mend the engine makes series anew that are lost or damaged."),
     "engine": Verb("the process that runs this store's experiments", "engines:engine", _engine),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import StoreError
-from workbench.store import private
+from workbench.store import personal
 from workbench.store.atomic import make_folder, write_json
 
 #: Most modules that are remembered of one environment, and most folders in which notebooks lie.
@@ -29,7 +29,7 @@ class Learned:
 
     def __init__(self, environment: Sequence[str]) -> None:
         key = hashlib.sha256("\0".join(environment).encode(errors="surrogateescape")).hexdigest()[:24]
-        self._path = private.folder() / "imports" / f"{key}.json"
+        self._path = personal.folder() / "imports" / f"{key}.json"
         kept = _read(self._path)
         #: How often something new was learned.
         self.count = 0

@@ -13,11 +13,11 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
+from workbench import interpreter
 from workbench.errors import BadOption, NoAnswer
 from workbench.records import PROTOCOL
 from workbench.store import own_cluster
@@ -75,14 +75,18 @@ class Own:
         return same and has_pages and self._workers in (None, record.wanted)
 
     def _start(self) -> None:
-        words = [sys.executable, "-P", "-m", "workbench.cluster.local", "--store", self._root]
+        words = interpreter.command("workbench.cluster.local", "--store", self._root)
         words += ["--grace", f"{grace_s():g}", "--engine", str(os.getpid())]
         if self._workers is not None:
             words += ["--workers", str(self._workers)]
         if self._wants_pages:
             words += ["--dashboard"]
         self._process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env=interpreter.surroundings(os.environ, self._root, Path(self._root).parent),
         )
 
     async def ready(self) -> OwnCluster:

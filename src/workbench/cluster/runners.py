@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from workbench import interpreter
 from workbench.cluster.log import LogWriter
 from workbench.cluster.trainings import Known
 from workbench.errors import ClusterError, VersionsDiffer
@@ -237,8 +238,9 @@ class Forkserver:
         self._spares: list[Runner] = []
         self.is_alive = True
         first, rest = surroundings.divided(variables)
+        rest |= {name: first[name] for name in (interpreter.PATH,) if name in first}
         try:
-            self._process, ours = forkserver.launch(training.python, first)
+            self._process, ours = forkserver.launch(training.python, interpreter.surroundings(first, training.cwd))
         except OSError as error:
             raise ClusterError(
                 f"the training environment's Python {training.python} cannot be started here ({error}). "

@@ -1,7 +1,7 @@
 """`python -m workbench.engine --store FOLDER`: the engine's process. Law: idle, it ends; a second one is refused.
 
 Exit codes: 0 idle or told to end; 3 another engine holds the store; 4 the cluster cannot be had; 5 the store is gone;
-1 anything else.
+6 the store is not this person's; 1 anything else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 
 from workbench.cluster.own import Own, end_found
 from workbench.engine.scope import leave_group
-from workbench.errors import EngineRunning, StoreFull
+from workbench.errors import EngineRunning, NotAdopted, StoreFull
 from workbench.store import Store
 from workbench.store.lease import EngineLease, read_engine
 
@@ -26,8 +26,8 @@ IDLE_S = 600.0
 CLOSING_S = 20.0
 #: Signals that end an engine in good order.
 ENDING = frozenset({signal.SIGTERM, signal.SIGINT})
-#: Exit code of an engine whose store was removed.
-ORPHAN = 5
+#: Exit code of an engine whose store was removed, and of one whose store is not this person's.
+ORPHAN, NOT_ADOPTED = 5, 6
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,7 +42,11 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("distributed").setLevel(logging.ERROR)
     store = Store(options.store)
-    store.create()
+    try:
+        store.create()
+    except NotAdopted as error:
+        sys.stderr.write(f"{error}\n")
+        return NOT_ADOPTED
     # Who ends it is heard once the lease can be given back: an engine that was ended must not look like one that died.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     lease: EngineLease | None = None

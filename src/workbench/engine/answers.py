@@ -13,6 +13,7 @@ from workbench.engine.asked import check_request
 from workbench.engine.loop import ExperimentLoop
 from workbench.errors import ClusterError, NotFound, StoreError
 from workbench.records import ENDED, Extended, PauseAsked, StopAsked, checked_name
+from workbench.store.adoption import let_go
 from workbench.store.layout import checked_id
 from workbench.store.summary import LABELS, entry_of
 
@@ -104,6 +105,7 @@ class Answers:
         """The experiment's loop; one that has ended is opened again."""
         if experiment not in self._engine.loops:
             self._state_of(experiment)
+            let_go(self._engine.store, experiment)
             self._engine.begin(experiment)
         return self._engine.loops[experiment]
 

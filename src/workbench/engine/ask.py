@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 import threading
 import time
 from typing import Any, BinaryIO
 
 import workbench.errors as errors
+from workbench import interpreter
 from workbench.cluster.address import check_address
 from workbench.errors import BadName, BadOption, NotFound, StoreError, WorkbenchError
 from workbench.snapshot import variables
-from workbench.store import Store, journal, private, requests
+from workbench.store import Store, journal, ownership, private, requests
 from workbench.store.atomic import telling
 from workbench.store.lease import read_engine
 
@@ -32,17 +32,21 @@ _START_S, _START_MOST_S = 4.0, 60.0
 def ensure_engine(store: Store, cluster: str | None = None) -> None:
     """Start an engine for ``store`` unless one lives. It runs in its own session: the kernel may die, it goes on.
 
-    cluster: the Dask scheduler's address it attaches to, instead of what the surroundings say.
+    cluster: the Dask scheduler's address it attaches to, instead of what the surroundings say. Raises NotAdopted for a
+    store that is not this person's.
     """
+    ownership.check_ours(store)
+    if store.root.is_dir():  # an empty one becomes a store before the log is the first file in it
+        ownership.claim(store)
     info = read_engine(store)
     if info is not None and info.alive and info.state == "running":
         return
-    surroundings = {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER_"))}
+    surroundings = around_engine(store)
     if cluster is not None:
         surroundings["WORKBENCH_CLUSTER"] = cluster
     with open_log(store) as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "workbench.engine", "--store", str(store.root)],
+            interpreter.command("workbench.engine", "--store", str(store.root)),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -52,6 +56,16 @@ def ensure_engine(store: Store, cluster: str | None = None) -> None:
         )
     # It outlives us or we it: where it ends first, somebody must take note, or it stays a zombie.
     threading.Thread(target=process.wait, name="workbench-engine", daemon=True).start()
+
+
+def around_engine(store: Store) -> dict[str, str]:
+    """The variables that an engine of ``store`` begins with: Jupyter's own and ours that no cell may set are not."""
+    known = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("JPY_", "JUPYTER_")) and name != ownership.ADOPT
+    }
+    return interpreter.surroundings({**known, **ownership.environment(store)}, store.root, store.root.parent)
 
 
 class Tending:
@@ -106,10 +120,11 @@ def check_cluster(store: Store, address: str | None = None) -> None:
 
 
 def ask(store: Store, request: dict[str, Any], timeout: float = ANSWER_S, cluster: str | None = None) -> dict[str, Any]:
-    """The engine's answer to ``request``. A refusal is raised as the error it names.
+    """The engine's answer to ``request``. A refusal is raised as the error it names; NotAdopted before it is asked.
 
     cluster: where an engine that must be started for it attaches.
     """
+    ownership.check_ours(store)
     _offer(store, request)
     newest = journal.last(store.journal_path)
     number = requests.put(store, request)

@@ -30,6 +30,7 @@ from workbench.engine.upkeep import Upkeep
 from workbench.errors import ClusterError, NewerSchema, NotFound, StoreError, WorkbenchError
 from workbench.records import ENDED, UNREADABLE, Spec
 from workbench.store import Store, private, requests
+from workbench.store.adoption import check_let_go, is_held
 from workbench.store.catalog import Catalog
 from workbench.store.lease import EngineLease
 from workbench.store.summary import unreadable
@@ -279,7 +280,7 @@ class Engine(Slots):
         over = {e["id"]: e.get("ended") for e in self.catalog.experiments() if e["state"] in ENDED}
         private.forget_ended(self.store.root, over)
         for entry in self.catalog.experiments():
-            if is_foreign(self.store, entry["id"]):
+            if is_foreign(self.store, entry["id"]) or is_held(self.store, entry["id"]):
                 continue  # whatever it says is left to do
             if entry["state"] not in ENDED or entry.get("verify") == "waiting" or entry.get("tells"):
                 self._go_on(entry["id"])
@@ -380,9 +381,13 @@ class Engine(Slots):
                 self.later(self.book.answer_later(number, answer))
 
     def begin(self, experiment: str) -> None:
-        """Go on with an experiment from its journal, or start it. Raises Untrusted for one from elsewhere."""
+        """Go on with an experiment from its journal, or start it.
+
+        Raises Untrusted for one from elsewhere, and for one that is held.
+        """
         spec = check_spec(self.store.read_spec(experiment))
         check_trusted(self.store, experiment, spec.label)
+        check_let_go(self.store, experiment, spec.label)
         loop = self.loops[experiment] = ExperimentLoop(self.store, spec, self, now)
         try:
             loop.open()

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from workbench import interpreter
 from workbench.errors import StoreError
 from workbench.records import Spec
 from workbench.store import Store
@@ -120,11 +121,11 @@ class Mirrors:
             make_folder(path.parent)
             with open(path.with_suffix(".log"), "ab") as output:
                 going.process = subprocess.Popen(
-                    [python, "-m", "workbench.share.mirror", str(self._store.root), spec.id, kind],
+                    interpreter.command("workbench.share.mirror", str(self._store.root), spec.id, kind, python=python),
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=output,
-                    env={**os.environ, "OMP_NUM_THREADS": "1"},
+                    env=interpreter.surroundings({**os.environ, "OMP_NUM_THREADS": "1"}, self._store.root),
                     start_new_session=True,
                 )
         except (OSError, StoreError) as error:

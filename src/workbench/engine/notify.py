@@ -18,6 +18,7 @@ from workbench.errors import BadOption
 from workbench.snapshot.masking import masked as without_secrets
 from workbench.store import Store
 from workbench.store.atomic import read_json, write_json
+from workbench.store.ownership import check_ours
 
 #: Hears to whom something was told (masked), and the last error, or None where it was taken.
 Done = Callable[[str, str | None], None]
@@ -84,7 +85,8 @@ def read(store: Store) -> dict[str, Any] | None:
 
 
 def write(store: Store, notify: Mapping[str, Any] | None) -> None:
-    """Keep whom to tell of all searches of the store; None tells nobody."""
+    """Keep whom to tell of all searches of the store; None tells nobody. Raises NotAdopted."""
+    check_ours(store)
     write_json(store.notify_path, dict(notify or {}))
 
 

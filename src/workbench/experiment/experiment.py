@@ -125,7 +125,7 @@ class Experiment:
             keep_data=read_keep_data(keep_data),
         )
         self._name = checked_name(name)
-        self.store = store if isinstance(store, Store) else Store.find(store)
+        self.store = store if isinstance(store, Store) else Store.to_train(store)
         self._id: str | None = None
         self._seen: Board | None = None
 
@@ -182,6 +182,7 @@ class Experiment:
             else:
                 check_cluster(made.store, cluster)
                 self._id = made.launch().id
+                self.changed.extend(made.beside)
         remember(self)
         if not self._look().is_ended:
             ask(self.store, {"kind": "start", "experiment": self._id}, cluster=cluster)

@@ -138,6 +138,8 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
     store, parent = Store.find(options.store), None
     if options.parent is not None:
         options, parent = _forked(store.check(), options)
+    else:
+        store = Store.to_train(options.store)
     settings = settled(
         read,
         goal=options.goal,
@@ -164,7 +166,9 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
 
         attempt(made, say)
         return None
-    for note in (*made.capture.notes, *made.around.notes):
+    beside = [note for note in made.beside if note not in _told]
+    _told.update(beside)
+    for note in (*beside, *made.capture.notes, *made.around.notes):
         say(f"Note: {note}.")
     unlike = hidden.line(shell, store, where.notebook, {*read.needs, *made.capture.names})
     if unlike:
@@ -174,6 +178,10 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         say(f"Note: {' and '.join(stale)} in this kernel stay as they are; exp.best.load() brings the trained ones.")
     experiment, is_new = _experiment(made, options)
     return experiment, options, None if is_new else made.standing
+
+
+#: Notes about the store that this kernel has shown: they are true of every cell.
+_told: set[str] = set()
 
 
 def _forked(store: Store, options: grammar.Options) -> tuple[grammar.Options, Any]:

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from workbench import interpreter
 from workbench.errors import NotebookFailed, NotFound
 from workbench.records import Json
 from workbench.store import Store, new_id, notebooks
@@ -101,12 +102,13 @@ def started(store: Store, tasks: str, label: str, run: str, lock: int | None, **
 
     lock: the descriptor of :func:`notebooks.alone`, which it holds until it ends. fields: more of the run's record.
     """
-    order = json.dumps({"store": str(store.root), "tasks": tasks, "label": label, "run": run, "fields": fields})
-    environ = dict(os.environ)
+    order = json.dumps({"store": str(store.root), "tasks": tasks, "label": label, "run": run, "fields": fields,
+                        "import_path": os.environ.get(interpreter.PATH)})  # fmt: skip
     # The folder of Workbench itself, where it is not installed but on this process's path.
     own = str(Path(__file__).parents[2])
-    environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([own, *filter(None, [environ.get("PYTHONPATH")])]))
-    command = [sys.executable, "-m", "workbench.replay.executing", str(os.getpid())]
+    written = os.pathsep.join(dict.fromkeys([own, *filter(None, [os.environ.get(interpreter.PATH)])]))
+    environ = interpreter.surroundings({**os.environ, interpreter.PATH: written}, store.root, store.root.parent)
+    command = interpreter.command("workbench.replay.executing", str(os.getpid()))
     held = () if lock is None else (lock,)
     process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environ, pass_fds=held)
     assert process.stdin is not None
@@ -122,6 +124,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminated)
     order = json.loads(sys.stdin.buffer.read())
+    if order.get("import_path"):  # the kernel's, and none of ours
+        os.environ[interpreter.PATH] = order["import_path"]
     store = Store(order["store"])
     batch = json.loads(store.get_blob(order["tasks"]))
     task = next(one for one in batch["tasks"] if one["label"] == order["label"])

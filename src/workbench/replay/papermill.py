@@ -78,7 +78,7 @@ class Engine(NBClientEngine):
             )
         else:
             told["input_path"] = run.path
-        store = store or Store.find(cwd=Path(run.path).parent if run.path else None)
+        store = store or Store.to_train(cwd=Path(run.path).parent if run.path else None)
         begun, run = time.monotonic(), dataclasses.replace(run, started=_now())
         with notebooks.executing(store, run) as kept:
             keep = _Keeper(nb_man, kept, given)

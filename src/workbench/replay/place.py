@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import workbench
+from workbench import interpreter
 from workbench.errors import BadOption, NotFound, VersionsDiffer
 from workbench.records import Json, Spec, Training
 from workbench.replay.variables import again
@@ -187,15 +188,9 @@ def _interpreter(env: str) -> str:
 def _of_interpreter(training: Training, python: str) -> tuple[Training, str]:
     """``training`` with another interpreter and its search path; the folders that are the person's own stay first."""
     found = _look(python)
-    own = [entry for entry in training.path if not _is_installed(entry)]
+    own = [entry for entry in training.path if not interpreter.is_installed(entry)]
     path = tuple(dict.fromkeys([*own, *(entry for entry in found["path"] if entry)]))
     return dataclasses.replace(training, python=python, path=path), found["version"]
-
-
-def _is_installed(entry: str) -> bool:
-    """Whether a folder of the search path belongs to an interpreter and not to the person."""
-    parts = Path(entry).parts
-    return bool({"site-packages", "dist-packages"} & {*parts}) or any(part.startswith("python3") for part in parts[-2:])
 
 
 def _version_in(python: str) -> str | None:
@@ -282,7 +277,15 @@ def _infos() -> list[Path]:
 
 
 def _run(what: str, *words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        cwd="/",
+        env=interpreter.surroundings(os.environ),
+    )
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip()[-600:]
         raise NotFound(f"the recorded environment cannot be built; it failed to {what}: {said}. Use --env same.")

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from workbench.engine.ask import ask
 from workbench.errors import BadInput, NewerSchema, NotFound, StoreError, WorkbenchError
-from workbench.records import ENDED, SCHEMA, check_schema, checked_name
+from workbench.records import SCHEMA, check_schema, checked_name
 from workbench.share.arriving import arriving, take_out
 from workbench.share.contents import copy_series, experiment_of, files_of, is_name
 from workbench.share.copies import copied, look, refuse_secrets
@@ -30,10 +30,8 @@ from workbench.share.masking import masked_data, without_own
 from workbench.store import Store, packed
 from workbench.store.atomic import FILE_MODE, WRITING, telling, write_json
 from workbench.store.catalog import read_catalog, resolve
-from workbench.store.journal import Journal
 from workbench.store.layout import checked_id
-from workbench.store.series import Series
-from workbench.store.summary import entry_of
+from workbench.store.pausing import pause
 from workbench.store.trust import is_marked, mark, mark_snapshot, same_snapshot
 
 MANIFEST = "manifest.json"
@@ -331,23 +329,7 @@ def _look_at(store: Store, folder: Path, experiment_id: str) -> None:
     except (ValueError, TypeError, KeyError, AttributeError, StoreError, WorkbenchError) as error:
         raise BadInput(f"the experiment's spec makes no sense ({str(error)[:200]}).") from None
     mark(Store(folder), experiment_id)
-    _pause(Store(folder), experiment_id)
-
-
-def _pause(store: Store, experiment_id: str) -> None:
-    """One that was training when it was written is paused here: nobody trains it, and nothing may say that it runs."""
-    paths, entry = store.experiment(experiment_id), entry_of(store, experiment_id)
-    if entry is None or entry["state"] in (*ENDED, "paused"):
-        return
     try:
-        with Journal.open(paths.journal) as journal:
-            journal.append({"kind": "PauseAsked", "reason": ELSEWHERE})
-        if paths.series.exists():
-            with Series.open(paths.series) as series:
-                series.put_meta("state", "paused")
-                series.put_meta("reason", ELSEWHERE)
-                for trial in series.trials():
-                    if trial["state"] not in ENDED:
-                        series.put_trial(trial["number"], state="paused", reason=ELSEWHERE)
+        pause(Store(folder), experiment_id, ELSEWHERE)
     except StoreError as error:
         raise BadInput(f"what it has recorded cannot be read ({error}).") from None

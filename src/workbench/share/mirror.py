@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.errors import BadOption, WorkbenchError
+from workbench.interpreter import is_installed
 from workbench.records import ENDED, Spec
 from workbench.share.foreign import Point, Run, Writer, run_of, writer
 from workbench.snapshot.masking import masked
@@ -180,7 +181,8 @@ def main(folder: str, experiment: str, kind: str) -> int:
     if mirror is None:
         raise BadOption(f"{spec.label} has no mirror {kind}.")
     # What a person installs for the notebook is where the notebook finds it.
-    sys.path[:] = [*spec.training.path, *(entry for entry in sys.path if entry not in spec.training.path)]
+    installed = [entry for entry in spec.training.path if is_installed(entry)]
+    sys.path[:] = [*installed, *(entry for entry in sys.path if entry not in installed)]
     known, pause = progress(store, experiment, kind), FIRST_S
     known.is_done = False
     keep(store, experiment, kind, known)

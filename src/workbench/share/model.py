@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench import errors
+from workbench import errors, interpreter
 from workbench.errors import BadInput, BadOption, NotFound, TrialFailed
 from workbench.records import trial_label
 from workbench.snapshot.variables import at_hand
@@ -78,7 +78,7 @@ def write_model(
         target.absolute().parent.mkdir(parents=True, exist_ok=True)
     training = spec.training
     variables = {**arranged(training, os.environ), **at_hand(training.secrets)}
-    told = _carried_out(training.python, order, divided(variables)[0])
+    told = _carried_out(training.python, order, interpreter.surroundings(divided(variables)[0], training.cwd))
     return {"experiment": spec.id, "trial": f"{spec.label}/{trial_label(number)}", **told}
 
 
@@ -86,7 +86,7 @@ def _carried_out(python: str, order: dict[str, Any], env: dict[str, str]) -> dic
     with tempfile.TemporaryDirectory(prefix="workbench-model-") as folder:
         asked, answer = Path(folder) / "order.json", Path(folder) / "answer.json"
         asked.write_text(json.dumps(order))
-        command = [python, "-m", "workbench.trial.exporting", str(asked), str(answer)]
+        command = interpreter.command("workbench.trial.exporting", str(asked), str(answer), python=python)
         try:
             done = subprocess.run(
                 command,

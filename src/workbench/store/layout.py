@@ -27,7 +27,7 @@ from workbench.records import (
     check_schema,
     trial_label,
 )
-from workbench.store import blobs
+from workbench.store import blobs, ownership
 from workbench.store.atomic import fsync_folder, make_folder, read_json, telling, write_json
 
 FOLDER = ".workbench"
@@ -137,6 +137,11 @@ class ExperimentPaths:
         return self.folder / "foreign.json"
 
     @property
+    def held(self) -> Path:
+        """There where the store was adopted while the experiment was unfinished, until a person asks for it."""
+        return self.folder / "held.json"
+
+    @property
     def setup(self) -> Path:
         """What its set-up does not make again. The runner of its first leg writes it, under ``setup_lock``."""
         return self.folder / "setup.json"
@@ -183,10 +188,22 @@ class Store:
     def find(cls, explicit: str | os.PathLike[str] | None = None, cwd: str | os.PathLike[str] | None = None) -> Store:
         """The store that a person means: ``explicit`` (``--store``), else ``WORKBENCH_HOME``, else ``.workbench`` in
         ``cwd`` (the notebook's folder). It may not exist yet: see :attr:`exists`, :meth:`create` and :meth:`check`.
+
+        Where ``.workbench`` is somebody else's and this person has trained beside it, it is the store of theirs.
         """
         base = Path(cwd) if cwd is not None else Path.cwd()
         named = explicit or os.environ.get("WORKBENCH_HOME")
-        return cls(base / Path(named).expanduser() if named else base / FOLDER)
+        return cls(base / Path(named).expanduser() if named else ownership.home(base / FOLDER))
+
+    @classmethod
+    def to_train(
+        cls, explicit: str | os.PathLike[str] | None = None, cwd: str | os.PathLike[str] | None = None
+    ) -> Store:
+        """The same for what is about to be trained: where ``.workbench`` is somebody else's, a store beside it."""
+        found = cls.find(explicit, cwd)
+        if explicit or os.environ.get("WORKBENCH_HOME") or ownership.ownership(found).is_ours:
+            return found
+        return cls(ownership.beside(found.root))
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r}{', readonly=True' if self.readonly else ''})"
@@ -304,8 +321,12 @@ class Store:
         return self.experiments.is_dir()
 
     def create(self) -> Store:
-        """Make the store where it is missing, for its owner only; an existing one is left as it is."""
+        """Make the store where it is missing, for its owner only, as this person's; theirs is left as it is.
+
+        Raises NotAdopted for one that is not known as theirs.
+        """
         self.check_writable()
+        ownership.claim(self)
         for folder in (self.root, self.requests, self.blobs, self.snapshots, self.experiments):
             make_folder(folder, fsync=True)
         return self

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from workbench.store import private
+from workbench.store import personal, private
 from workbench.store.atomic import make_folder, read_json, write_json
 from workbench.store.lease import boot_id
 
@@ -77,7 +77,7 @@ def ticks_of(pid: int) -> int | None:
 
 def write(record: OwnCluster) -> None:
     """Write it down. Raises StoreFull and its kin."""
-    path = _path(private.folder(), record.store)
+    path = _path(personal.folder(), record.store)
     make_folder(path.parent)
     write_json(path, asdict(record), fsync=False)
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from workbench import interpreter
 from workbench.errors import BadOption, NotFound, StaleAttempt, StoreError
 from workbench.records import Json, Spec, trial_label
 from workbench.store.atomic import FOLDER_MODE, make_folder, telling, write_atomic
@@ -351,10 +352,10 @@ def bring(
     top = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, (top, os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "workbench.store.remote"],
+        interpreter.command("workbench.store.remote"),
         input=json.dumps(wanted).encode(),
         capture_output=True,
-        env={**os.environ, "PYTHONPATH": path},
+        env=interpreter.surroundings({**os.environ, interpreter.PATH: path}),
         check=False,
     )
     try:

@@ -35,6 +35,7 @@ from workbench.store.atomic import (
     write_json,
 )
 from workbench.store.layout import Store
+from workbench.store.ownership import check_ours, claim
 
 #: After so many seconds a file that is still being written belongs to nobody any more.
 ABANDONED_S = 60.0
@@ -72,9 +73,11 @@ class Refused:
 def put(store: Store, request: Mapping[str, Json]) -> str:
     """Ask the engine for something; give the request's id. It is on the disk when this returns.
 
-    ``request`` is plain data with its ``kind``. Raises StoreFull or StoreReadOnly, and then nothing was asked.
+    ``request`` is plain data with its ``kind``. Raises NotAdopted for a store that is not this person's, StoreFull or
+    StoreReadOnly, and then nothing was asked.
     """
     store.check_writable()
+    claim(store)
     request_id = _next_id()
     if not store.requests.is_dir():
         make_folder(store.requests, fsync=True)
@@ -128,6 +131,7 @@ def withdraw(store: Store, request_id: str) -> Literal["withdrawn", "taken", "go
     Only with ``withdrawn`` is it certain that the engine never acts on it. Raises BadName for what is no id.
     """
     store.check_writable()
+    check_ours(store)
     path = _path(store, request_id)
     with telling(path):
         try:
@@ -192,7 +196,7 @@ def _waiting(store: Store, refused: list[Refused] | None, skip: Collection[str] 
             moved += 1
             if refused is None:
                 waiting += [] if (path, _state(path)[0]) in _stuck else [(request_id, None, None)]
-            elif (bad := _set_aside(store, path, str(error))) is not None:
+            elif (bad := set_aside(store, path, str(error))) is not None:
                 refused.append(bad)
             continue
         if found is None:
@@ -292,7 +296,7 @@ def _path(store: Store, request_id: str) -> Path:
     return store.requests / f"{request_id}.json"
 
 
-def _set_aside(store: Store, path: Path, why: str) -> Refused | None:
+def set_aside(store: Store, path: Path, why: str) -> Refused | None:
     """Move what is no request away; None where it cannot be moved and that was told before."""
     name = path.name.lstrip(".")[:200] or "unnamed"
     request_id = name.split(".")[0]

@@ -1,7 +1,8 @@
 """What came from elsewhere holds pickles, and loading those runs code. Law: nobody loads them before a person said so.
 
-An experiment that was taken in carries a mark in its folder, a published store one beside its catalog. So does a
-snapshot: its name is a digest that only whoever takes it has computed, so it stands for nothing else than itself.
+A store that is not this person's (see ``ownership``) is loaded from as little as a published one, whatever it says of
+itself. An experiment that was taken in carries a mark in its folder, a published store one beside its catalog. So does
+a snapshot: its name is a digest that only whoever takes it has computed, so it stands for nothing else than itself.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from workbench.errors import Untrusted
 from workbench.records import SCHEMA
+from workbench.store import ownership
 from workbench.store.atomic import telling, write_json
 from workbench.store.layout import Store
 
@@ -46,13 +48,20 @@ def same_snapshot(one: Path, other: Path) -> bool:
 
 
 def is_foreign(store: Store, experiment_id: str) -> bool:
-    """True where it came from elsewhere and nobody has said yet that it is trusted."""
-    return not store.trusted and (store.published.exists() or store.experiment(experiment_id).foreign.exists())
+    """True where it came from elsewhere, or lies in a store that is not this person's, and is not trusted yet."""
+    return not store.trusted and (
+        store.published.exists()
+        or store.experiment(experiment_id).foreign.exists()
+        or not ownership.ownership(store).is_ours
+    )
 
 
 def trust(store: Store, experiment_id: str) -> None:
-    """A person says that the experiment may be loaded and trained: its mark goes."""
-    if store.published.exists():
+    """A person says that the experiment may be loaded and trained: its mark goes.
+
+    In a store that is not theirs nothing is written: what was opened here may be loaded, as long as it is open.
+    """
+    if store.published.exists() or not ownership.ownership(store).is_ours:
         store.trusted = True
     else:
         path = store.experiment(experiment_id).foreign
@@ -61,8 +70,13 @@ def trust(store: Store, experiment_id: str) -> None:
 
 
 def check_trusted(store: Store, experiment_id: str, label: str) -> None:
-    """Raise Untrusted where loading the experiment would run code of somebody whom nobody has vouched for."""
+    """Raise Untrusted where loading the experiment would run code that this person has not said to trust.
+
+    Where the whole store is not theirs, it is NotAdopted.
+    """
     if is_foreign(store, experiment_id):
+        if not store.published.exists():
+            ownership.check_ours(store)
         raise Untrusted(
             f"{label} came from elsewhere: to load or train it runs its code. Looking at it, comparing it and "
             f"`.state` do not. If you trust its author: workbench trust {label}, or wb.open(..., trust=True)."

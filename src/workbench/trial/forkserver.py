@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from workbench import interpreter
 from workbench.records import PROTOCOL
 from workbench.snapshot import readers
 from workbench.snapshot.used import counts, used
@@ -66,14 +67,15 @@ def environment(threads: int, hash_seed: int) -> dict[str, str]:
 def launch(python: str, env: Mapping[str, str], **popen: Any) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start a forkserver with the interpreter ``python``; returns its process and our end of the control socket.
 
-    The caller says ``hello`` first (see :func:`hello`). ``env`` is the whole environment of the new process.
+    The caller says ``hello`` first (see :func:`hello`). ``env`` is the whole environment of the new process, except
+    that it imports nothing from the current folder: the notebook's own ``PYTHONPATH`` goes with ``hello``.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
         process = subprocess.Popen(
-            [python, "-m", "workbench.trial.forkserver", str(theirs.fileno())],
+            interpreter.command("workbench.trial.forkserver", str(theirs.fileno()), python=python),
             pass_fds=[theirs.fileno()],
-            env=dict(env),
+            env=interpreter.surroundings(env),
             stdin=subprocess.DEVNULL,
             start_new_session=True,
             **popen,
@@ -138,8 +140,9 @@ def _prepare(order: Message) -> Message:
     os.environ.update({str(name): str(value) for name, value in order.get("env", {}).items()})
     with contextlib.suppress(OSError):
         os.chdir(order.get("cwd", "."))
+    # The project's own folders are for training: a runner has them on its path, and this process has not.
     for entry in reversed(order.get("path", [])):
-        if entry not in sys.path:
+        if entry not in sys.path and interpreter.is_installed(entry):
             sys.path.insert(0, entry)
     # Before the readers that are imported ahead: names that other modules take from them are wrapped as well.
     readers.install()

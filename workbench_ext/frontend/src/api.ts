@@ -397,9 +397,28 @@ export interface IHealth {
   readonly store: boolean;
   readonly root?: string;
   readonly readonly?: boolean;
+  /** False for a store that this person neither made nor adopted: it is only shown. */
+  readonly ours?: boolean;
   readonly version?: string;
   /** Earlier servers said only whether it lives. */
   readonly engine: IEngine | boolean;
+}
+
+/** Whose the store is, and what adopting it means. */
+export interface IOwnership {
+  readonly is_ours: boolean;
+  readonly reason: string;
+  /** What a person does about it. */
+  readonly remedy: string;
+  readonly root: string;
+  readonly owner: string;
+  readonly why: string;
+  readonly experiments: number;
+  /** Labels of what is paused when it is adopted. */
+  readonly unfinished: readonly string[];
+  readonly requests: number;
+  readonly tells: boolean;
+  readonly is_kept: boolean;
 }
 
 export interface IStore {

@@ -11,6 +11,7 @@ import { ExperimentsModel } from '../experiments';
 import { useSignal } from '../hooks';
 import { Followed } from '../resources';
 import { ViewState } from '../state';
+import { AdoptBanner } from './adopt';
 import { ClusterSection } from './cluster';
 import { ExperimentList } from './list';
 import { Picks } from './picks';
@@ -30,6 +31,7 @@ export interface ISidebar {
   open(experiment: string): void;
   act(command: string): void;
   startEngine(): void;
+  adopt(): void;
 }
 
 export class ExperimentsPanel extends ReactWidget {
@@ -99,6 +101,7 @@ function Sidebar(
   return (
     <div className="wb-Sidebar">
       <h2 className="wb-Experiments-title">{trans.__('Experiments')}</h2>
+      <AdoptBanner health={model.health} trans={trans} adopt={props.adopt} />
       <ExperimentList
         model={model}
         picks={picks}

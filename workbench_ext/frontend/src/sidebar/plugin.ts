@@ -1,6 +1,7 @@
 /** The plugin that puts the sidebar in its place. */
 
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { showErrorMessage } from '@jupyterlab/apputils';
 import { IStateDB } from '@jupyterlab/statedb';
 
 import { ICluster, IStore } from '../api';
@@ -8,6 +9,7 @@ import { experimentsIcon } from '../icons';
 import { Followed } from '../resources';
 import { ViewState } from '../state';
 import { IWorkbench } from '../tokens';
+import { adoptStore } from './adopt';
 import { ExperimentsPanel } from './panel';
 
 /** Milliseconds between two questions. Counting bytes on a disk is not free. */
@@ -35,7 +37,11 @@ export const sidebar: JupyterFrontEndPlugin<void> = {
       trans,
       open: experiment => void app.commands.execute('workbench:open', { experiment }),
       act: command => void app.commands.execute(command, { from: 'sidebar' }),
-      startEngine: () => void app.commands.execute('workbench:start-engine')
+      startEngine: () => void app.commands.execute('workbench:start-engine'),
+      adopt: () =>
+        void adoptStore(api, trans)
+          .catch((error: unknown) => showErrorMessage(trans.__('The store was not adopted'), String(error)))
+          .then(() => experiments.refresh())
     });
     panel.title.icon = experimentsIcon;
     app.shell.add(panel, 'left', { rank: 250, type: 'Workbench' });

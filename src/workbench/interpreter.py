@@ -1,0 +1,47 @@
+"""How a process of ours begins. Law: it imports what is installed, and nothing from the folder in which it begins.
+
+``python -m`` puts the current folder first on the import path, and an empty or relative entry of ``PYTHONPATH`` means
+it too. A ``json.py`` in a store or beside a notebook would then run in the engine. Training's own modules are no matter
+of this module: the runner is told their folders, and puts them on its path when training begins.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+PATH = "PYTHONPATH"
+#: Where this very Workbench lies: a ``site-packages``, or the ``src`` of a checkout.
+_OWN = str(Path(__file__).parents[1])
+
+
+def command(module: str, *words: str, python: str | None = None) -> list[str]:
+    """The command line that runs ``module`` in a process of its own (``python``: this one's interpreter)."""
+    return [python or sys.executable, "-P", "-m", module, *words]
+
+
+def surroundings(around: Mapping[str, str], *folders: str | os.PathLike[str]) -> dict[str, str]:
+    """``around`` for such a process: its import path without entries that mean the current folder or ``folders``."""
+    made = dict(around)
+    if PATH in made:
+        kept = import_path(made.pop(PATH), *folders)
+        if not is_installed(_OWN):  # it may be found by an entry that was left out
+            kept = os.pathsep.join(dict.fromkeys([_OWN, *kept.split(os.pathsep)])).rstrip(os.pathsep)
+        if kept:
+            made[PATH] = kept
+    return made
+
+
+def import_path(written: str, *folders: str | os.PathLike[str]) -> str:
+    """``PYTHONPATH`` as ``written``, without relative entries, the current folder and ``folders``."""
+    away = {os.path.realpath(folder) for folder in (*folders, os.curdir)}
+    entries = [entry for entry in written.split(os.pathsep) if os.path.isabs(entry)]
+    return os.pathsep.join(entry for entry in entries if os.path.realpath(entry) not in away)
+
+
+def is_installed(entry: str) -> bool:
+    """Whether a folder of an import path belongs to an interpreter, and not to a person's project."""
+    parts = Path(entry).parts
+    return bool({"site-packages", "dist-packages"} & {*parts}) or any(part.startswith("python3") for part in parts[-2:])

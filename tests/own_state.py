@@ -1,0 +1,13 @@
+"""A machine of its own for one run of the tests: none of them writes a key, a secret or a store's name into the folder
+of the person who runs it, and runs beside each other do not wait for each other's slots."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+
+for _name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
+    os.environ[_name] = tempfile.mkdtemp(prefix="workbench-tests-")
+    atexit.register(shutil.rmtree, os.environ[_name], ignore_errors=True)

@@ -1,0 +1,93 @@
+/** The banner over a store that is not known as this person's. Law: it says whose and why; adopting is asked once. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import { Api, IHealth, IOwnership } from '../api';
+import { confirmed } from '../dialogs';
+
+/** What is said, and a button, while the store is somebody else's. */
+export function AdoptBanner(props: {
+  health: IHealth | null;
+  trans: TranslationBundle;
+  adopt: () => void;
+}): React.JSX.Element | null {
+  const { health, trans, adopt } = props;
+  // Earlier servers do not say whose it is.
+  if (!health?.store || health.ours !== false) {
+    return null;
+  }
+  return (
+    <div className="wb-Adopt" role="status">
+      <p className="wb-Section-note">
+        {trans.__(
+          'The store here is not known as yours. It is shown, and nothing in it runs: %1',
+          health.root ?? ''
+        )}
+        <button type="button" className="wb-Button" onClick={adopt}>
+          {trans.__('Adopt It …')}
+        </button>
+      </p>
+    </div>
+  );
+}
+
+/** What adopting means, in sentences: whose it is, what lies in it, and what will not go on by itself. */
+export function meaning(found: IOwnership, trans: TranslationBundle): string {
+  const { root, owner, why, experiments, unfinished, requests, tells } = found;
+  const words = [
+    trans._n(
+      '%2 belongs to %3 and holds %1 experiment.',
+      '%2 belongs to %3 and holds %1 experiments.',
+      experiments,
+      experiments,
+      root,
+      owner
+    ),
+    trans.__('It is not known as yours: %1.', why),
+    trans.__(
+      'Once it is adopted, what lies in it may run as you: training code, captured values, checkpoints.'
+    )
+  ];
+  if (unfinished.length > 0) {
+    const more = unfinished.length > 5 ? ', …' : '';
+    words.push(
+      trans.__(
+        'Unfinished, and paused until you resume them: %1.',
+        unfinished.slice(0, 5).join(', ') + more
+      )
+    );
+  }
+  if (requests > 0) {
+    words.push(
+      trans._n(
+        '%1 request that waited will not be carried out.',
+        '%1 requests that waited will not be carried out.',
+        requests,
+        requests
+      )
+    );
+  }
+  if (tells) {
+    words.push(trans.__('The addresses that it tells of its searches are dropped.'));
+  }
+  return words.join(' ');
+}
+
+/** Ask, and adopt. False where the person changed their mind. Rejects with `ApiError`. */
+export async function adoptStore(api: Api, trans: TranslationBundle): Promise<boolean> {
+  const found = await api.get<IOwnership>('ownership');
+  if (found.is_ours) {
+    return true;
+  }
+  const sure = await confirmed({
+    title: trans.__('Adopt this store?'),
+    body: meaning(found, trans),
+    okLabel: trans.__('Adopt'),
+    trans
+  });
+  if (sure) {
+    await api.post<IOwnership>('ownership', { root: found.root });
+  }
+  return sure;
+}
