@@ -11,6 +11,8 @@ WorkbenchError
 │   ├── BadSetting             a setting of the notebook's process that cannot travel
 │   └── InUse                  what was to be removed runs, is pinned, or something descends from it
 ├── NotFound (LookupError)     no such experiment, trial, checkpoint or store
+├── Untrusted                  loading or training it would run code of somebody else
+│   └── NotAdopted             the whole store is not known as this person's
 ├── StoreError (OSError)       the disk's side
 │   ├── StoreFull
 │   ├── StoreReadOnly
@@ -104,6 +106,10 @@ class NotFound(WorkbenchError, LookupError):
 
 class Untrusted(WorkbenchError):
     """Loading it would run code of somebody whom nobody has vouched for."""
+
+
+class NotAdopted(Untrusted):
+    """The store is not known as this person's: it can be read, and nothing in it runs before the person adopts it."""
 
 
 class StoreError(WorkbenchError, OSError):

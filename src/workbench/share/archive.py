@@ -20,16 +20,14 @@ from typing import Any
 
 from workbench.engine.ask import ask
 from workbench.errors import BadInput, NewerSchema, StoreError
-from workbench.records import ENDED, SCHEMA, check_schema
+from workbench.records import SCHEMA, check_schema
 from workbench.share.contents import copy_series, experiment_of, files_of, is_name
 from workbench.share.masking import without_own
 from workbench.store import Store
 from workbench.store.atomic import telling, write_json
 from workbench.store.catalog import read_catalog, resolve
-from workbench.store.journal import Journal
 from workbench.store.layout import checked_id
-from workbench.store.series import Series
-from workbench.store.summary import entry_of
+from workbench.store.pausing import pause
 from workbench.store.trust import is_marked, mark, mark_snapshot, same_snapshot
 
 MANIFEST = "manifest.json"
@@ -247,28 +245,12 @@ def _place(store: Store, folder: Path, experiment_id: str) -> None:
     if spec != without_own(spec):
         write_json(whole / "spec.json", without_own(spec))
     mark(Store(folder), experiment_id)
-    _pause(Store(folder), experiment_id)
+    try:
+        pause(Store(folder), experiment_id, ELSEWHERE)
+    except StoreError as error:
+        raise BadInput(f"what it has recorded cannot be read ({error}).") from None
     try:
         os.rename(whole, store.experiment(experiment_id).folder)
     except OSError as error:
         raise StoreError(f"the experiment could not be put into {store.root}: {error.strerror}.") from error
     shutil.rmtree(folder / "experiments", ignore_errors=True)
-
-
-def _pause(store: Store, experiment_id: str) -> None:
-    """One that was training when it was written is paused here: nobody trains it, and nothing may say that it runs."""
-    paths, entry = store.experiment(experiment_id), entry_of(store, experiment_id)
-    if entry is None or entry["state"] in (*ENDED, "paused"):
-        return
-    try:
-        with Journal.open(paths.journal) as journal:
-            journal.append({"kind": "PauseAsked", "reason": ELSEWHERE})
-        if paths.series.exists():
-            with Series.open(paths.series) as series:
-                series.put_meta("state", "paused")
-                series.put_meta("reason", ELSEWHERE)
-                for trial in series.trials():
-                    if trial["state"] not in ENDED:
-                        series.put_trial(trial["number"], state="paused", reason=ELSEWHERE)
-    except StoreError as error:
-        raise BadInput(f"what it has recorded cannot be read ({error}).") from None

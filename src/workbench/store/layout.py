@@ -124,6 +124,11 @@ class ExperimentPaths:
         return self.folder / "foreign.json"
 
     @property
+    def held(self) -> Path:
+        """There where the store was adopted while the experiment was unfinished, until a person asks for it."""
+        return self.folder / "held.json"
+
+    @property
     def setup(self) -> Path:
         """What its set-up does not make again. The runner of its first leg writes it, under ``setup_lock``."""
         return self.folder / "setup.json"
@@ -287,7 +292,10 @@ class Store:
         return self.experiments.is_dir()
 
     def create(self) -> Store:
-        """Make the store where it is missing, for its owner only; an existing one is left as it is."""
+        """Make the store where it is missing, for its owner only, as this person's; theirs is left as it is.
+
+        Raises NotAdopted for one that is not known as theirs.
+        """
         self.check_writable()
         for folder in (self.root, self.requests, self.blobs, self.snapshots, self.experiments):
             make_folder(folder, fsync=True)

@@ -12,7 +12,7 @@ import os
 import socket
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -190,6 +190,22 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
+
+
+@contextlib.contextmanager
+def locked(store: Store) -> Iterator[None]:
+    """Keep every engine out of ``store``, which exists, without being one. Raises EngineRunning where one lives."""
+    with telling(store.engine_lock):
+        descriptor = os.open(store.engine_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+    try:
+        _lock(store, descriptor, 0.0)
+        found = _read(store)
+        other = None if found is None else _info(found)
+        if other is not None and _elsewhere(store, other):
+            raise _running(store, other)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _lock(store: Store, descriptor: int, wait_s: float) -> None:

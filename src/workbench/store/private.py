@@ -19,20 +19,10 @@ from pathlib import Path
 
 from workbench.store.atomic import FILE_MODE, WRITING, make_folder, telling, write_json
 from workbench.store.layout import checked_id
+from workbench.store.personal import folder, usual
 
 #: Seconds after which values are removed whose store is gone, or whose engine never said that they are not needed.
 STALE_S = 90 * 86_400.0
-
-
-def folder() -> Path:
-    """Where a person's key and secrets lie. Nothing is made by asking."""
-    named = os.environ.get("XDG_STATE_HOME") or ""
-    # The specification says that a relative path is to be ignored.
-    return Path(named) / "workbench" if os.path.isabs(named) else _usual()
-
-
-def _usual() -> Path:
-    return Path.home() / ".local" / "state" / "workbench"
 
 
 def digest(name: str, value: str) -> str:
@@ -115,7 +105,7 @@ def forget_ended(store: Path, ended: Mapping[str, str | None]) -> None:
 
 def _folders() -> list[Path]:
     """Where values may lie: an engine's shell may name another place than that of the process that kept them."""
-    return [folder() / "secrets", _usual() / "secrets"]
+    return [folder() / "secrets", usual() / "secrets"]
 
 
 def _name(store: Path, experiment: str) -> str:

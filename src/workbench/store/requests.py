@@ -184,6 +184,11 @@ def remove(store: Store, request_id: str) -> None:
             os.unlink(one)
 
 
+def set_aside(store: Store, path: Path) -> Path:
+    """Move the file ``path`` of the requests to those that were refused; where it lies now. No engine may live."""
+    return _aside(store, path, "").path
+
+
 def _path(store: Store, request_id: str) -> Path:
     if not _ID.fullmatch(request_id):
         raise BadName(f"{request_id[:60]!r} is no request's id.")

@@ -1,0 +1,251 @@
+"""Whose a store is: known by a list outside of it, its mark, its folder and its owner; by nothing in it alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from workbench.errors import NotAdopted, StoreError
+from workbench.store import Store, ownership, personal
+from workbench.store.ownership import ADOPT
+
+
+@pytest.fixture(autouse=True)
+def own_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A list of this test's own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "workbench" / "stores"
+
+
+def used(root: Path) -> Store:
+    """A store of this person's in which something lies."""
+    store = Store(root).create()
+    store.put_blob(b"weights")
+    return store
+
+
+def reason(store: Store) -> str:
+    found = ownership.ownership(store)
+    assert found.is_ours == (found.reason in ("listed", "named", "made", "missing"))
+    return found.reason
+
+
+def test_a_store_is_its_makers(tmp_path):
+    store = Store(tmp_path / ".workbench")
+    assert reason(store) == "missing"
+    used(store.root)
+    assert reason(store) == "listed"
+    store.create()
+    assert reason(store) == "listed"
+
+
+def test_the_list_and_the_mark_are_readable_by_this_person_only(tmp_path, own_list):
+    store = used(tmp_path / ".workbench")
+    files = [store.root / ownership.MARK, *own_list.glob("*.json")]
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o600, 0o600]
+    assert own_list.stat().st_mode & 0o777 == own_list.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_came_from_elsewhere_is_not_this_persons(tmp_path):
+    (tmp_path / ".workbench" / "experiments").mkdir(parents=True)
+    (tmp_path / ".workbench" / "requests").mkdir()
+    (tmp_path / ".workbench" / "requests" / "1.json").write_text("{}")
+    store = Store(tmp_path / ".workbench")
+    assert reason(store) == "unknown"
+    with pytest.raises(NotAdopted, match=f"workbench adopt {store.root}"):
+        store.create()
+    assert not (store.root / ownership.MARK).exists()
+
+
+def test_a_copy_brings_its_mark_along_but_not_its_place(tmp_path):
+    store = used(tmp_path / "a" / ".workbench")
+    shutil.copytree(store.root, tmp_path / "b" / ".workbench")
+    copy = Store(tmp_path / "b" / ".workbench")
+    assert reason(copy) == "moved"
+    assert str(store.root) in ownership.ownership(copy).why
+    assert reason(store) == "listed"
+
+
+def test_another_store_at_the_same_path_is_not_this_persons(tmp_path):
+    store = used(tmp_path / ".workbench")
+    shutil.rmtree(store.root)
+    (store.root / "experiments" / "x").mkdir(parents=True, mode=0o700)
+    assert reason(store) == "replaced"
+
+
+def test_a_copy_put_at_the_same_path_has_another_inode(tmp_path):
+    store = used(tmp_path / ".workbench")
+    shutil.copytree(store.root, tmp_path / "changed by somebody")
+    store.root.rename(tmp_path / "gone")
+    (tmp_path / "changed by somebody").rename(store.root)
+    assert reason(store) == "replaced"
+
+
+def test_a_link_leads_to_whose_the_store_is(tmp_path):
+    mine = used(tmp_path / "mine")
+    theirs = tmp_path / "theirs"
+    (theirs / "experiments" / "x").mkdir(parents=True)
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo" / ".workbench").symlink_to(theirs)
+    assert reason(Store(tmp_path / "repo" / ".workbench")) == "unknown"
+    (tmp_path / "link").symlink_to(mine.root)
+    assert reason(Store(tmp_path / "link")) == "listed"
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_a_store_into_which_others_may_write_is_not_this_persons_alone(tmp_path, mode):
+    store = used(tmp_path / ".workbench")
+    store.root.chmod(mode)
+    assert reason(store) == "writable"
+    with pytest.raises(NotAdopted, match="others may write"):
+        store.create()
+
+
+def test_an_empty_folder_that_others_might_write_is_closed_to_them_when_it_becomes_a_store(tmp_path):
+    (tmp_path / "made by hand").mkdir()
+    (tmp_path / "made by hand").chmod(0o775)
+    store = used(tmp_path / "made by hand")
+    assert reason(store) == "listed"
+    assert store.root.stat().st_mode & 0o022 == 0
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"mark": 3}', "[" * 100_000, "{"])
+def test_a_mark_that_makes_no_sense_is_none(tmp_path, content):
+    store = used(tmp_path / ".workbench")
+    (store.root / ownership.MARK).write_text(content)
+    assert reason(store) == "replaced"
+
+
+def test_a_pipe_in_place_of_the_mark_is_not_waited_for(tmp_path):
+    store = used(tmp_path / ".workbench")
+    (store.root / ownership.MARK).unlink()
+    os.mkfifo(store.root / ownership.MARK)
+    assert reason(store) == "replaced"
+
+
+def test_a_list_that_others_may_write_counts_for_nothing(tmp_path, own_list):
+    store = used(tmp_path / ".workbench")
+    own_list.chmod(0o777)
+    assert reason(store) == "no list"
+    own_list.chmod(0o700)
+    next(own_list.glob("*.json")).chmod(0o666)
+    assert reason(store) == "unknown" or reason(store) == "moved"
+
+
+def test_a_list_that_belongs_to_somebody_else_counts_for_nothing(tmp_path, own_list, monkeypatch):
+    """As with `sudo -E`: the surroundings are another person's."""
+    store = used(tmp_path / ".workbench")
+    owner = own_list.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert reason(store) == "no list"
+
+
+def test_an_owner_who_is_somebody_else_is_named_and_refused(tmp_path, monkeypatch):
+    (tmp_path / ".workbench" / "experiments" / "x").mkdir(parents=True)
+    store = Store(tmp_path / ".workbench")
+    if os.geteuid() == 0:
+        os.chown(store.root, 12345, 12345)
+    else:
+        store.root.chmod(0o500)
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+    owner = ownership.person(store.root.stat().st_uid)
+    found = ownership.ownership(store)
+    assert (found.reason, found.owner) == ("owner", owner)
+    with pytest.raises(NotAdopted, match="chown"):
+        store.create()
+    with pytest.raises(NotAdopted, match=owner):
+        ownership.enlist(store)
+
+
+def test_where_no_list_can_be_kept_a_store_is_its_makers_until_the_process_ends(tmp_path, monkeypatch):
+    (tmp_path / "a file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "a file"))
+    store = used(tmp_path / ".workbench")
+    assert reason(store) == "made"
+    assert ownership.environment(store) == {ADOPT: str(store.root)}
+    with pytest.raises(NotAdopted, match="XDG_STATE_HOME"):
+        ownership.check_ours(_elsewhere(store, {"XDG_STATE_HOME": str(tmp_path / "a file")}))
+
+
+def test_a_person_without_a_home_is_told_what_to_do(tmp_path, monkeypatch):
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    store = used(tmp_path / ".workbench")
+    monkeypatch.setattr(personal, "folder", homeless)
+    assert reason(store) == "no list"
+    with pytest.raises(NotAdopted, match=f"{ADOPT}={store.root}"):
+        ownership.check_ours(store)
+
+
+def _elsewhere(store: Store, around: dict[str, str]) -> Store:
+    code = "import sys; from workbench.store import Store, ownership; ownership.check_ours(Store(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, str(store.root)],
+        env={**os.environ, **around},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if "NotAdopted" in done.stderr:
+        raise NotAdopted(done.stderr)
+    assert done.returncode == 0, done.stderr
+    return store
+
+
+def test_a_process_is_started_with_the_names_of_stores(tmp_path):
+    (tmp_path / ".workbench" / "experiments" / "x").mkdir(parents=True)
+    store = Store(tmp_path / ".workbench")
+    with pytest.raises(NotAdopted):
+        _elsewhere(store, {})
+    with pytest.raises(NotAdopted):
+        _elsewhere(store, {ADOPT: str(tmp_path)})  # the folder itself, not one above it
+    _elsewhere(store, {ADOPT: f"/somewhere/else:{store.root}"})
+    with pytest.raises(NotAdopted):
+        _elsewhere(store, {})  # it was for that process only
+
+
+def test_a_cell_cannot_name_a_store(tmp_path, monkeypatch):
+    (tmp_path / ".workbench" / "experiments" / "x").mkdir(parents=True)
+    monkeypatch.setenv(ADOPT, str(tmp_path / ".workbench"))
+    assert reason(Store(tmp_path / ".workbench")) == "unknown"
+
+
+def test_two_who_make_one_store_agree(tmp_path):
+    for number in range(20):
+        store, errors = Store(tmp_path / str(number)), []
+
+        def make(store: Store = store, errors: list[Exception] = errors) -> None:
+            try:
+                Store(store.root).create()
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=make) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors
+        assert reason(store) == "listed"
+
+
+def test_a_file_in_place_of_the_store_is_said(tmp_path):
+    (tmp_path / ".workbench").write_text("")
+    with pytest.raises(StoreError, match="is a file"):
+        Store(tmp_path / ".workbench").create()
+
+
+def test_what_lies_on_the_list(tmp_path, own_list):
+    store = used(tmp_path / ".workbench")
+    (entry,) = own_list.glob("*.json")
+    told = json.loads(entry.read_bytes())
+    assert told["path"] == str(store.root)
+    assert told["mark"] == json.loads((store.root / ownership.MARK).read_bytes())["mark"]
