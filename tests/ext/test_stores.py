@@ -11,9 +11,11 @@ from cli.stored import Written
 from running import PLAIN, end, engine_pid, engine_process, lines, spec_of, start
 
 from workbench.records import Goal, Scheduler
-from workbench.store import Store
+from workbench.store import Store, requests
 from workbench.store.catalog import Catalog
+from workbench.store.ownership import MARK, enlist
 from workbench_ext.server import below
+from workbench_ext.server import tended as looks
 from workbench_ext.server.below import stores_below
 from workbench_ext.server.keeper import SCHEMA_ID
 from workbench_ext.server.stores import Stores
@@ -38,7 +40,9 @@ async def until(condition):
 def made(folder) -> Store:
     """A store beside the notebooks of ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    return Store.find(cwd=folder).create()
+    store = Store.find(cwd=folder).create()
+    enlist(store)
+    return store
 
 
 def writing(folder) -> Written:
@@ -272,3 +276,19 @@ async def test_an_engine_that_was_killed_in_a_subfolder_is_replaced(jp_serverapp
         if pid := engine_pid(store):
             os.kill(pid, signal.SIGTERM)
             await until(lambda: not engine_pid(store))
+
+
+@pytest.mark.parametrize("jp_server_config", [SERVER])
+async def test_no_engine_begins_in_a_store_that_is_not_this_persons(ask, jp_serverapp, jp_root_dir, monkeypatch):
+    """It was neither made nor adopted by them: its journal is shown, and what it says is not trained."""
+    monkeypatch.setattr(looks, "SELDOM_S", 0.1)
+    foreign = writing(jp_root_dir / "foreign")
+    foreign.experiment(state="running")
+    (foreign.store.root / MARK).unlink()
+    requests.put(foreign.store, {"kind": "resume", "experiment": "digits"})
+    keeper = jp_serverapp.web_app.settings["workbench"]
+    _, shown = (await ask("stores"))["stores"]
+    assert (shown["ours"], shown["under_way"]) == (False, 1)
+    await until(lambda: shown["id"] in keeper.tended and not keeper.tended[shown["id"]].is_first)
+    await asyncio.sleep(looks.OVERDUE_S + 0.5)  # some looks later, and longer than a request may wait
+    assert not foreign.store.engine_log.exists(), "no engine was even started"

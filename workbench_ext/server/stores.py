@@ -19,6 +19,7 @@ from workbench.records import ENDED
 from workbench.store import Store
 from workbench.store.catalog import read_catalog, resolve
 from workbench.store.layout import FOLDER
+from workbench.store.ownership import ownership
 from workbench_ext.server.base import bad
 from workbench_ext.server.below import MOST_DEPTH, stores_below
 from workbench_ext.server.experiments import engine, is_readonly
@@ -213,7 +214,7 @@ def notebook_below(root: Path, given: str, hidden: bool = True) -> Path:
 
 def described(known: Known) -> Json:
     """A store as a list of stores shows it."""
-    store = known.store
+    store, owned = known.store, ownership(known.store)
     rows = read_catalog(store) if store.exists else []
     return {
         "id": known.id,
@@ -221,6 +222,8 @@ def described(known: Known) -> Json:
         "root": str(store.root),
         "exists": store.exists,
         "readonly": is_readonly(store),
+        "ours": owned.is_ours,
+        "why": owned.why,
         "engine": engine(store),
         "experiments": len(rows),
         "under_way": sum(row["state"] not in ENDED for row in rows),

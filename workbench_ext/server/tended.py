@@ -13,6 +13,7 @@ from workbench.records import ENDED
 from workbench.store import Store
 from workbench.store.catalog import read_catalog
 from workbench.store.lease import read_engine
+from workbench.store.ownership import ownership
 from workbench_ext.server import actions
 from workbench_ext.server.changes import Changed, Changes
 from workbench_ext.server.experiments import is_readonly
@@ -68,7 +69,7 @@ class Tended:
         info = read_engine(self.store)
         self._alive = info is not None and info.alive
         states = {row["state"] for row in read_catalog(self.store)} - ENDED - {"paused"}
-        if not self._alive and self._tend and not is_readonly(self.store):
+        if not self._alive and self._tend and self._may_be_tended():
             overdue = self._is_overdue()
             if info is not None and (states or overdue):
                 self._replace()
@@ -77,6 +78,10 @@ class Tended:
                 self._start()
         self.is_busy = self._alive and bool(states)
         return self._alive or bool(states) or self._overdue_since is not None
+
+    def _may_be_tended(self) -> bool:
+        """Whether an engine may begin here: one trains what the store says, so the store must be this person's."""
+        return not is_readonly(self.store) and ownership(self.store).is_ours
 
     def _replace(self) -> None:
         """An engine was killed: another one takes its place, ever later where one after the other dies."""

@@ -13,6 +13,7 @@ import { ViewState } from './state';
 
 /** What every page is given, whatever it shows. */
 export interface IPageContext {
+  /** Asks about the store that the page is of. */
   readonly api: Api;
   /** Every string that a person reads goes through `trans.__()` or `trans._n()`. */
   readonly trans: TranslationBundle;

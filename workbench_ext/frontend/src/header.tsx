@@ -81,7 +81,7 @@ export function Header({
 function Actions({ context }: { context: IContext }): React.JSX.Element {
   const { commands, experiment, trans } = context;
   useCommands(commands);
-  const args = { experiment: experiment.ref };
+  const args = experiment.named;
   const going = !experiment.ended;
   const offered = [
     ...(going ? [experiment.row?.state === 'paused' ? 'workbench:resume' : 'workbench:pause'] : []),

@@ -3,39 +3,31 @@
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IStateDB } from '@jupyterlab/statedb';
 
-import { ICluster, IStore } from '../api';
 import { experimentsIcon } from '../icons';
-import { Followed } from '../resources';
 import { ViewState } from '../state';
 import { IWorkbench } from '../tokens';
 import { ExperimentsPanel } from './panel';
 
-/** Milliseconds between two questions. Counting bytes on a disk is not free. */
-const CLUSTER_INTERVAL = 2000;
-const STORE_INTERVAL = 20000;
-
 export const sidebar: JupyterFrontEndPlugin<void> = {
   id: 'workbench-ext:experiments',
-  description: 'The sidebar that lists experiments, the cluster and the store',
+  description: 'The sidebar that lists experiments, clusters and stores',
   autoStart: true,
   requires: [IWorkbench],
   optional: [ILayoutRestorer, IStateDB],
   activate: (
     app: JupyterFrontEnd,
-    { api, experiments, picks, trans }: IWorkbench,
+    { stores, picks, trans }: IWorkbench,
     restorer: ILayoutRestorer | null,
     database: IStateDB | null
   ) => {
     const panel = new ExperimentsPanel({
-      model: experiments,
+      stores,
       picks,
-      cluster: new Followed<ICluster>(api, 'cluster', CLUSTER_INTERVAL),
-      store: new Followed<IStore>(api, 'store', STORE_INTERVAL),
       state: new ViewState(database, 'workbench-ext:sidebar'),
       trans,
-      open: experiment => void app.commands.execute('workbench:open', { experiment }),
-      act: command => void app.commands.execute(command, { from: 'sidebar' }),
-      startEngine: () => void app.commands.execute('workbench:start-engine')
+      open: ref => void app.commands.execute('workbench:open', { ...ref }),
+      act: (command, store) =>
+        void app.commands.execute(command, { from: 'sidebar', ...(store && { store }) })
     });
     panel.title.icon = experimentsIcon;
     app.shell.add(panel, 'left', { rank: 250, type: 'Workbench' });
