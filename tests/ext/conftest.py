@@ -29,8 +29,8 @@ def own(store: Store) -> Store:
 
 
 @pytest.fixture
-def store(jp_root_dir, monkeypatch) -> Store:
-    """The store beside the server's root folder; nothing is in it."""
+def store(jp_environ, jp_root_dir, monkeypatch) -> Store:
+    """The store beside the server's root folder; nothing is in it. The list of this person's stores is the tests'."""
     monkeypatch.delenv("WORKBENCH_HOME", raising=False)  # a person's own store is not the tests'
     return own(Store.find(cwd=jp_root_dir))
 

@@ -46,7 +46,7 @@ export function ExperimentList(props: IList): React.JSX.Element {
   useSignal(stores.experimentsChanged);
   const [filter, setFilter] = React.useState(EVERYTHING);
   const all = stores.shown;
-  const grouped = all.length > 1 || all.some(({ info }) => info.exists && !info.ours);
+  const grouped = all.length > 1;
   const isSearched = filter !== EVERYTHING && Object.values(filter).some(Boolean);
   const found = useFiltered(all, filter);
   const groups = all.map((store, at) => ({
