@@ -61,6 +61,7 @@ export const documents: JupyterFrontEndPlugin<void> = {
     const pageOf = (store: StoreModel): IPageContext => ({
       api: store.api,
       trans,
+      where: stores.shown.length > 1 ? store.label : '',
       commands,
       themeChanged,
       openCompare: (a, b) => void commands.execute('workbench:compare', { a, b, ...placeOf(store) }),

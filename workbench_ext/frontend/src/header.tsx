@@ -24,6 +24,7 @@ export function Header({
     <header className="wb-Header">
       <div className="wb-Header-line">
         <h2 className="wb-Header-name">{row.label}</h2>
+        {context.where && <span>{trans.__('in %1', context.where)}</span>}
         <StateMark state={row.state} trans={trans} />
         {row.best && row.goal && (
           <span className="wb-Header-best">

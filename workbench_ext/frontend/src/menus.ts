@@ -59,10 +59,10 @@ export const menus: JupyterFrontEndPlugin<void> = {
       },
       row,
       trial: ({ store, id }, number) => opened({ store, experiment: id })?.experiment.trials.get(number),
-      store: args =>
-        (typeof args.store === 'string'
-          ? stores.get(args.store)
-          : stores.get(shownDocument()?.experiment.store ?? '')) ?? stores.current,
+      store: args => {
+        const named = typeof args.store === 'string' ? args.store : targets.of(args)[0]?.store;
+        return stores.get(named ?? '') ?? stores.current;
+      },
       all: store => stores.get(store)?.experiments.experiments ?? []
     };
     addCommands(app.commands, targets, requests, trans);
