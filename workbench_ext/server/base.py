@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
-from workbench.errors import BadInput, ClusterError, InUse, NewerSchema, NotAdopted, NotFound, StoreError
+from workbench.errors import BadInput, ClusterError, InUse, NewerSchema, NotFound, StoreError, Untrusted
 from workbench.records import trial_number
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (BadInput, HTTPStatus.BAD_REQUEST),
     (NewerSchema, HTTPStatus.CONFLICT),
     (ClusterError, HTTPStatus.CONFLICT),
-    (NotAdopted, HTTPStatus.CONFLICT),
+    (Untrusted, HTTPStatus.FORBIDDEN),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 _DIGITS = 18
