@@ -173,7 +173,8 @@ export function addCommands(
               '%1 and %2 lie in different stores. Only what lies in one store can be compared: take one of them over with `workbench export` and `workbench import` first.',
               first.label,
               second.label
-            )
+            ),
+            { autoClose: 10000 }
           );
           return null;
         }

@@ -41,7 +41,8 @@ export const forks: JupyterFrontEndPlugin<void> = {
               '%1 lies in another store than the one beside the notebook. Open a notebook in %2 first: the fork is a cell of it.',
               label,
               stores.get(page.experiment.store)?.label ?? trans.__('its folder')
-            )
+            ),
+            { autoClose: 10000 }
           );
           return;
         }
