@@ -1,6 +1,6 @@
 """JupyterLab's face: a server extension, and the panel under ``frontend/``.
 
-Law: reads the store and writes requests; needs no kernel, and loads neither Dask nor torch.
+Law: reads stores and writes requests; needs no kernel, and loads neither Dask nor torch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _load_jupyter_server_extension(server_app: ServerApp) -> None:
     from workbench_ext.server.keeper import Workbench
     from workbench_ext.server.routes import add_routes
 
-    add_routes(server_app)
     server_app.web_app.settings["workbench"] = keeper = Workbench(server_app)
+    add_routes(server_app, keeper.stores)
     keeper.start()
     server_app.log.info("Workbench's experiments are served under %sworkbench/", server_app.base_url)

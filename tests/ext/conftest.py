@@ -13,6 +13,7 @@ from tornado.httpclient import HTTPClientError
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.store import Store
 from workbench.store.catalog import Catalog
+from workbench.store.ownership import enlist
 from workbench.store.series import Series
 
 
@@ -22,11 +23,17 @@ def jp_server_config():
     return {"ServerApp": {"jpserver_extensions": {"workbench_ext": True}}, "Workbench": {"tend": False}}
 
 
+def own(store: Store) -> Store:
+    """``store``, made, and on the list of this person's: only there may an engine begin by itself."""
+    enlist(store.create())
+    return store
+
+
 @pytest.fixture
-def store(jp_root_dir, monkeypatch) -> Store:
-    """The store beside the server's root folder; nothing is in it."""
+def store(jp_environ, jp_root_dir, monkeypatch) -> Store:
+    """The store beside the server's root folder; nothing is in it. The list of this person's stores is the tests'."""
     monkeypatch.delenv("WORKBENCH_HOME", raising=False)  # a person's own store is not the tests'
-    return Store.find(cwd=jp_root_dir).create()
+    return own(Store.find(cwd=jp_root_dir))
 
 
 def spec(experiment_id: str, name: str = "digits", version: int = 1) -> Spec:

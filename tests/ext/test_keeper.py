@@ -16,7 +16,7 @@ from workbench.records import Goal, Scheduler
 from workbench.store import Store, requests
 from workbench.store.lease import read_engine
 from workbench.store.series import Series
-from workbench_ext.server import keeper
+from workbench_ext.server import tended as looks
 from workbench_ext.server.changes import Changes
 from workbench_ext.server.keeper import SCHEMA_ID
 
@@ -30,6 +30,17 @@ def jp_server_config(request):
 
 
 tending = pytest.mark.parametrize("jp_server_config", [True], indirect=True)
+
+
+def tended(app) -> looks.Tended | None:
+    """What the server knows of the store of its root folder, once it has looked at it."""
+    settings = app.web_app.settings
+    return settings["workbench"].tended.get(settings["workbench_stores"].default.id)
+
+
+def is_looked_at(app) -> bool:
+    """Whether changes are told from now on: the first look only learns how the store is."""
+    return (found := tended(app)) is not None and found.changes.root is not None
 
 
 async def until(condition):
@@ -82,12 +93,13 @@ async def test_an_open_page_is_told_what_changed(jp_fetch, written, jp_serverapp
     await asyncio.sleep(0.5)
     assert events == [], "nobody is told while no page is open"
     await jp_fetch("workbench", "api", "health")
-    await until(lambda: jp_serverapp.web_app.settings["workbench"]._changes._root is not None)
+    await until(lambda: is_looked_at(jp_serverapp))
     for step in range(20):
         written.set(spec, seconds_left=float(step))
         await asyncio.sleep(0.02)
     await until(lambda: events)
-    assert events[0] == {"store": str(written.store.root), "experiments": [spec.id], "catalog": False}
+    key = jp_serverapp.web_app.settings["workbench_stores"].default.id
+    assert events[0] == {"store": key, "experiments": [spec.id], "catalog": False}
     assert len(events) <= 4, "however much changes, it is said five times a second"
 
 
@@ -95,7 +107,7 @@ async def test_the_bus_carries_it_to_the_browser(jp_ws_fetch, jp_fetch, written,
     spec = written.experiment(state="running")
     socket = await jp_ws_fetch("api", "events", "subscribe")
     await jp_fetch("workbench", "api", "health")
-    await until(lambda: jp_serverapp.web_app.settings["workbench"]._changes._root is not None)
+    await until(lambda: is_looked_at(jp_serverapp))
     written.set(spec, seconds_left=3.0)
     while True:
         event = json.loads(await asyncio.wait_for(socket.read_message(), 20))
@@ -110,7 +122,7 @@ async def test_the_bus_carries_it_to_the_browser(jp_ws_fetch, jp_fetch, written,
 
 
 async def test_a_server_in_which_experiments_run_is_not_culled(jp_serverapp, written, monkeypatch):
-    monkeypatch.setattr(keeper, "TEND_S", 0.1)
+    monkeypatch.setattr(looks, "TEND_S", 0.1)
     stopped = []
     monkeypatch.setattr(jp_serverapp, "stop", lambda **_: stopped.append(True))
     spec = written.experiment(state="running")
@@ -170,8 +182,8 @@ async def test_a_killed_engine_is_replaced_and_its_experiment_goes_on(jp_servera
 @tending
 async def test_one_that_was_ended_in_good_order_stays_away(jp_serverapp, written, monkeypatch):
     """Somebody ended it: its experiments go on when they are resumed, or when the server starts again."""
-    monkeypatch.setattr(keeper, "TEND_S", 0.1)
-    await until(lambda: not jp_serverapp.web_app.settings["workbench"]._is_first)
+    monkeypatch.setattr(looks, "SELDOM_S", 0.1)
+    await until(lambda: (found := tended(jp_serverapp)) and not found.is_first)
     written.experiment(state="running")
     await asyncio.sleep(1.0)  # some looks later
     assert read_engine(written.store) is None

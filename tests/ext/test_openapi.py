@@ -92,6 +92,11 @@ def aimed() -> dict:
     spec = yaml.safe_load(description())
     request = spec["components"]["schemas"]["Request"]["properties"]
     request["experiment"] = {"enum": ["digits", "digits@1", "other", "nobody"]}
+    spec["components"]["parameters"]["store"]["schema"] = {"enum": ["", "0123456789abcdef"]}
+    for parameter in spec["paths"]["/stores/of"]["get"]["parameters"]:
+        parameter["schema"] = {
+            "enum": {"path": ["a.ipynb", "../a.ipynb"], "experiment": ["digits", "nobody"]}[parameter["name"]]
+        }
     for parameter in spec["paths"]["/compare"]["get"]["parameters"]:
         parameter["schema"] = {"enum": ["digits", "digits@1/t0001", "digits@1/t0001:3", "other/t0000", "t0001"]}
     return spec

@@ -32,7 +32,8 @@ for epoch in trial.steps():
 #: Whether the workspace holds a page with its tab, and how far its journal was read.
 KEPT = """async id => {
   const { data } = await window.jupyterapp.serviceManager.workspaces.fetch('default');
-  return data['workbench-ext:' + id]?.seen > 0 && data['workbench:' + id]?.data.tab === 'about'
+  const [page] = Object.keys(data).filter(key => key.startsWith('workbench:') && key.endsWith(id));
+  return data['workbench-ext:' + id]?.seen > 0 && data[page]?.data.tab === 'about'
     && JSON.stringify(data['layout-restorer:data']?.main ?? '').includes(id);
 }"""
 #: What ipywidgets says of every notebook that is opened without a kernel.

@@ -8,17 +8,18 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
 from workbench.errors import BadInput, ClusterError, InUse, NewerSchema, NotFound, StoreError, Untrusted
 from workbench.records import trial_number
-from workbench.store import Store
+
+if TYPE_CHECKING:
+    from workbench_ext.server.stores import Stores
 
 Json = Any
 
@@ -47,26 +48,36 @@ class Refused(web.HTTPError):
 
 
 class Handler(APIHandler):
-    """A question about the store, answered as JSON; so are errors, each with the status that says whose fault it is."""
+    """A question about a store, answered as JSON; so are errors, each with the status that says whose fault it is."""
 
     auth_resource = "workbench"
     # An open panel asks every second: that is no person at work, and must not keep an idle server alive.
     _track_activity = False
 
-    async def prepare(self) -> None:  # type: ignore[override]
-        """Remember that a page is open: only then is anybody told what changes."""
-        await super().prepare()
-        self.settings["workbench_asked"] = time.monotonic()
-
     @property
-    def store(self) -> Store:
-        """The store beside the server's root folder, or where the surroundings say. It may not exist."""
-        return Store.find(cwd=self.settings["workbench_root"])
+    def stores(self) -> Stores:
+        """All stores that this server shows."""
+        stores: Stores = self.settings["workbench_stores"]
+        return stores
 
     async def read(self, read: Callable[..., Any], *arguments: Any) -> Any:
-        """What ``read(store, *arguments)`` returns, from a thread; its errors as refusals."""
+        """What ``read(store, *arguments)`` returns, from a thread; its errors as refusals.
+
+        ``?store=ID`` says which store is meant; without it, it is the default one. It counts as shown from now on.
+        """
+        given = self.get_query_argument("store", None)
+
+        def found() -> Any:
+            known = self.stores.known(given)
+            self.stores.attend(known)
+            return read(known.store, *arguments)
+
+        return await self.aside(found)
+
+    async def aside(self, read: Callable[[], Any]) -> Any:
+        """What ``read()`` returns, from a thread; its errors as refusals."""
         try:
-            return await asyncio.to_thread(read, self.store, *arguments)
+            return await asyncio.to_thread(read)
         except tuple(kind for kind, _ in STATUS) as error:
             raise refusal(error) from error
 

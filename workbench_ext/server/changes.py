@@ -27,7 +27,7 @@ class Changes:
     """Looks at one store again and again. The first look only learns how it is."""
 
     def __init__(self) -> None:
-        self._root: Path | None = None
+        self.root: Path | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -38,10 +38,10 @@ class Changes:
 
     def look(self, store: Store, alive: bool) -> Changed | None:
         """What changed since the last look; None where nothing did. ``alive``: whether its engine lives."""
-        first = self._root != store.root
+        first = self.root != store.root
         if first:
             self._forget()
-            self._root = store.root
+            self.root = store.root
         around = (alive, store.exists, *_state(store.requests))
         catalog = _state(store.catalog_path)
         changed: dict[str, None] = {}

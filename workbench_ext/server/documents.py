@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import warnings
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -24,6 +23,7 @@ from workbench.store.catalog import read_catalog
 from workbench.store.documents import keep, prune
 from workbench_ext.server.asking import body_of
 from workbench_ext.server.base import Handler, Refused, bad
+from workbench_ext.server.stores import notebook_below
 
 Json = Any
 
@@ -41,7 +41,14 @@ class Documents(Handler):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        await self.answer(lambda _: kept(Path(self.settings["workbench_root"]), body_of(self, MOST)))
+        body = body_of(self, MOST)
+
+        def keep_it() -> Json:
+            answer = kept(self.stores.root, body)
+            self.stores.beside(body["path"])  # the store may have been made for it
+            return answer
+
+        await self.say(await self.aside(keep_it))
 
 
 def kept(root: Path, body: Json) -> Json:
@@ -52,28 +59,13 @@ def kept(root: Path, body: Json) -> Json:
     for field, kind in wanted.items():
         if not isinstance(body.get(field), kind):
             raise bad(field, body.get(field), _WANTED[kind])
-    path = _path(root, body["path"])
+    path = notebook_below(root, body["path"])
     content = plain(body["content"])
     store = Store.to_train(cwd=path.parent).create()
     source = hashlib.sha256(body["source"].encode(errors="surrogatepass")).hexdigest()
     prune(store, [(str(row["notebook"]), row["created"]) for row in read_catalog(store) if row.get("notebook")])
     data = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
     return {"kept": keep(store, path, body["cell_id"][:200], source, body["unsaved"], data).id}
-
-
-def _path(root: Path, given: str) -> Path:
-    """The notebook's file for the path by which the page knows it. It may lead nowhere but below ``root``."""
-    # With real-time collaboration the path begins with the name of its drive.
-    path = Path(os.path.abspath(root / given.removeprefix("RTC:").lstrip("/")))
-    try:
-        is_below = (
-            "\0" not in given and path.parent.resolve(strict=True).is_relative_to(root.resolve()) and path != root
-        )
-    except (OSError, ValueError, RuntimeError):
-        is_below = False
-    if not is_below:
-        raise bad("path", given, "a notebook below the server's root folder")
-    return path
 
 
 def plain(content: Mapping[str, Json]) -> Json:

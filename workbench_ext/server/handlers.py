@@ -1,4 +1,4 @@
-"""The addresses that answer from the store. Law: each reads its query, and says what another module found."""
+"""The addresses that answer from a store. Law: each reads its query, and says what another module found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tornado import web
 
 from workbench.store import Store, events
 from workbench_ext.server import curves, disk, experiments, importance, logs, pages, snapshots
-from workbench_ext.server.base import Handler, Refused, bad, trial
+from workbench_ext.server.base import Handler, Refused, bad, to_json, trial
+from workbench_ext.server.stores import described
 
 #: Bytes of a trial's file that are read at once.
 _BLOCK = 1 << 20
@@ -35,6 +36,35 @@ class Health(Handler):
     @authorized
     async def get(self) -> None:
         await self.answer(experiments.health)
+
+
+class Stores(Handler):
+    """The stores that this server shows."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        def read() -> bytes:
+            return to_json({"stores": [described(known) for known in self.stores.listed()]})
+
+        await self.say(await self.aside(read))
+
+
+class StoreOf(Handler):
+    """The store beside a notebook, or the one that holds an experiment."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        path, name = self.get_query_argument("path", None), self.get_query_argument("experiment", None)
+        if path is None and name is None:
+            raise Refused(HTTPStatus.BAD_REQUEST, "wanted path, experiment, or both.", "path")
+
+        def read() -> bytes:
+            known = self.stores.beside(str(path)) if name is None else self.stores.holding(name, path)
+            return to_json({"store": None if known is None else described(known)})
+
+        await self.say(await self.aside(read))
 
 
 class Experiments(Handler):

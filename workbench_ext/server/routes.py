@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from jupyter_server.utils import url_path_join
 
 from workbench_ext.server import asking, documents, handlers, owning
+from workbench_ext.server.stores import Stores
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -16,6 +17,8 @@ _PART = r"([^/]+)"
 
 ROUTES = (
     ("api/health", handlers.Health),
+    ("api/stores", handlers.Stores),
+    ("api/stores/of", handlers.StoreOf),
     ("api/experiments", handlers.Experiments),
     (f"api/experiments/{_PART}", handlers.Experiment),
     (f"api/experiments/{_PART}/trials", handlers.Trials),
@@ -44,9 +47,9 @@ ROUTES = (
 )
 
 
-def add_routes(server_app: ServerApp) -> None:
-    """Answer at ``<base_url>workbench/…`` from the store beside the server's root folder."""
+def add_routes(server_app: ServerApp, stores: Stores) -> None:
+    """Answer at ``<base_url>workbench/…`` from ``stores``."""
     web_app = server_app.web_app
-    web_app.settings.setdefault("workbench_root", server_app.root_dir)
+    web_app.settings["workbench_stores"] = stores
     prefix = web_app.settings["base_url"]
     web_app.add_handlers(".*$", [(url_path_join(prefix, "workbench", route), handler) for route, handler in ROUTES])

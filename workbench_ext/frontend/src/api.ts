@@ -31,8 +31,33 @@ export interface IBest {
   readonly number?: number;
 }
 
+/** Which experiment is meant: a copy of a store holds experiments of the same ids. */
+export interface IRef {
+  readonly experiment: string;
+  /** The id of its store. */
+  readonly store: string;
+}
+
+/** A store that the server shows. */
+export interface IStoreInfo {
+  readonly id: string;
+  /** Beside whose notebooks it lies, from the server's folder on; empty for that folder itself. */
+  readonly folder: string;
+  readonly root: string;
+  readonly exists: boolean;
+  readonly readonly: boolean;
+  /** Whether this person made or adopted it; in others nothing runs. */
+  readonly ours: boolean;
+  readonly why: string;
+  readonly engine: IEngine;
+  readonly experiments: number;
+  readonly under_way: number;
+}
+
 export interface IExperiment {
   readonly id: string;
+  /** The id of its store, which whoever asked for it adds. */
+  readonly store: string;
   /** `digits@2` */
   readonly label: string;
   readonly name?: string;
@@ -514,7 +539,16 @@ export class ApiError extends Error {
 
 /** The addresses under `<base_url>workbench/api/`. Everything rejects with `ApiError`. */
 export class Api {
-  constructor(readonly settings: ServerConnection.ISettings) {}
+  /** `store`: the id of the store that every question is about; the default one where it is null. */
+  constructor(
+    readonly settings: ServerConnection.ISettings,
+    readonly store: string | null = null
+  ) {}
+
+  /** The same for one store. */
+  of(store: string): Api {
+    return new Api(this.settings, store);
+  }
 
   get<T>(path: string, query: Query = {}): Promise<T> {
     return this._ask<T>('GET', path, query);
@@ -530,14 +564,24 @@ export class Api {
 
   /** Where something can be shown from, such as a logged image. */
   url(path: string, query: Query = {}): string {
-    return URLExt.join(this.settings.baseUrl, 'workbench', 'api', path) + queried(query);
+    const asked = this.store === null ? query : { ...query, store: this.store };
+    return URLExt.join(this.settings.baseUrl, 'workbench', 'api', path) + queried(asked);
+  }
+
+  /** What lies at a path as text. */
+  async text(path: string): Promise<string> {
+    return this._text(this.url(path), path);
   }
 
   /** A file of ours under `<base_url>workbench/`. */
-  async text(file: string): Promise<string> {
-    const response = await this._send(URLExt.join(this.settings.baseUrl, 'workbench', file), {});
+  async ours(file: string): Promise<string> {
+    return this._text(URLExt.join(this.settings.baseUrl, 'workbench', file), file);
+  }
+
+  private async _text(address: string, what: string): Promise<string> {
+    const response = await this._send(address, {});
     if (!response.ok) {
-      throw new ApiError(response.status, `${file}: ${response.statusText}`);
+      throw new ApiError(response.status, `${what}: ${response.statusText}`);
     }
     return response.text();
   }

@@ -5,9 +5,10 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { ENDED, IAnswer, IExperiment, IStore, ITrial } from './api';
+import { ENDED, IAnswer, IExperiment, IRef, ITrial } from './api';
 import { askText, confirmed } from './dialogs';
 import { Requests, refused } from './requests';
+import { StoreModel } from './stores';
 import { bytes } from './words';
 
 type Args = ReadonlyPartialJSONObject;
@@ -15,12 +16,14 @@ type Args = ReadonlyPartialJSONObject;
 /** What commands need to know of the rest. */
 export interface ITargets {
   /** The experiments that a command is about: those it names, those that are picked, or the page that is shown. */
-  of(args: Args): readonly string[];
-  row(experiment: string): IExperiment | undefined;
+  of(args: Args): readonly IRef[];
+  row(ref: IRef): IExperiment | undefined;
   /** A trial of an experiment whose page is open. */
-  trial(experiment: string, number: number): ITrial | undefined;
-  /** All that are known, newest first. */
-  all(): readonly IExperiment[];
+  trial(row: IExperiment, number: number): ITrial | undefined;
+  /** The store that a command is about, where it is about no experiment. */
+  store(args: Args): StoreModel | null;
+  /** All that are known of a store, newest first. */
+  all(store: string): readonly IExperiment[];
 }
 
 export function addCommands(
@@ -32,7 +35,7 @@ export function addCommands(
   const rows = (args: Args): readonly IExperiment[] =>
     targets
       .of(args)
-      .map(id => targets.row(id))
+      .map(ref => targets.row(ref))
       .filter(row => row !== undefined);
   const some = (fits: (row: IExperiment) => boolean) => (args: Args) => rows(args).some(fits);
   const one = (fits: (row: IExperiment) => boolean = () => true) => (args: Args) => {
@@ -42,12 +45,7 @@ export function addCommands(
   const trialOf = ({ trial }: Args): number | null => (typeof trial === 'number' ? trial : null);
   /** The commands that act on those of the picked experiments that they fit. */
   const asking = (kind: string, fits: (row: IExperiment) => boolean) => async (args: Args) => {
-    await requests.askEach(
-      kind,
-      rows(args)
-        .filter(fits)
-        .map(({ id }) => id)
-    );
+    await requests.askEach(kind, rows(args).filter(fits));
   };
 
   commands.addCommand('workbench:stop', {
@@ -56,14 +54,14 @@ export function addCommands(
     isEnabled: args => {
       const [row] = rows(args).filter(isGoing);
       const trial = trialOf(args);
-      const state = row && trial !== null ? targets.trial(row.id, trial)?.state : undefined;
+      const state = row && trial !== null ? targets.trial(row, trial)?.state : undefined;
       return row !== undefined && (state === undefined || !ENDED.has(state));
     },
     execute: async args => {
       const found = rows(args).filter(isGoing);
       const trial = trialOf(args);
       if (trial !== null) {
-        return requests.askEach('stop', [found[0]!.id], { trial });
+        return requests.askEach('stop', [found[0]!], { trial });
       }
       const sure = await confirmed({
         title: trans.__('Stop %1?', named(found, trans)),
@@ -72,10 +70,7 @@ export function addCommands(
         trans
       });
       if (sure) {
-        await requests.askEach(
-          'stop',
-          found.map(({ id }) => id)
-        );
+        await requests.askEach('stop', found);
       }
     }
   });
@@ -109,7 +104,7 @@ export function addCommands(
       });
       const name = value?.trim();
       if (button.accept && name && name !== row.name) {
-        await requests.ask('rename', { experiment: row.id, name });
+        await requests.ask(row.store, 'rename', { experiment: row.id, name });
       }
     }
   });
@@ -137,7 +132,7 @@ export function addCommands(
         .filter(Boolean);
       for (const row of found) {
         const tags = [...new Set([...(many ? (row.tags ?? []) : []), ...given])];
-        if ((await requests.ask('tag', { experiment: row.id, tags })) === null) {
+        if ((await requests.ask(row.store, 'tag', { experiment: row.id, tags })) === null) {
           return;
         }
       }
@@ -157,7 +152,7 @@ export function addCommands(
         trans
       });
       if (note !== null && note !== row.note) {
-        await requests.ask('note', { experiment: row.id, note });
+        await requests.ask(row.store, 'note', { experiment: row.id, note });
       }
     }
   });
@@ -165,24 +160,38 @@ export function addCommands(
   commands.addCommand('workbench:compare-picked', {
     label: args => (rows(args).length === 2 ? trans.__('Compare') : trans.__('Compare With …')),
     isEnabled: args => {
-      const count = rows(args).length;
-      return commands.isEnabled('workbench:compare') && (count === 2 || (count === 1 && targets.all().length > 1));
+      const [first, ...others] = rows(args);
+      const isOne = first !== undefined && others.length === 0 && targets.all(first.store).length > 1;
+      return commands.isEnabled('workbench:compare') && (others.length === 1 || isOne);
     },
     execute: async args => {
       const [first, second] = rows(args);
       if (first && second) {
+        if (first.store !== second.store) {
+          Notification.info(
+            trans.__(
+              '%1 and %2 lie in different stores. Only what lies in one store can be compared: take one of them over with `workbench export` and `workbench import` first.',
+              first.label,
+              second.label
+            ),
+            { autoClose: 10000 }
+          );
+          return null;
+        }
         // The older one first: what changed is read from left to right.
         const [a, b] = first.created <= second.created ? [first, second] : [second, first];
-        return commands.execute('workbench:compare', { a: a.label, b: b.label });
+        return commands.execute('workbench:compare', { a: a.label, b: b.label, store: first.store });
       }
-      const others = targets.all().filter(({ id }) => id !== first!.id);
+      const others = targets.all(first!.store).filter(({ id }) => id !== first!.id);
       const sameName = others.filter(({ name }) => name !== undefined && name === first!.name);
       const { value } = await InputDialog.getItem({
         title: trans.__('Compare %1 with', first!.label),
         items: [...new Set([...sameName, ...others].map(({ label }) => label))],
         okLabel: trans.__('Compare')
       });
-      return value ? commands.execute('workbench:compare', { a: value, b: first!.label }) : null;
+      return value
+        ? commands.execute('workbench:compare', { a: value, b: first!.label, store: first!.store })
+        : null;
     }
   });
 
@@ -193,7 +202,7 @@ export function addCommands(
     execute: async args => {
       const row = rows(args)[0]!;
       const trial = trialOf(args);
-      const answer = await requests.ask('replay', {
+      const answer = await requests.ask(row.store, 'replay', {
         experiment: row.id,
         ...(trial === null ? {} : { trial })
       });
@@ -214,7 +223,7 @@ export function addCommands(
       const row = rows(args)[0]!;
       const trial = trialOf(args);
       const pinned = args.pinned === true || (trial === null && row.pinned === true);
-      await requests.ask(pinned ? 'unpin' : 'pin', {
+      await requests.ask(row.store, pinned ? 'unpin' : 'pin', {
         experiment: row.id,
         ...(trial === null ? {} : { trial }),
         ...(typeof args.step === 'number' ? { step: args.step } : {})
@@ -228,8 +237,7 @@ export function addCommands(
     isEnabled: some(canDelete),
     execute: async args => {
       const found = rows(args).filter(canDelete);
-      const sizes = await requests.api.get<IStore>('store').catch(() => null);
-      const lost = found.map(row => sizes?.experiments.find(({ id }) => id === row.id)?.bytes ?? null);
+      const lost = await Promise.all(found.map(row => requests.bytesOf(row)));
       const trials = found.reduce((sum, row) => sum + row.trials.begun, 0);
       const what = trans._n('%1 trial', '%1 trials', trials, trials);
       const sure = await confirmed({
@@ -245,7 +253,7 @@ export function addCommands(
         trans
       });
       if (sure) {
-        await Promise.all(found.map(({ id, label }) => requests.delete(id, label)));
+        await Promise.all(found.map(row => requests.delete(row)));
       }
     }
   });
@@ -255,9 +263,9 @@ export function addCommands(
     isVisible: args => rows(args).some(({ deleting }) => Boolean(deleting)),
     isEnabled: some(({ deleting }) => Boolean(deleting)),
     execute: async args => {
-      for (const { deleting, label } of rows(args)) {
+      for (const { store, deleting, label } of rows(args)) {
         if (deleting) {
-          await requests.withdraw(deleting, label);
+          await requests.withdraw(store, deleting, label);
         }
       }
     }
@@ -266,8 +274,10 @@ export function addCommands(
   commands.addCommand('workbench:clean-up', {
     label: trans.__('Clean Up the Store …'),
     caption: trans.__('Remove checkpoints that no rule keeps, and what nothing refers to'),
-    execute: async () => {
-      const plan = await requests.ask('gc', { dry_run: true });
+    isEnabled: args => targets.store(args) !== null,
+    execute: async args => {
+      const store = targets.store(args)!.id;
+      const plan = await requests.ask(store, 'gc', { dry_run: true });
       if (plan === null) {
         return;
       }
@@ -288,7 +298,7 @@ export function addCommands(
         okLabel: trans.__('Clean Up'),
         trans
       });
-      const done = sure ? await requests.ask('gc', { dry_run: false }) : null;
+      const done = sure ? await requests.ask(store, 'gc', { dry_run: false }) : null;
       if (done?.accepted) {
         Notification.success(trans.__('Cleaned up: %1 freed.', bytes(amount(done) ?? freed ?? 0)), {
           autoClose: 5000
@@ -299,9 +309,10 @@ export function addCommands(
 
   commands.addCommand('workbench:start-engine', {
     label: trans.__('Start the Engine'),
-    execute: async () => {
+    isEnabled: args => targets.store(args) !== null,
+    execute: async args => {
       // A question that changes nothing; an engine is started to answer it.
-      await requests.ask('gc', { dry_run: true });
+      await requests.ask(targets.store(args)!.id, 'gc', { dry_run: true });
     }
   });
 

@@ -13,9 +13,12 @@ import { ViewState } from './state';
 
 /** What every page is given, whatever it shows. */
 export interface IPageContext {
+  /** Asks about the store that the page is of. */
   readonly api: Api;
   /** Every string that a person reads goes through `trans.__()` or `trans._n()`. */
   readonly trans: TranslationBundle;
+  /** `notebooks/`, the folder of its store; empty where there was only one when the page was opened. */
+  readonly where: string;
   readonly commands: CommandRegistry;
   /** A theme was changed; what is drawn on a canvas must read its colours again. */
   readonly themeChanged: ISignal<unknown, void>;

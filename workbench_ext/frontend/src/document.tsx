@@ -68,7 +68,7 @@ export class ExperimentDocument extends MainAreaWidget<ReactWidget> {
     const since = new Since(experiment, state);
     super({ content: ReactWidget.create(<Page context={context} place={place} since={since} />) });
     this._since = since;
-    this.id = `workbench-experiment-${experiment.ref}`;
+    this.id = `workbench-experiment-${experiment.key}`;
     this.addClass('wb-Document');
     this.toolbar.hide();
     this.title.icon = experimentsIcon;
@@ -166,7 +166,7 @@ function Page({
       <div
         className="wb-Page-view"
         role="tabpanel"
-        aria-labelledby={tabId(experiment.ref, view.id)}
+        aria-labelledby={tabId(experiment.key, view.id)}
         tabIndex={-1}
       >
         {inTrial ? (
@@ -211,7 +211,7 @@ function Tabs({ context, place }: { context: IContext; place: Place }): React.JS
         return (
           <button
             key={id}
-            id={tabId(experiment.ref, id)}
+            id={tabId(experiment.key, id)}
             type="button"
             role="tab"
             className="wb-Tab"
@@ -227,6 +227,6 @@ function Tabs({ context, place }: { context: IContext; place: Place }): React.JS
   );
 }
 
-function tabId(ref: string, view: string): string {
-  return `wb-tab-${ref}-${view}`;
+function tabId(key: string, view: string): string {
+  return `wb-tab-${key}-${view}`;
 }

@@ -8,21 +8,35 @@ import {
   WidgetTracker
 } from '@jupyterlab/apputils';
 import { IStateDB } from '@jupyterlab/statedb';
+import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 import { createElement } from 'react';
 
-import { IExperimentAnswer, experimentPath } from './api';
 import { IPageContext } from './context';
 import { ExperimentDocument, Place } from './document';
 import { ExperimentModel } from './experiment';
 import { experimentsIcon } from './icons';
 import { loadPlotly } from './plotly';
+import { refused } from './requests';
 import { ViewState } from './state';
+import { IWhere, StoreModel, refOf } from './stores';
 import { IWorkbench } from './tokens';
 import { PAGES } from './views';
 
 /** An experiment's id, as the store makes them. Anything else is what a person calls it. */
 const ID = /^\d{8}-\d{6}-[a-z0-9]+$/;
+
+/** What a page keeps with the workspace, to find its store again. */
+function placeOf({ info }: StoreModel): { readonly store: string; readonly folder: string } {
+  return { store: info.id, folder: info.folder };
+}
+
+function whereOf({ store, folder }: ReadonlyPartialJSONObject): IWhere {
+  return {
+    store: typeof store === 'string' ? store : null,
+    folder: typeof folder === 'string' ? folder : null
+  };
+}
 
 export const documents: JupyterFrontEndPlugin<void> = {
   id: 'workbench-ext:documents',
@@ -36,30 +50,36 @@ export const documents: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null,
     database: IStateDB | null
   ) => {
-    const { api, live, trans, themes, picks, settings, documents: tracker } = workbench;
+    const { api, live, trans, themes, picks, settings, stores, documents: tracker } = workbench;
     const { commands, shell } = app;
     const comparisons = new WidgetTracker<MainAreaWidget>({ namespace: 'workbench-compare' });
 
+    const folders = new WeakMap<ExperimentDocument, ReturnType<typeof placeOf>>();
+
     const themeChanged = new Signal<object, void>({});
     themes?.themeChanged.connect(() => themeChanged.emit());
-    const page: IPageContext = {
-      api,
+    const pageOf = (store: StoreModel): IPageContext => ({
+      api: store.api,
       trans,
+      where: stores.shown.length > 1 ? store.label : '',
       commands,
       themeChanged,
-      openCompare: (a, b) => void commands.execute('workbench:compare', { a, b }),
+      openCompare: (a, b) => void commands.execute('workbench:compare', { a, b, ...placeOf(store) }),
       plotly: () => loadPlotly(api)
-    };
+    });
 
-    const open = async (ref: string, tab: string, trial: number | null) => {
-      const id = ID.test(ref)
-        ? ref
-        : (await api.get<IExperimentAnswer>(experimentPath(ref))).experiment.id;
-      let document = tracker.find(found => found.experiment.ref === id);
+    const open = async (ref: string, where: IWhere, tab: string, trial: number | null) => {
+      const store = await stores.find(ref, where);
+      const id = ID.test(ref) ? ref : await stores.idOf(store, ref);
+      let document = tracker.find(
+        ({ experiment }) => experiment.ref === id && experiment.store === store.id
+      );
       if (!document) {
         const state = await new ViewState(database, `workbench-ext:${id}`).load();
         const place = new Place(tab || state.get('tab', settings.value.defaultTab), trial);
-        const made = new ExperimentDocument(page, new ExperimentModel(api, id, live), state, place);
+        const experiment = new ExperimentModel(store.api, id, live);
+        const made = new ExperimentDocument(pageOf(store), experiment, state, place);
+        folders.set(made, placeOf(store));
         place.changed.connect(() => {
           state.set('tab', place.tab);
           void tracker.save(made);
@@ -76,10 +96,10 @@ export const documents: JupyterFrontEndPlugin<void> = {
       return document;
     };
 
-    const opened = async (args: { experiment?: unknown; tab?: unknown; trial?: unknown }) => {
+    const opened = async (args: ReadonlyPartialJSONObject) => {
       try {
         const trial = typeof args.trial === 'number' ? args.trial : null;
-        return await open(String(args.experiment), String(args.tab ?? ''), trial);
+        return await open(String(args.experiment), whereOf(args), String(args.tab ?? ''), trial);
       } catch (error) {
         Notification.error(error instanceof Error ? error.message : String(error));
         return null;
@@ -92,8 +112,8 @@ export const documents: JupyterFrontEndPlugin<void> = {
         if (typeof args.experiment === 'string') {
           return opened(args);
         }
-        for (const experiment of picks.picked) {
-          await opened({ ...args, experiment });
+        for (const key of picks.picked) {
+          await opened({ ...args, ...refOf(key) });
         }
         return null;
       }
@@ -108,10 +128,15 @@ export const documents: JupyterFrontEndPlugin<void> = {
       isEnabled: () => PAGES.compare !== null,
       execute: async args => {
         const [a, b] = [String(args.a), String(args.b)];
-        const id = `workbench-compare-${a}-${b}`;
+        const store = await stores.find(a.split('/')[0]!, whereOf(args)).catch(refused);
+        if (!store) {
+          return null;
+        }
+        const id = `workbench-compare-${store.id}-${a}-${b}`;
         let widget = comparisons.find(found => found.id === id);
         if (!widget && PAGES.compare) {
-          const content = ReactWidget.create(createElement(PAGES.compare, { context: page, a, b }));
+          const context = pageOf(store);
+          const content = ReactWidget.create(createElement(PAGES.compare, { context, a, b }));
           widget = new MainAreaWidget({ content });
           widget.id = id;
           widget.addClass('wb-Document');
@@ -119,7 +144,7 @@ export const documents: JupyterFrontEndPlugin<void> = {
           widget.title.icon = experimentsIcon;
           widget.title.label = trans.__('%1 and %2', a, b);
           widget.title.closable = true;
-          shownPairs.set(widget, { a, b });
+          shownPairs.set(widget, { a, b, ...placeOf(store) });
           await comparisons.add(widget);
           shell.add(widget, 'main', { type: 'Workbench' });
         }
@@ -127,16 +152,17 @@ export const documents: JupyterFrontEndPlugin<void> = {
         return widget ?? null;
       }
     });
-    const shownPairs = new WeakMap<MainAreaWidget, { a: string; b: string }>();
+    const shownPairs = new WeakMap<MainAreaWidget, ReadonlyPartialJSONObject>();
 
     void restorer?.restore(tracker, {
       command: 'workbench:open',
-      args: ({ experiment, place }) => ({
-        experiment: experiment.ref,
-        tab: place.tab,
-        trial: place.trial
+      args: document => ({
+        experiment: document.experiment.ref,
+        ...folders.get(document),
+        tab: document.place.tab,
+        trial: document.place.trial
       }),
-      name: ({ experiment }) => experiment.ref
+      name: ({ experiment }) => experiment.key
     });
     void restorer?.restore(comparisons, {
       command: 'workbench:compare',

@@ -3,7 +3,7 @@
 import { Contents, ServerConnection } from '@jupyterlab/services';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { Api, experimentPath } from './api';
+import { Api, IRef, experimentPath } from './api';
 
 /** Which notebook is meant: the cells that were executed, the saved file, or the open document with its unsaved edits. */
 export type Which = 'executed' | 'file' | 'document';
@@ -29,13 +29,13 @@ export class SnapshotDrive implements Contents.IDrive {
   }
 
   /** Where a notebook is found; `title` is what its tab says. */
-  path(experiment: string, which: Which, title: string): string {
+  path({ store, experiment }: IRef, which: Which, title: string): string {
     // A slash or a colon in a title would make another path of it.
-    return `${this.name}:${experiment}/${which}/${title.replace(/[/:]/g, '-')}.ipynb`;
+    return `${this.name}:${store}/${experiment}/${which}/${title.replace(/[/:]/g, '-')}.ipynb`;
   }
 
   async get(localPath: string, options?: Contents.IFetchOptions): Promise<Contents.IModel> {
-    const [experiment, which, file] = localPath.split('/');
+    const { api, experiment, which, file } = this._parts(localPath);
     const model = {
       name: file ?? localPath,
       path: localPath,
@@ -53,15 +53,13 @@ export class SnapshotDrive implements Contents.IDrive {
     if (options?.content === false) {
       return model;
     }
-    const content = await this._api.get<unknown>(experimentPath(experiment!, 'notebook'), {
-      which
-    });
+    const content = await api.get<unknown>(experimentPath(experiment, 'notebook'), { which });
     return { ...model, format: 'json', content };
   }
 
   getDownloadUrl(localPath: string): Promise<string> {
-    const [experiment, which] = localPath.split('/');
-    return Promise.resolve(this._api.url(experimentPath(experiment!, 'notebook'), { which }));
+    const { api, experiment, which } = this._parts(localPath);
+    return Promise.resolve(api.url(experimentPath(experiment, 'notebook'), { which }));
   }
 
   listCheckpoints(): Promise<Contents.ICheckpointModel[]> {
@@ -80,6 +78,20 @@ export class SnapshotDrive implements Contents.IDrive {
   dispose(): void {
     this._isDisposed = true;
     Signal.clearData(this);
+  }
+
+  /** What a path names. One of three parts is of the default store: earlier versions made such. */
+  private _parts(localPath: string): {
+    api: Api;
+    experiment: string;
+    which: string | undefined;
+    file: string | undefined;
+  } {
+    const parts = localPath.split('/');
+    const isWhole = parts.length > 3;
+    const [experiment, which, file] = isWhole ? parts.slice(1) : parts;
+    const api = isWhole ? this._api.of(parts[0]!) : this._api;
+    return { api, experiment: experiment!, which, file: file?.endsWith('.ipynb') ? file : undefined };
   }
 
   private _fileChanged = new Signal<this, Contents.IChangedArgs>(this);

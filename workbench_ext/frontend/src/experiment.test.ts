@@ -1,12 +1,16 @@
 jest.mock('@jupyterlab/coreutils', () => ({}));
 jest.mock('@jupyterlab/services', () => ({}));
 
+import { Event } from '@jupyterlab/services';
+import { Signal } from '@lumino/signaling';
+
 import { Api, ApiError, ITrial, Query } from './api';
 import { ExperimentModel, IChanged } from './experiment';
 import { Live } from './live';
 
 /** A server of one experiment: each answer has the trials that changed after the cursor. */
 class Served {
+  readonly store = 's';
   asked: string[] = [];
   gone = false;
   state = 'running';
@@ -26,9 +30,17 @@ class Served {
   };
 }
 
+/** The server's event bus. */
+const bus = new Signal<object, { schema_id: string }>({});
+
+function tell(store: string): void {
+  const schema_id = 'urn:workbench:events:changed:v2';
+  bus.emit({ schema_id, store, experiments: ['e'], catalog: false } as { schema_id: string });
+}
+
 function opened(): { served: Served; model: ExperimentModel; heard: IChanged[] } {
   const served = new Served();
-  const model = new ExperimentModel(served as unknown as Api, 'e', new Live(null));
+  const model = new ExperimentModel(served as unknown as Api, 'e', new Live(bus as unknown as Event.Stream));
   const heard: IChanged[] = [];
   model.changed.connect((_, change) => heard.push(change));
   return { served, model, heard };
@@ -113,5 +125,21 @@ test('an experiment that has ended says once that it did, and then nothing', asy
     await new Promise(resolve => setTimeout(resolve));
   }
   expect(heard.length).toBe(told);
+  model.dispose();
+});
+
+test('a change of another store is not asked about, though it holds an experiment of the same id', async () => {
+  const { served, model } = opened();
+  const first = next(model, ({ points }) => points);
+  model.watched = true;
+  await first;
+  const asked = served.asked.length;
+  tell('another');
+  await new Promise(resolve => setTimeout(resolve, 200)); // longer than changes are gathered: silence cannot be awaited
+  expect(served.asked.length).toBe(asked);
+  const second = next(model, ({ points }) => points);
+  tell('s');
+  await second;
+  expect([served.asked.length, model.row?.store]).toEqual([asked + 2, 's']);
   model.dispose();
 });

@@ -38,7 +38,7 @@ export class ExperimentModel {
     private _live: Live
   ) {
     this._poll = new Poll({
-      name: `workbench:experiment:${ref}`,
+      name: `workbench:experiment:${this.key}`,
       auto: false,
       factory: () => this._ask(),
       frequency: _live.pace(),
@@ -59,6 +59,21 @@ export class ExperimentModel {
 
   get changed(): ISignal<this, IChanged> {
     return this._changed;
+  }
+
+  /** What commands call it. */
+  get named(): { readonly experiment: string; readonly store: string } {
+    return { experiment: this.ref, store: this.store };
+  }
+
+  /** A name for it that no other page has: a copy of a store holds experiments of the same ids. */
+  get key(): string {
+    return `${this.store}-${this.ref}`;
+  }
+
+  /** The id of its store. */
+  get store(): string {
+    return this.api.store ?? '';
   }
 
   /** Its line of the list; null until the server answered once. */
@@ -140,7 +155,7 @@ export class ExperimentModel {
   /** The first time, the page need not wait for all its trials: curves are asked for meanwhile. */
   private _begin(answer: IExperimentAnswer): IExperimentAnswer {
     if (this._row === null && !this._poll.isDisposed) {
-      this._row = answer.experiment;
+      this._row = { ...answer.experiment, store: this.store };
       this._meta = answer.meta;
       this._spec = answer.spec;
       this._changed.emit(NOTHING);
@@ -153,7 +168,7 @@ export class ExperimentModel {
     const text = JSON.stringify(answer);
     const same = text === this._text && !this._stale && trials.length === 0;
     this._text = text;
-    this._row = answer.experiment;
+    this._row = { ...answer.experiment, store: this.store };
     this._meta = answer.meta;
     this._spec = answer.spec;
     this._stale = false;
@@ -175,8 +190,9 @@ export class ExperimentModel {
     }
   }
 
-  private _told(_: Live, { experiments }: IChange): void {
-    if (this._watched && !document.hidden && experiments.includes(this.ref)) {
+  private _told(_: Live, { store, experiments }: IChange): void {
+    const isMeant = store === this.store && experiments.includes(this.ref);
+    if (this._watched && !document.hidden && isMeant) {
       void this._soon.invoke();
     }
   }

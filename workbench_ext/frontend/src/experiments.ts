@@ -1,4 +1,4 @@
-/** The experiments as last heard of. Law: knows no DOM; asks only while somebody looks. */
+/** The experiments of one store as last heard of. Law: knows no DOM; asks only while somebody looks. */
 
 import { Poll, Throttler } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -18,7 +18,7 @@ export class ExperimentsModel {
     private _live: Live
   ) {
     this._poll = new Poll({
-      name: 'workbench:experiments',
+      name: `workbench:experiments:${api.store ?? ''}`,
       auto: false,
       factory: () => this._ask(),
       frequency: _live.pace(),
@@ -62,6 +62,9 @@ export class ExperimentsModel {
 
   /** Whether somebody looks. Nothing is asked while nobody does. */
   set watched(watched: boolean) {
+    if (watched === this._watched) {
+      return;
+    }
     this._watched = watched;
     if (watched) {
       void this._poll.refresh();
@@ -106,13 +109,14 @@ export class ExperimentsModel {
 
   private _take(experiments: readonly IExperiment[], health: IHealth): void {
     this._pace();
+    const store = this.api.store ?? '';
     const text = JSON.stringify([experiments, health]);
     if (text === this._text && this._error === null) {
       return;
     }
     this._text = text;
     this._error = null;
-    this._experiments = experiments;
+    this._experiments = experiments.map(row => ({ ...row, store }));
     this._health = health;
     this._changed.emit();
   }
@@ -128,8 +132,8 @@ export class ExperimentsModel {
     this._poll.frequency = this._live.pace();
   }
 
-  private _told(_: Live, { catalog }: IChange): void {
-    if (!document.hidden && (this._watched || catalog)) {
+  private _told(_: Live, { store, catalog }: IChange): void {
+    if (store === this.api.store && !document.hidden && (this._watched || catalog)) {
       void (this._watched ? this._soon : this._later).invoke();
     }
   }

@@ -18,25 +18,38 @@ export const forks: JupyterFrontEndPlugin<void> = {
   optional: [INotebookTracker],
   activate: (
     { commands, shell }: JupyterFrontEnd,
-    { api, documents, trans }: IWorkbench,
+    { api, documents, stores, trans }: IWorkbench,
     notebooks: INotebookTracker | null
   ) => {
     commands.addCommand('workbench:fork', {
       label: trans.__('Fork in the Notebook'),
       caption: trans.__('A cell that goes on from its newest checkpoint, with what you change'),
       isEnabled: ({ trial }) => typeof trial === 'number' && Boolean(notebooks?.currentWidget),
-      execute: async ({ experiment, trial, step }) => {
+      execute: async ({ experiment, store, trial, step }) => {
         const panel = notebooks?.currentWidget;
-        const page = documents.find(one => one.experiment.ref === experiment);
+        const page = documents.find(
+          one => one.experiment.ref === experiment && (store ?? one.experiment.store) === one.experiment.store
+        );
         if (!panel || !page?.experiment.row) {
           Notification.info(trans.__('Open a notebook first: the fork is a cell of it.'));
           return;
         }
         const { label } = page.experiment.row;
+        if (stores.beside !== page.experiment.store) {
+          Notification.info(
+            trans.__(
+              '%1 lies in another store than the one beside the notebook. Open a notebook in %2 first: the fork is a cell of it.',
+              label,
+              stores.get(page.experiment.store)?.label ?? trans.__('its folder')
+            ),
+            { autoClose: 10000 }
+          );
+          return;
+        }
         const number = Number(trial);
         const name = `${label}/t${String(number).padStart(4, '0')}`;
         try {
-          const at = typeof step === 'number' ? step : await newest(String(experiment), number);
+          const at = typeof step === 'number' ? step : await newest(page.experiment.store, String(experiment), number);
           if (at === null) {
             Notification.info(trans.__('%1 has no checkpoint to go on from.', name));
             return;
@@ -56,9 +69,9 @@ export const forks: JupyterFrontEndPlugin<void> = {
     });
 
     /** The step of the newest checkpoint that is sound. */
-    const newest = async (experiment: string, number: number): Promise<number | null> => {
+    const newest = async (store: string, experiment: string, number: number): Promise<number | null> => {
       const path = `experiments/${encodeURIComponent(experiment)}/trials/${number}`;
-      const { checkpoints } = await api.get<ITrialAnswer>(path);
+      const { checkpoints } = await api.of(store).get<ITrialAnswer>(path);
       const steps = checkpoints.filter(({ sound }) => sound).map(one => one.step);
       return steps.length > 0 ? Math.max(...steps) : null;
     };

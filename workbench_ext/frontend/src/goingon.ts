@@ -89,7 +89,7 @@ export function addGoingOn(
   trans: TranslationBundle
 ): void {
   const only = (args: ReadonlyPartialJSONObject): IExperiment | undefined => {
-    const found = targets.of(args).map(id => targets.row(id));
+    const found = targets.of(args).map(ref => targets.row(ref));
     return found.length === 1 ? found[0] : undefined;
   };
   const numberOf = (args: ReadonlyPartialJSONObject): number | undefined =>
@@ -115,7 +115,7 @@ export function addGoingOn(
         okLabel: trans.__('Extend'),
         trans
       });
-      const answer = more && (await requests.ask('extend', { experiment: row.id, ...more }));
+      const answer = more && (await requests.ask(row.store, 'extend', { experiment: row.id, ...more }));
       if (answer?.accepted) {
         Notification.success(trans.__('%1 goes on.', row.label), { autoClose: 5000 });
       }
@@ -130,7 +130,7 @@ export function addGoingOn(
       const row = only(args)!;
       const trial = numberOf(args)!;
       const name = `${row.label}/t${String(trial).padStart(4, '0')}`;
-      const done = targets.trial(row.id, trial)?.step ?? null;
+      const done = targets.trial(row, trial)?.step ?? null;
       const upTo = await askFields({
         title: trans.__('Verify %1', name),
         fields: { step: { label: trans.__('Up to step (as far as needed, where nothing is written)'), example: '' } },
@@ -141,7 +141,7 @@ export function addGoingOn(
       if (upTo === null) {
         return;
       }
-      const answer = await requests.ask('verify', {
+      const answer = await requests.ask(row.store, 'verify', {
         experiment: row.id,
         trial,
         ...(upTo.step === null ? {} : { step: upTo.step })

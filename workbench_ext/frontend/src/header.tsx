@@ -24,6 +24,7 @@ export function Header({
     <header className="wb-Header">
       <div className="wb-Header-line">
         <h2 className="wb-Header-name">{row.label}</h2>
+        {context.where && <span>{trans.__('in %1', context.where)}</span>}
         <StateMark state={row.state} trans={trans} />
         {row.best && row.goal && (
           <span className="wb-Header-best">
@@ -81,7 +82,7 @@ export function Header({
 function Actions({ context }: { context: IContext }): React.JSX.Element {
   const { commands, experiment, trans } = context;
   useCommands(commands);
-  const args = { experiment: experiment.ref };
+  const args = experiment.named;
   const going = !experiment.ended;
   const offered = [
     ...(going ? [experiment.row?.state === 'paused' ? 'workbench:resume' : 'workbench:pause'] : []),

@@ -8,7 +8,6 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { Api } from './api';
 import { ExperimentDocument } from './document';
 import { documents } from './documents';
-import { ExperimentsModel } from './experiments';
 import { keepFigures } from './figure';
 import { forks } from './fork';
 import { Live } from './live';
@@ -19,6 +18,7 @@ import { Requests, refused } from './requests';
 import { Settings } from './settings';
 import { Picks } from './sidebar/picks';
 import { sidebar } from './sidebar/plugin';
+import { Stores } from './stores';
 import { IWorkbench } from './tokens';
 import { toNotebook } from './tonotebook';
 import { trialCommands } from './trialmenu';
@@ -41,7 +41,7 @@ const workbench: JupyterFrontEndPlugin<IWorkbench> = {
     const api = new Api(app.serviceManager.serverSettings);
     const live = new Live(app.serviceManager.events.stream);
     const trans = (translator ?? nullTranslator).load('workbench');
-    const experiments = new ExperimentsModel(api, live);
+    const stores = new Stores(api, live, trans);
     const settings = new Settings();
     settings.changed.connect(() => {
       live.interval = 1000 * settings.value.pollInterval;
@@ -55,10 +55,10 @@ const workbench: JupyterFrontEndPlugin<IWorkbench> = {
       live,
       trans,
       themes,
-      experiments,
+      stores,
       settings,
       picks: new Picks(),
-      requests: new Requests(api, experiments, settings, trans),
+      requests: new Requests(stores, settings, trans),
       documents: new WidgetTracker<ExperimentDocument>({ namespace: 'workbench' })
     };
   }

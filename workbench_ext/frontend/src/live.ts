@@ -1,10 +1,10 @@
-/** The store's changes as the server's event bus tells them. Law: says which experiments changed, never how. */
+/** The stores' changes as the server's event bus tells them. Law: says which experiments changed, never how. */
 
 import { Event } from '@jupyterlab/services';
 import { ISignal, Signal } from '@lumino/signaling';
 
 /** The name of our events; it is never fetched. */
-const SCHEMA = 'urn:workbench:events:changed:v1';
+const SCHEMA = 'urn:workbench:events:changed:v2';
 
 /** Milliseconds between two questions: while nothing tells us of changes, while it does, and after no answer. */
 const INTERVAL = 1000;
@@ -15,6 +15,8 @@ const LONGEST_INTERVAL = 15000;
 const SILENCE = 60000;
 
 export interface IChange {
+  /** The id of the store that changed. */
+  readonly store: string;
   /** Ids of the experiments that changed. */
   readonly experiments: readonly string[];
   /** Whether the list itself changed. */
@@ -57,8 +59,9 @@ export class Live {
       return;
     }
     this._heard = Date.now();
-    const { experiments, catalog } = event as { experiments?: unknown; catalog?: unknown };
+    const { store, experiments, catalog } = event as Readonly<Record<string, unknown>>;
     this._changed.emit({
+      store: String(store),
       experiments: Array.isArray(experiments) ? experiments.map(String) : [],
       catalog: catalog === true
     });

@@ -3,9 +3,10 @@
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 
-import { IExperiment } from './api';
+import { IExperiment, IRef } from './api';
 import { ITargets, addCommands } from './commands';
 import { addGoingOn } from './goingon';
+import { refOf } from './stores';
 import { IWorkbench } from './tokens';
 
 /** Of an experiment, in this order; a line between the groups. */
@@ -29,32 +30,40 @@ export const menus: JupyterFrontEndPlugin<void> = {
   requires: [IWorkbench],
   optional: [ICommandPalette],
   activate: (app: JupyterFrontEnd, workbench: IWorkbench, palette: ICommandPalette | null) => {
-    const { experiments, documents, picks, requests, trans } = workbench;
+    const { stores, documents, picks, requests, trans } = workbench;
     const shownDocument = () =>
       documents.find(document => document === app.shell.currentWidget) ?? null;
     const tabbed = () => {
       const tab = app.contextMenuHitTest(node => 'id' in node.dataset);
       return documents.find(({ id }) => id === tab?.dataset.id) ?? shownDocument();
     };
-    const opened = (id: string) => documents.find(({ experiment }) => experiment.ref === id);
-    const row = (id: string): IExperiment | undefined =>
+    const opened = (ref: IRef) =>
+      documents.find(
+        ({ experiment }) => experiment.ref === ref.experiment && experiment.store === ref.store
+      );
+    const row = (ref: IRef): IExperiment | undefined =>
       // The page of an experiment is followed also while the list is not.
-      (opened(id)?.isVisible ? opened(id)?.experiment.row : null) ??
-      experiments.get(id) ??
-      opened(id)?.experiment.row ??
+      (opened(ref)?.isVisible ? opened(ref)?.experiment.row : null) ??
+      stores.row(ref) ??
+      opened(ref)?.experiment.row ??
       undefined;
     const targets: ITargets = {
       of: args => {
         if (typeof args.experiment === 'string') {
-          return [args.experiment];
+          const store = typeof args.store === 'string' ? args.store : stores.current?.id;
+          return store === undefined ? [] : [{ experiment: args.experiment, store }];
         }
         const shown =
           args.from === 'sidebar' ? null : args.from === 'tab' ? tabbed() : shownDocument();
-        return shown ? [shown.experiment.ref] : [...picks.picked];
+        return shown ? [shown.experiment.named] : [...picks.picked].map(refOf);
       },
       row,
-      trial: (id, number) => opened(id)?.experiment.trials.get(number),
-      all: () => experiments.experiments ?? []
+      trial: ({ store, id }, number) => opened({ store, experiment: id })?.experiment.trials.get(number),
+      store: args => {
+        const named = typeof args.store === 'string' ? args.store : targets.of(args)[0]?.store;
+        return stores.get(named ?? '') ?? stores.current;
+      },
+      all: store => stores.get(store)?.experiments.experiments ?? []
     };
     addCommands(app.commands, targets, requests, trans);
     addGoingOn(app.commands, targets, requests, trans);
@@ -83,7 +92,8 @@ export const menus: JupyterFrontEndPlugin<void> = {
     }
     // A command's place in a menu is grey or black by what is known now.
     const again = () => app.commands.notifyCommandChanged();
-    experiments.changed.connect(again);
+    stores.changed.connect(again);
+    stores.experimentsChanged.connect(again);
     picks.changed.connect(again);
     app.shell.currentChanged?.connect(again);
   }

@@ -7,11 +7,12 @@ import { PageConfig } from '@jupyterlab/coreutils';
 import { INotebookTracker, Notebook, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { ISnapshot, experimentPath } from './api';
+import { IExperiment, IRef, ISnapshot, experimentPath } from './api';
 import { SnapshotDrive, Which } from './drive';
 import { experimentsIcon } from './icons';
 import { contentsPath } from './paths';
 import { refused } from './requests';
+import { refOf } from './stores';
 import { IWorkbench } from './tokens';
 
 /** A cell that starts an experiment, after comments and empty lines. */
@@ -32,6 +33,7 @@ export const notebooks: JupyterFrontEndPlugin<void> = {
     addLinks(app, workbench, tracker);
     addAsItWas(app, workbench);
     if (tracker) {
+      followNotebook(app, workbench, tracker);
       sendDocuments(workbench, tracker);
       palette?.addItem({
         command: 'workbench:open-from-cell',
@@ -43,31 +45,30 @@ export const notebooks: JupyterFrontEndPlugin<void> = {
 
 function addLinks(
   app: JupyterFrontEnd,
-  { api, experiments, documents, trans }: IWorkbench,
+  workbench: IWorkbench,
   tracker: INotebookTracker | null
 ): void {
   const { commands, shell } = app;
-  const pathOf = (experiment: string): string | null => {
-    const row =
-      experiments.get(experiment) ??
-      documents.find(found => found.experiment.ref === experiment)?.experiment.row;
+  const { api, trans } = workbench;
+  const pathOf = (args: ReadonlyPartialJSONObject): string | null => {
+    const row = rowOf(workbench, meant(workbench, args));
     return row?.notebook ? contentsPath(row.notebook, PageConfig.getOption('serverRoot')) : null;
   };
 
   commands.addCommand('workbench:go-to-cell', {
     label: trans.__('Show Its Cell'),
     caption: trans.__('Open the notebook at the cell that started this experiment'),
-    isEnabled: args => pathOf(String(args.experiment)) !== null,
-    isVisible: args => pathOf(String(args.experiment)) !== null,
+    isEnabled: args => pathOf(args) !== null,
+    isVisible: args => pathOf(args) !== null,
     execute: async args => {
-      const experiment = String(args.experiment);
+      const { store, experiment } = meant(workbench, args)!;
       try {
-        const { cells, train_cell } = await api.get<ISnapshot>(
-          experimentPath(experiment, 'snapshot')
-        );
+        const { cells, train_cell } = await api
+          .of(store)
+          .get<ISnapshot>(experimentPath(experiment, 'snapshot'));
         const started = cells.find(({ n }) => n === train_cell);
         const panel: unknown = await commands.execute('docmanager:open', {
-          path: pathOf(experiment),
+          path: pathOf(args),
           factory: 'Notebook'
         });
         if (!(panel instanceof NotebookPanel)) {
@@ -134,25 +135,62 @@ function cellAt({ widgets }: Notebook, id: string | null, source: string | null)
     : widgets.findIndex(({ model }) => source !== null && model.sharedModel.source === source);
 }
 
-function addAsItWas(app: JupyterFrontEnd, { api, experiments, documents, picks, trans }: IWorkbench): void {
+/** The experiment that arguments name. One without a store is in the one that is meant where none is named. */
+function meant({ stores }: IWorkbench, args: ReadonlyPartialJSONObject): IRef | null {
+  const store = typeof args.store === 'string' ? args.store : stores.current?.id;
+  return typeof args.experiment === 'string' && store !== undefined
+    ? { experiment: args.experiment, store }
+    : null;
+}
+
+function rowOf({ stores, documents }: IWorkbench, ref: IRef | null): IExperiment | null {
+  if (ref === null) {
+    return null;
+  }
+  const page = documents.find(
+    ({ experiment }) => experiment.ref === ref.experiment && experiment.store === ref.store
+  );
+  return stores.row(ref) ?? page?.experiment.row ?? null;
+}
+
+/** The store beside the active notebook is the first of the sidebar, and the one where links look first. */
+function followNotebook(app: JupyterFrontEnd, { stores }: IWorkbench, tracker: INotebookTracker): void {
+  const { contents } = app.serviceManager;
+  const tell = () => {
+    const path = tracker.currentWidget?.context.path;
+    // What another drive shows lies beside no store; with real-time collaboration the files are on a drive, too.
+    const isFile = path !== undefined && ['', 'RTC'].includes(contents.driveName(path));
+    stores.notebook = isFile ? path : null;
+  };
+  tracker.currentChanged.connect((_, panel) => {
+    tell();
+    panel?.context.pathChanged.connect(tell);
+  });
+  tell();
+}
+
+function addAsItWas(app: JupyterFrontEnd, workbench: IWorkbench): void {
+  const { api, documents, picks, trans } = workbench;
   const { commands, serviceManager, shell } = app;
   const drive = new SnapshotDrive(api);
   serviceManager.contents.addDrive(drive);
-  const target = (args: ReadonlyPartialJSONObject): string | null => {
+  const target = (args: ReadonlyPartialJSONObject): IRef | null => {
     if (typeof args.experiment === 'string') {
-      return args.experiment;
+      return meant(workbench, args);
     }
     const shown = args.from === 'sidebar' ? undefined : documents.find(page => page === shell.currentWidget);
-    return shown?.experiment.ref ?? (picks.picked.size === 1 ? [...picks.picked][0]! : null);
+    return shown?.experiment.named ?? (picks.picked.size === 1 ? refOf([...picks.picked][0]!) : null);
   };
   commands.addCommand('workbench:open-notebook', {
     label: trans.__('Open Notebook as It Was'),
     caption: trans.__('The notebook that started this experiment, to read'),
     isEnabled: args => target(args) !== null,
     execute: async args => {
-      const experiment = target(args)!;
+      const ref = target(args)!;
       try {
-        const snapshot = await api.get<ISnapshot>(experimentPath(experiment, 'snapshot'));
+        const snapshot = await api
+          .of(ref.store)
+          .get<ISnapshot>(experimentPath(ref.experiment, 'snapshot'));
         // What says most: the open document, the saved file, or at least the cells that were executed.
         const which: Which = snapshot.document ? 'document' : snapshot.notebook ? 'file' : 'executed';
         const words: Readonly<Record<Which, string>> = {
@@ -162,11 +200,9 @@ function addAsItWas(app: JupyterFrontEnd, { api, experiments, documents, picks, 
           file: trans.__('as it was saved'),
           executed: trans.__('cells as executed')
         };
-        const row =
-          experiments.get(experiment) ??
-          documents.find(page => page.experiment.ref === experiment)?.experiment.row;
+        const label = rowOf(workbench, ref)?.label ?? ref.experiment;
         await commands.execute('docmanager:open', {
-          path: drive.path(experiment, which, `${row?.label ?? experiment} (${words[which]})`),
+          path: drive.path(ref, which, `${label} (${words[which]})`),
           factory: 'Notebook',
           // It is there to be read; a person may still choose a kernel.
           kernelPreference: { shouldStart: false, canStart: true, autoStartDefault: false }
@@ -179,7 +215,7 @@ function addAsItWas(app: JupyterFrontEnd, { api, experiments, documents, picks, 
 }
 
 /** When a train cell is executed, the snapshot gets the document as this page has it, with what is not saved. */
-function sendDocuments({ api }: IWorkbench, tracker: INotebookTracker): void {
+function sendDocuments({ api, stores }: IWorkbench, tracker: INotebookTracker): void {
   NotebookActions.executionScheduled.connect((_, { notebook, cell }) => {
     const source = cell.model.sharedModel.source;
     const panel = tracker.find(found => found.content === notebook);
@@ -198,7 +234,11 @@ function sendDocuments({ api }: IWorkbench, tracker: INotebookTracker): void {
       unsaved: panel.model.dirty
     };
     // The snapshot is whole without it; the server says in its log what was wrong.
-    api.post('documents', body).catch(() => undefined);
+    api
+      .post('documents', body)
+      // The store may be made for it.
+      .then(() => stores.refresh())
+      .catch(() => undefined);
   });
 }
 

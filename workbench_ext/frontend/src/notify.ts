@@ -5,6 +5,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { ENDED, IExperiment, IHealth, State } from './api';
+import { StoreModel } from './stores';
 import { IWorkbench } from './tokens';
 import { shown } from './words';
 
@@ -49,12 +50,15 @@ export const notifications: JupyterFrontEndPlugin<void> = {
   description: 'Tells when an experiment ends, fails or stalls',
   autoStart: true,
   requires: [IWorkbench],
-  activate: ({ commands }: JupyterFrontEnd, { experiments, settings, trans }: IWorkbench) => {
-    const newsroom = new Newsroom();
-    experiments.changed.connect(() => {
+  activate: ({ commands }: JupyterFrontEnd, { stores, settings, trans }: IWorkbench) => {
+    const newsrooms = new WeakMap<StoreModel, Newsroom>();
+    stores.experimentsChanged.connect((_, store) => {
+      const { experiments } = store;
       if (experiments.experiments === null || experiments.stale) {
         return;
       }
+      const newsroom = newsrooms.get(store) ?? new Newsroom();
+      newsrooms.set(store, newsroom);
       for (const news of newsroom.read(experiments.experiments, experiments.health)) {
         const good = news.kind === 'ended';
         if (good ? settings.value.notifyEnd : settings.value.notifyTrouble) {
@@ -64,7 +68,10 @@ export const notifications: JupyterFrontEndPlugin<void> = {
               {
                 label: trans.__('Open'),
                 callback: () =>
-                  void commands.execute('workbench:open', { experiment: news.experiment.id })
+                  void commands.execute('workbench:open', {
+                    experiment: news.experiment.id,
+                    store: store.id
+                  })
               }
             ]
           });
@@ -72,10 +79,11 @@ export const notifications: JupyterFrontEndPlugin<void> = {
       }
     });
     // From then on the server tells of changes, also while the sidebar is closed.
-    void experiments.refresh();
+    void stores.refresh();
     document.addEventListener('visibilitychange', () => {
+      const known = stores.all?.filter(({ experiments }) => experiments.experiments !== null);
       if (!document.hidden) {
-        void experiments.refresh();
+        known?.forEach(({ experiments }) => void experiments.refresh());
       }
     });
   }

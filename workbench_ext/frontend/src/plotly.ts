@@ -24,7 +24,7 @@ export function loadPlotly(api: Api): Promise<PlotlyModule> {
 
 async function load(api: Api): Promise<PlotlyModule> {
   // Another extension's module loader would otherwise swallow it.
-  const text = `const define = undefined, module = undefined, exports = undefined;\n${await api.text('static/plotly.min.js')}\nexport default window.Plotly;`;
+  const text = `const define = undefined, module = undefined, exports = undefined;\n${await api.ours('static/plotly.min.js')}\nexport default window.Plotly;`;
   const page = window as unknown as { Plotly?: PlotlyModule };
   const before = page.Plotly;
   const url = URL.createObjectURL(new Blob([text], { type: 'text/javascript' }));

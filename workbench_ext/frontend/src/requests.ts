@@ -3,25 +3,25 @@
 import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { Api, IAnswer } from './api';
-import { ExperimentsModel } from './experiments';
+import { IAnswer, IExperiment, IStore } from './api';
 import { Settings } from './settings';
+import { Stores } from './stores';
 
 /** Milliseconds that a word of success stays. */
 const BRIEFLY = 5000;
 
 export class Requests {
   constructor(
-    readonly api: Api,
-    private _experiments: ExperimentsModel,
+    private _stores: Stores,
     private _settings: Settings,
     private _trans: TranslationBundle
   ) {}
 
-  /** Ask. Resolves with the answer, or null where the server refused: the person has been told why. */
-  async ask(kind: string, fields: object = {}): Promise<IAnswer | null> {
+  /** Ask the engine of a store. Resolves with the answer, or null where the server refused: the person has been told why. */
+  async ask(store: string, kind: string, fields: object = {}): Promise<IAnswer | null> {
+    const { api } = this._stores;
     try {
-      const answer = await this.api.post<IAnswer>('requests', { kind, ...fields });
+      const answer = await api.of(store).post<IAnswer>('requests', { kind, ...fields });
       if (answer.state === 'waiting' && kind !== 'delete') {
         Notification.info(
           this._trans.__('The engine has not answered yet. What you asked for waits until it does.'),
@@ -33,24 +33,30 @@ export class Requests {
       refused(error);
       return null;
     } finally {
-      void this._experiments.refresh();
+      void this._stores.get(store)?.experiments.refresh();
     }
   }
 
   /** Ask the same for several experiments, one after the other. */
-  async askEach(kind: string, experiments: readonly string[], fields: object = {}): Promise<void> {
-    for (const experiment of experiments) {
-      if ((await this.ask(kind, { ...fields, experiment })) === null) {
+  async askEach(kind: string, rows: readonly IExperiment[], fields: object = {}): Promise<void> {
+    for (const { store, id } of rows) {
+      if ((await this.ask(store, kind, { ...fields, experiment: id })) === null) {
         return;
       }
     }
   }
 
+  /** What an experiment takes on the disk; null where the server does not say. */
+  async bytesOf({ store, id }: IExperiment): Promise<number | null> {
+    const disk = await this._stores.api.of(store).get<IStore>('store').catch(() => null);
+    return disk?.experiments.find(one => one.id === id)?.bytes ?? null;
+  }
+
   /** Delete, after a pause in which it can be taken back. */
-  async delete(experiment: string, label: string): Promise<void> {
+  async delete({ store, id: experiment, label }: IExperiment): Promise<void> {
     const undo = 1000 * this._settings.value.undoSeconds;
     const not_before = new Date(Date.now() + undo).toISOString();
-    const answer = await this.ask('delete', { experiment, not_before });
+    const answer = await this.ask(store, 'delete', { experiment, not_before });
     if (answer === null) {
       return;
     }
@@ -58,28 +64,28 @@ export class Requests {
     if (!(left > 0)) {
       return;
     }
-    const id = Notification.warning(this._trans.__('%1 is being deleted.', label), {
+    const shown = Notification.warning(this._trans.__('%1 is being deleted.', label), {
       autoClose: left,
       actions: [
         {
           label: this._trans.__('Undo'),
-          callback: () => void this.withdraw(answer.request, label)
+          callback: () => void this.withdraw(store, answer.request, label)
         }
       ]
     });
     // Afterwards the button would promise what cannot be done any more.
-    setTimeout(() => Notification.dismiss(id), left);
+    setTimeout(() => Notification.dismiss(shown), left);
   }
 
   /** Take a request back that the engine has not acted on. */
-  async withdraw(request: string, label: string): Promise<void> {
+  async withdraw(store: string, request: string, label: string): Promise<void> {
     try {
-      await this.api.remove(`requests/${encodeURIComponent(request)}`);
+      await this._stores.api.of(store).remove(`requests/${encodeURIComponent(request)}`);
       Notification.success(this._trans.__('%1 stays.', label), { autoClose: BRIEFLY });
     } catch (error) {
       refused(error);
     }
-    await this._experiments.refresh();
+    await this._stores.get(store)?.experiments.refresh();
   }
 }
 

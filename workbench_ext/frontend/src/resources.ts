@@ -13,7 +13,7 @@ export class Followed<T> {
   /** `interval`: milliseconds between two questions. */
   constructor(api: Api, path: string, interval: number) {
     this._poll = new Poll({
-      name: `workbench:${path}`,
+      name: `workbench:${path}:${api.store ?? ''}`,
       auto: false,
       factory: async () => {
         const value = await api.get<T>(path);

@@ -6,20 +6,21 @@ import { Token } from '@lumino/coreutils';
 
 import { Api } from './api';
 import { ExperimentDocument } from './document';
-import { ExperimentsModel } from './experiments';
 import { Live } from './live';
 import { Requests } from './requests';
 import { Settings } from './settings';
 import { Picks } from './sidebar/picks';
+import { Stores } from './stores';
 
 export interface IWorkbench {
+  /** Asks about no store, or the default one. */
   readonly api: Api;
   readonly live: Live;
   readonly trans: TranslationBundle;
   readonly themes: IThemeManager | null;
-  /** The list of experiments. */
-  readonly experiments: ExperimentsModel;
-  /** What is picked in the sidebar. */
+  /** The stores, each with its experiments. */
+  readonly stores: Stores;
+  /** What is picked in the sidebar, as `keyOf` names it. */
   readonly picks: Picks;
   readonly requests: Requests;
   readonly settings: Settings;

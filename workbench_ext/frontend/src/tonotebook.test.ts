@@ -10,6 +10,12 @@ test('the cell gives the trials as a DataFrame, by number', () => {
   );
 });
 
+test('a store that does not lie beside the notebook is named', () => {
+  expect(selection('digits@2', [7], '/home/ada/sub/.workbench')).toContain(
+    'wb.open("digits@2", store="/home/ada/sub/.workbench").trials.loc[["t0007"]]'
+  );
+});
+
 test('many trials stand in lines that can be read', () => {
   const lines = selection('digits@2', Array.from({ length: 30 }, (_, k) => k)).split('\n');
   expect(lines.every(line => line.length <= 88)).toBe(true);

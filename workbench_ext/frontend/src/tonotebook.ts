@@ -21,7 +21,7 @@ export const toNotebook: JupyterFrontEndPlugin<void> = {
   optional: [INotebookTracker],
   activate: (
     { commands, shell }: JupyterFrontEnd,
-    { trans }: IWorkbench,
+    { stores, trans }: IWorkbench,
     notebooks: INotebookTracker | null
   ) => {
     commands.addCommand('workbench:select-to-notebook', {
@@ -43,7 +43,9 @@ export const toNotebook: JupyterFrontEndPlugin<void> = {
         shell.activateById(panel.id);
         await panel.context.ready;
         await panel.revealed;
-        insert(panel, label, selection(label, trials));
+        // Python looks beside the notebook; any other store is named.
+        const other = typeof args.store === 'string' && args.store !== stores.beside ? args.store : '';
+        insert(panel, label, selection(label, trials, stores.get(other)?.info.root));
         await NotebookActions.run(panel.content, panel.sessionContext);
         panel.content.activate();
       }
@@ -76,17 +78,26 @@ export function trainCell(cells: readonly string[], label: string): number | nul
   return null;
 }
 
-/** Python that gives these trials of an experiment as a DataFrame called `selected`. */
-export function selection(label: string, trials: readonly number[]): string {
+/**
+ * Python that gives these trials of an experiment as a DataFrame called `selected`.
+ *
+ * root: the folder of its store, where that is not the one beside the notebook.
+ */
+export function selection(label: string, trials: readonly number[], root?: string): string {
   const names = [...trials]
     .sort((a, b) => a - b)
     .map(number => JSON.stringify(`t${String(number).padStart(4, '0')}`));
-  const one = `selected = wb.open(${JSON.stringify(label)}).trials.loc[[${names.join(', ')}]]`;
+  const opened = root === undefined ? named(label) : `${named(label)}, store=${named(root)}`;
+  const one = `selected = wb.open(${opened}).trials.loc[[${names.join(', ')}]]`;
   const head = 'import workbench as wb\n\n';
-  return `${head}${one.length <= WIDTH ? one : broken(label, names)}\nselected`;
+  return `${head}${one.length <= WIDTH ? one : broken(opened, names)}\nselected`;
 }
 
-function broken(label: string, names: readonly string[]): string {
+function named(text: string): string {
+  return JSON.stringify(text);
+}
+
+function broken(opened: string, names: readonly string[]): string {
   const lines: string[] = [];
   let line = '   ';
   for (const name of names) {
@@ -97,5 +108,5 @@ function broken(label: string, names: readonly string[]): string {
     line += ` ${name},`;
   }
   lines.push(line);
-  return `selected = wb.open(${JSON.stringify(label)}).trials.loc[[\n${lines.join('\n')}\n]]`;
+  return `selected = wb.open(${opened}).trials.loc[[\n${lines.join('\n')}\n]]`;
 }

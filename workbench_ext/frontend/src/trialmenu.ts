@@ -54,7 +54,7 @@ export function openTrialMenu(context: IContext, number: number, left: number, t
   const label = experiment.row?.label ?? experiment.ref;
   const chosen = selection.trials.has(number) ? [...selection.trials] : [number];
   const args = {
-    experiment: experiment.ref,
+    ...experiment.named,
     trial: number,
     label,
     trials: chosen,

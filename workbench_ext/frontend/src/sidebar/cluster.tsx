@@ -15,13 +15,15 @@ export function ClusterSection(props: {
   cluster: Followed<ICluster>;
   health: IHealth | null;
   trans: TranslationBundle;
+  /** The store's folder, where there are several. */
+  where: string | null;
   shown: boolean;
   open: boolean;
   onToggle: (open: boolean) => void;
   /** Start an engine; there is none that lives. */
   startEngine: () => void;
 }): React.JSX.Element {
-  const { cluster, health, trans, shown, open, onToggle, startEngine } = props;
+  const { cluster, health, trans, where, shown, open, onToggle, startEngine } = props;
   // Without an engine there is no cluster: what it was is of no use.
   const { alive } = engineOf(health);
   useFollowed(cluster, shown && alive);
@@ -31,7 +33,7 @@ export function ClusterSection(props: {
   const workers = value?.workers ?? [];
   return (
     <Section
-      title={trans.__('Cluster')}
+      title={where === null ? trans.__('Cluster') : trans.__('Cluster of %1', where)}
       summary={summary(workers, health, trans)}
       open={open}
       onToggle={onToggle}

@@ -4,11 +4,12 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
 import * as React from 'react';
 
-import { IExperiment } from '../api';
-import { ExperimentsModel } from '../experiments';
-import { useSignal } from '../hooks';
+import { IExperiment, IRef } from '../api';
+import { useSignal, useSize } from '../hooks';
+import { StoreModel, Stores, keyOf, refOf } from '../stores';
 import { stateWord } from '../words';
 import { EVERYTHING, IFilter, filtered, tagsOf } from './filter';
+import { Group } from './group';
 import { Picks } from './picks';
 import { Row } from './row';
 
@@ -18,65 +19,130 @@ const ROW = 68;
 const STATES = ['running', 'waiting', 'paused', 'stopping', 'completed', 'stopped', 'failed'];
 
 export interface IList {
-  readonly model: ExperimentsModel;
+  readonly stores: Stores;
   readonly picks: Picks;
   readonly trans: TranslationBundle;
+  /** Whether the sidebar is on the screen. */
+  readonly shown: boolean;
+  /** Which groups are open, where there are several. */
+  isOpen(store: StoreModel): boolean;
+  onToggle(store: StoreModel, open: boolean): void;
   /** Show an experiment's page. */
-  open(experiment: string): void;
+  open(ref: IRef): void;
   /** Run one of our commands on what is picked. */
   act(command: string): void;
 }
 
+/** The experiments of one store as they are shown. */
+interface IGroup {
+  readonly store: StoreModel;
+  readonly open: boolean;
+  readonly rows: readonly IExperiment[];
+}
+
 export function ExperimentList(props: IList): React.JSX.Element {
-  const { model, picks, trans } = props;
-  useSignal(model.changed);
+  const { stores, picks, trans, shown } = props;
+  useSignal(stores.changed);
+  useSignal(stores.experimentsChanged);
   const [filter, setFilter] = React.useState(EVERYTHING);
-  const experiments = model.experiments ?? [];
-  const rows = React.useMemo(() => filtered(experiments, filter), [experiments, filter]);
+  const all = stores.shown;
+  const grouped = all.length > 1;
+  const isSearched = filter !== EVERYTHING && Object.values(filter).some(Boolean);
+  const found = useFiltered(all, filter);
+  const groups = all.map((store, at) => ({
+    store,
+    // A filter looks through all of them.
+    open: all.length === 1 || isSearched || props.isOpen(store),
+    rows: found[at]!
+  }));
+  const openGroups = groups.filter(({ open }) => open);
+  const rows = openGroups.flatMap(({ rows }) => rows);
+  const known = openGroups.flatMap(({ store }) => store.experiments.experiments ?? []);
   React.useLayoutEffect(() => {
-    picks.rows = rows.map(({ id }) => id);
-  }, [picks, rows]);
+    picks.rows = rows.map(keyOfRow);
+  });
   return (
     <>
-      {experiments.length > 0 && (
+      {known.length > 0 && (
         <Filter
           filter={filter}
-          tags={tagsOf(experiments)}
+          tags={tagsOf(known)}
           trans={trans}
           onChange={setFilter}
           found={rows.length}
-          all={experiments.length}
+          all={known.length}
         />
       )}
-      <Status model={model} trans={trans} nothing={rows.length === 0} />
+      {groups.map(({ store, open }) => (
+        <Watching key={store.id} store={store} watched={shown && open} />
+      ))}
+      {!grouped && <Status stores={stores} store={all[0]} trans={trans} nothing={rows.length === 0} />}
       <Picked {...props} />
-      <Rows {...props} rows={rows} />
+      <Groups {...props} groups={groups} grouped={grouped} />
     </>
   );
 }
 
-/** What is to be said of the list as a whole, where anything is. */
+/** The experiments of each store that a filter leaves; what did not change is not looked through again. */
+function useFiltered(
+  stores: readonly StoreModel[],
+  filter: IFilter
+): readonly (readonly IExperiment[])[] {
+  const kept = React.useRef(new Map<string, [readonly IExperiment[], IFilter, readonly IExperiment[]]>());
+  return stores.map(({ id, experiments }) => {
+    const rows = experiments.experiments ?? NONE;
+    const known = kept.current.get(id);
+    if (known && known[0] === rows && known[1] === filter) {
+      return known[2];
+    }
+    const found = filtered(rows, filter);
+    kept.current.set(id, [rows, filter, found]);
+    return found;
+  });
+}
+
+const NONE: readonly IExperiment[] = [];
+
+function keyOfRow({ store, id }: IExperiment): string {
+  return keyOf({ store, experiment: id });
+}
+
+/** Ask for a store's experiments while they are on the screen. */
+function Watching({ store, watched }: { store: StoreModel; watched: boolean }): null {
+  React.useEffect(() => {
+    store.experiments.watched = watched;
+    return () => {
+      store.experiments.watched = false;
+    };
+  }, [store, watched]);
+  return null;
+}
+
+/** What is to be said of a list as a whole, where anything is. */
 function Status(props: {
-  model: ExperimentsModel;
+  stores: Stores;
+  store: StoreModel | undefined;
   trans: TranslationBundle;
   nothing: boolean;
 }): React.JSX.Element {
-  const { model, trans, nothing } = props;
+  const { stores, store, trans, nothing } = props;
+  const experiments = store?.experiments.experiments ?? null;
+  const error = stores.error?.message ?? store?.experiments.error ?? null;
   let text = '';
-  if (model.stale && model.experiments !== null) {
+  if (error !== null && experiments !== null) {
     text = trans.__('The server does not answer; this is what it said last.');
-  } else if (model.stale) {
-    text = trans.__('The experiments cannot be read: %1', model.error ?? '');
-  } else if (model.experiments === null) {
+  } else if (error !== null) {
+    text = trans.__('The experiments cannot be read: %1', error);
+  } else if (experiments === null) {
     text = trans.__('Reading the store …');
-  } else if (model.experiments.length === 0) {
+  } else if (experiments.length === 0) {
     text = trans.__('No experiments yet. A cell that begins with %1 starts one.', '%%train NAME');
   } else if (nothing) {
     text = trans.__('No experiment matches the filter.');
   }
   return (
     <div
-      className={`wb-Experiments-note${model.stale ? ' wb-Stale' : ''}`}
+      className={`wb-Experiments-note${error !== null ? ' wb-Stale' : ''}`}
       role="status"
       hidden={!text}
     >
@@ -151,7 +217,7 @@ function Picked({ picks, trans, act }: IList): React.JSX.Element | null {
     <div className="wb-Picked" role="toolbar" aria-label={trans.__('Picked experiments')}>
       <span className="wb-Picked-count">{trans.__('%1 picked', count)}</span>
       {count === 2 && (
-        <button type="button" className="wb-Button" onClick={() => act('workbench:compare')}>
+        <button type="button" className="wb-Button" onClick={() => act('workbench:compare-picked')}>
           {trans.__('Compare')}
         </button>
       )}
@@ -165,22 +231,76 @@ function Picked({ picks, trans, act }: IList): React.JSX.Element | null {
   );
 }
 
+/** The rows of all stores in one scroller; heads over them where there are several. */
+function Groups(
+  props: IList & { groups: readonly IGroup[]; grouped: boolean }
+): React.JSX.Element {
+  const { stores, trans, groups, grouped } = props;
+  const scroller = React.useRef<HTMLDivElement>(null);
+  const content = React.useRef<HTMLDivElement>(null);
+  const focus = React.useRef(false);
+  // Where a group begins depends on how much the ones above it hold.
+  useSize(content);
+  return (
+    <div className="wb-Experiments-scroller" ref={scroller}>
+      <div ref={content}>
+        {groups.map(({ store, open, rows }) => {
+          const list = open && (
+            <Rows
+              {...props}
+              rows={rows}
+              label={grouped ? trans.__('Experiments in %1', store.label) : trans.__('Experiments')}
+              scroller={scroller}
+              focus={focus}
+            />
+          );
+          return grouped ? (
+            <Group
+              key={store.id}
+              store={store}
+              trans={trans}
+              open={open}
+              onToggle={isOpened => props.onToggle(store, isOpened)}
+            >
+              <Status stores={stores} store={store} trans={trans} nothing={rows.length === 0} />
+              {list}
+            </Group>
+          ) : (
+            <React.Fragment key={store.id}>{list}</React.Fragment>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
 function Rows({
   picks,
   trans,
   open,
-  rows
-}: IList & { rows: readonly IExperiment[] }): React.JSX.Element {
+  rows,
+  label,
+  scroller,
+  focus
+}: IList & {
+  rows: readonly IExperiment[];
+  label: string;
+  scroller: React.RefObject<HTMLDivElement>;
+  /** Whether the keyboard moved: the active row takes the focus, whichever group it is in. */
+  focus: React.MutableRefObject<boolean>;
+}): React.JSX.Element {
   useSignal(picks.changed);
   const minute = useMinute();
-  const scroller = React.useRef<HTMLDivElement>(null);
-  const focus = React.useRef(false);
-  const active = rows.findIndex(({ id }) => id === picks.active);
+  const list = React.useRef<HTMLDivElement>(null);
+  const [top, setTop] = React.useState(0);
+  React.useLayoutEffect(() => setTop(list.current?.offsetTop ?? 0));
+  const active = rows.findIndex(row => keyOfRow(row) === picks.active);
   const virtualizer = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW,
     getItemKey: index => rows[index]!.id,
+    scrollMargin: top,
     overscan: 8,
     // The row in the tab order exists even when it is out of sight.
     rangeExtractor: range => {
@@ -195,7 +315,7 @@ function Rows({
     if (focus.current && active >= 0) {
       focus.current = false;
       virtualizer.scrollToIndex(active);
-      scroller.current
+      list.current
         ?.querySelector<HTMLElement>(`[data-index="${active}"]`)
         ?.focus({ preventScroll: true });
     }
@@ -204,27 +324,27 @@ function Rows({
     const modifiers = { also: event.ctrlKey || event.metaKey, through: event.shiftKey };
     if (event.key === 'Enter' && picks.active !== null) {
       event.preventDefault();
-      open(picks.active);
+      open(refOf(picks.active));
     } else if (picks.press(event.key, modifiers)) {
       event.preventDefault();
       event.stopPropagation();
       focus.current = true;
     }
   };
-  const click = (event: React.MouseEvent, id: string) => {
+  const click = (event: React.MouseEvent, row: IExperiment) => {
     const modifiers = { also: event.ctrlKey || event.metaKey, through: event.shiftKey };
-    picks.pick(id, modifiers);
+    picks.pick(keyOfRow(row), modifiers);
     if (!modifiers.also && !modifiers.through) {
-      open(id);
+      open({ store: row.store, experiment: row.id });
     }
   };
   return (
-    <div className="wb-Experiments-scroller" ref={scroller}>
       <div
+        ref={list}
         className="wb-Experiments-list"
         role="listbox"
         aria-multiselectable="true"
-        aria-label={trans.__('Experiments')}
+        aria-label={label}
         style={{ height: virtualizer.getTotalSize() }}
         onKeyDown={press}
       >
@@ -238,21 +358,20 @@ function Rows({
               data-experiment={experiment.id}
               className="wb-Experiment"
               role="option"
-              aria-selected={picks.picked.has(experiment.id)}
+              aria-selected={picks.picked.has(keyOfRow(experiment))}
               aria-posinset={index + 1}
               aria-setsize={rows.length}
               tabIndex={index === active ? 0 : -1}
               title={experiment.reason ?? undefined}
-              style={{ transform: `translateY(${start}px)` }}
-              onClick={event => click(event, experiment.id)}
-              onContextMenu={() => picks.pickForMenu(experiment.id)}
+              style={{ transform: `translateY(${start - top}px)` }}
+              onClick={event => click(event, experiment)}
+              onContextMenu={() => picks.pickForMenu(keyOfRow(experiment))}
             >
               <Row experiment={experiment} trans={trans} minute={minute} />
             </div>
           );
         })}
       </div>
-    </div>
   );
 }
 

@@ -6,32 +6,30 @@ import { Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import * as React from 'react';
 
-import { ICluster, IStore } from '../api';
-import { ExperimentsModel } from '../experiments';
+import { IRef } from '../api';
 import { useSignal } from '../hooks';
-import { Followed } from '../resources';
 import { ViewState } from '../state';
+import { StoreModel, Stores } from '../stores';
 import { AdoptBanner } from './adopt';
 import { ClusterSection } from './cluster';
 import { ExperimentList } from './list';
 import { Picks } from './picks';
 import { StoreSection } from './storage';
 
-/** What is folded at first. */
-const FOLDED: string[] = [];
+/** What a person folded (true) or opened (false), by name. */
+type Folded = Readonly<Record<string, boolean>>;
 
 export interface ISidebar {
-  readonly model: ExperimentsModel;
+  readonly stores: Stores;
   readonly picks: Picks;
-  readonly cluster: Followed<ICluster>;
-  readonly store: Followed<IStore>;
   /** Which parts are folded, kept with the workspace. */
   readonly state: ViewState;
   readonly trans: TranslationBundle;
-  open(experiment: string): void;
-  act(command: string): void;
-  startEngine(): void;
-  adopt(): void;
+  open(ref: IRef): void;
+  /** Run one of our commands: on what is picked, or on a store. */
+  act(command: string, store?: string): void;
+  /** Ask whether a store becomes this person's. */
+  adopt(store: StoreModel): void;
 }
 
 export class ExperimentsPanel extends ReactWidget {
@@ -70,7 +68,7 @@ export class ExperimentsPanel extends ReactWidget {
 
   private _watch(shown: boolean): void {
     this._shown = shown;
-    this._sidebar.model.watched = shown;
+    this._sidebar.stores.watched = shown;
     this._changed.emit();
   }
 
@@ -81,47 +79,85 @@ export class ExperimentsPanel extends ReactWidget {
 function Sidebar(
   props: ISidebar & { shown: () => boolean; shownChanged: Signal<ExperimentsPanel, void> }
 ): React.JSX.Element {
-  const { model, picks, cluster, store, state, trans, shown, shownChanged } = props;
-  useSignal(model.changed);
+  const { stores, picks, state, trans, shown, shownChanged } = props;
+  useSignal(stores.changed);
+  useSignal(stores.experimentsChanged);
   useSignal(shownChanged);
-  const [folded, setFolded] = React.useState(FOLDED);
+  const [folded, setFolded] = React.useState<Folded>({});
   // Loaded after the start: the workspace is restored only when all plugins are there.
   React.useEffect(() => {
-    void state.load().then(() => setFolded(state.get<string[]>('folded', FOLDED)));
+    void state.load().then(() => setFolded(known(state.get<string[] | Folded>('folded', {}))));
   }, [state]);
-  const section = (name: string) => ({
-    open: !folded.includes(name),
-    shown: shown() && !folded.includes(name),
-    onToggle: (open: boolean) => {
-      const next = open ? folded.filter(other => other !== name) : [...folded, name];
-      setFolded(next);
-      state.set('folded', [...next]);
-    }
-  });
+  const fold = (name: string, isFolded: boolean) => {
+    const next = { ...folded, [name]: isFolded };
+    setFolded(next);
+    state.set('folded', next);
+  };
+  const all = stores.shown;
+  // The one beside the active notebook is open at first, and what a person opened or folded stays so.
+  const isOpen = (store: StoreModel) => !(folded[store.id] ?? store !== all[0]);
+  const open = all.length > 1 ? all.filter(isOpen) : all;
+  const section = (kind: string, store: StoreModel) => {
+    // The default store's has the name of old, under which earlier versions kept it.
+    const name = store === stores.all?.[0] ? kind : `${kind} ${store.id}`;
+    return {
+      key: name,
+      trans,
+      where: all.length > 1 ? store.label : null,
+      open: !folded[name],
+      shown: shown() && !folded[name],
+      onToggle: (isOpened: boolean) => fold(name, !isOpened)
+    };
+  };
   return (
     <div className="wb-Sidebar">
       <h2 className="wb-Experiments-title">{trans.__('Experiments')}</h2>
-      <AdoptBanner health={model.health} trans={trans} adopt={props.adopt} />
+      {open.map(store => (
+        <AdoptBanner
+          key={store.id}
+          health={store.experiments.health}
+          trans={trans}
+          adopt={() => props.adopt(store)}
+        />
+      ))}
       <ExperimentList
-        model={model}
+        stores={stores}
         picks={picks}
         trans={trans}
+        shown={shown()}
+        isOpen={isOpen}
+        onToggle={(store, isOpened) => fold(store.id, !isOpened)}
         open={props.open}
         act={props.act}
       />
-      <ClusterSection
-        cluster={cluster}
-        health={model.health}
-        trans={trans}
-        startEngine={props.startEngine}
-        {...section('cluster')}
-      />
-      <StoreSection
-        store={store}
-        trans={trans}
-        cleanUp={() => props.act('workbench:clean-up')}
-        {...section('store')}
-      />
+      {open.map(store => {
+        const { key, ...common } = section('cluster', store);
+        return (
+          <ClusterSection
+            key={key}
+            cluster={store.cluster}
+            health={store.experiments.health}
+            startEngine={() => props.act('workbench:start-engine', store.id)}
+            {...common}
+          />
+        );
+      })}
+      {open.map(store => {
+        const { key, ...common } = section('store', store);
+        return (
+          <StoreSection
+            key={key}
+            store={store.disk}
+            cleanUp={() => props.act('workbench:clean-up', store.id)}
+            {...common}
+          />
+        );
+      })}
     </div>
   );
+}
+
+/** What was kept with the workspace. Earlier versions kept the names of what was folded. */
+function known(kept: readonly string[] | Folded): Folded {
+  return Array.isArray(kept) ? Object.fromEntries(kept.map(name => [name, true])) : (kept as Folded);
 }

@@ -12,18 +12,20 @@ import { Bar, Section, useFollowed } from './section';
 export function StoreSection(props: {
   store: Followed<IStore>;
   trans: TranslationBundle;
+  /** Its folder, where there are several. */
+  where: string | null;
   shown: boolean;
   open: boolean;
   onToggle: (open: boolean) => void;
   cleanUp: () => void;
 }): React.JSX.Element {
-  const { store, trans, shown, open, onToggle, cleanUp } = props;
+  const { store, trans, where, shown, open, onToggle, cleanUp } = props;
   useFollowed(store, shown);
   useSignal(store.changed);
   const { value, error } = store;
   return (
     <Section
-      title={trans.__('Store')}
+      title={where === null ? trans.__('Store') : trans.__('Store of %1', where)}
       summary={value ? trans.__('%1 used', bytes(value.bytes)) : ''}
       open={open}
       onToggle={onToggle}

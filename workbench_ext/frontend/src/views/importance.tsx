@@ -30,7 +30,7 @@ export function ImportanceView({ context }: { context: IContext }): React.JSX.El
   const most = Math.max(...rows.map(({ importance }) => importance), 1e-9) * 1.1;
   const look = (name: string) => {
     state.set('scatter.x', `p:${name}`);
-    void commands.execute('workbench:open', { experiment: experiment.ref, tab: 'scatter' });
+    void commands.execute('workbench:open', { ...experiment.named, tab: 'scatter' });
   };
   return (
     <div className="wb-View wb-Importance">

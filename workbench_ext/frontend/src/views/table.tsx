@@ -232,7 +232,7 @@ function Grid(props: IGridProps): React.JSX.Element {
     } else if (event.key.toLowerCase() === 'a' && (event.ctrlKey || event.metaKey)) {
       props.onAll();
     } else if ((event.key === 'ContextMenu' || (event.key === 'F10' && event.shiftKey)) && number !== null) {
-      const box = document.getElementById(rowId(experiment.ref, number))?.getBoundingClientRect();
+      const box = document.getElementById(rowId(experiment.key, number))?.getBoundingClientRect();
       menu(number, (box?.left ?? 0) + 40, box?.bottom ?? 0);
     } else {
       return;
@@ -255,7 +255,7 @@ function Grid(props: IGridProps): React.JSX.Element {
       aria-multiselectable="true"
       aria-rowcount={found.length + 1}
       aria-colcount={visible.length + 1}
-      aria-activedescendant={activeAt >= 0 ? rowId(experiment.ref, active!) : undefined}
+      aria-activedescendant={activeAt >= 0 ? rowId(experiment.key, active!) : undefined}
       onKeyDown={key}
       onMouseLeave={() => selection.hover(null)}
     >
@@ -267,7 +267,7 @@ function Grid(props: IGridProps): React.JSX.Element {
           const row = found[item.index]!;
           const { number } = row.original;
           return (
-            <TableRow key={number} id={rowId(experiment.ref, number)} row={row} trial={row.original} columns={visible}
+            <TableRow key={number} id={rowId(experiment.key, number)} row={row} trial={row.original} columns={visible}
               shape={shape} top={item.start} place={item.index + 2} selected={selected.has(number)}
               active={number === active} hovered={number === hovered} colour={colours.of(number)} goal={props.goal}
               trans={trans} selection={selection} onPick={pick} onOpen={context.openTrial} onMenu={menu} />
@@ -278,8 +278,8 @@ function Grid(props: IGridProps): React.JSX.Element {
   );
 }
 
-function rowId(ref: string, number: number): string {
-  return `wb-row-${ref}-${number}`;
+function rowId(key: string, number: number): string {
+  return `wb-row-${key}-${number}`;
 }
 
 function useHovered({ selection }: IContext): number | null {

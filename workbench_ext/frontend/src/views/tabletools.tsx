@@ -29,7 +29,7 @@ export function TableTools(props: IProps): React.JSX.Element {
   const { trans, experiment, commands, selection } = context;
   const selected = useSelected(selection);
   const chosen = selected.size > 0 ? [...selected].sort((a, b) => a - b) : found;
-  const errorId = `wb-filter-error-${experiment.ref}`;
+  const errorId = `wb-filter-error-${experiment.key}`;
   return (
     <div className="wb-Controls" role="toolbar" aria-label={trans.__('What the table shows')}>
       <label className="wb-Control wb-Table-filter">
@@ -69,7 +69,7 @@ export function TableTools(props: IProps): React.JSX.Element {
         title={trans.__('A new cell of the notebook holds these trials as a DataFrame')}
         onClick={() =>
           void commands.execute('workbench:select-to-notebook', {
-            experiment: experiment.ref,
+            ...experiment.named,
             label: experiment.row?.label ?? experiment.ref,
             trials: [...chosen]
           })

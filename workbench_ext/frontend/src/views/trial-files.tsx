@@ -88,7 +88,7 @@ function Content(props: { context: IContext; trial: number; file: ITrialFile }):
 }
 
 function Text({ context, trial, file }: { context: IContext; trial: number; file: ITrialFile }): React.JSX.Element {
-  const asked = useAsked(() => context.api.text(`api/${path(context, trial, file)}`), [trial, file.name]);
+  const asked = useAsked(() => context.api.text(path(context, trial, file)), [trial, file.name]);
   return <pre className="wb-Code wb-File-text">{asked.value ?? asked.error?.message ?? '…'}</pre>;
 }
 

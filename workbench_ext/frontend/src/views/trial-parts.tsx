@@ -23,7 +23,7 @@ export function Checkpoints(props: {
   }
   const pin = async ({ step, pinned }: ICheckpoint) => {
     setAsking(step);
-    await commands.execute('workbench:pin', { experiment: experiment.ref, trial, step, pinned });
+    await commands.execute('workbench:pin', { ...experiment.named, trial, step, pinned });
     changed();
     setAsking(null);
   };

@@ -164,7 +164,7 @@ function Head(props: {
       {sign}
     </button>
   );
-  const args = { experiment: experiment.ref, trial: number, label, reference: name };
+  const args = { ...experiment.named, trial: number, label, reference: name };
   return (
     <header className="wb-Trial-head">
       {go(numbers[at - 1], trans.__('Previous trial'), '‹')}

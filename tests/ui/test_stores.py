@@ -1,0 +1,140 @@
+"""Notebooks in subfolders: the sidebar finds their stores, pages stay with theirs, and a killed engine is replaced."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+import nbformat
+import psutil
+import pytest
+from cli.stored import Written
+from conftest import change_theme
+from playwright.sync_api import expect
+from running import engine_pid, until
+
+from workbench.store import Store
+from workbench.store.catalog import Catalog, read_catalog
+from workbench.store.ownership import MARK, enlist
+
+TRAIN = """%%train deep --goal max score --steps 1-1000
+import time
+x = uniform(0.0, 1.0)
+for epoch in trial.steps():
+    time.sleep(0.05)
+    trial.report(score=x * (epoch + 1))
+"""
+RUN = """async count => {
+  const notebook = window.jupyterapp.shell.currentWidget;
+  for (let at = 0; at < count; at++) {
+    notebook.content.activeCellIndex = at; notebook.content.deselectAll();
+    await window.jupyterapp.commands.execute('notebook:run-cell');
+  }
+}"""
+
+
+@pytest.fixture
+def lab(start_lab, tmp_path):
+    """A server over a folder with two notebooks in subfolders; engines are ended with it."""
+    for folder in ("sub/deep", "other"):
+        (tmp_path / folder).mkdir(parents=True)
+    lab = start_lab(tmp_path, WORKBENCH_WORKERS="1", WORKBENCH_IDLE="60")
+    yield lab
+    lab.end()
+    for pid in filter(None, (engine_pid(Store(folder)) for folder in tmp_path.rglob(".workbench"))):
+        os.kill(pid, signal.SIGTERM)
+        until(lambda pid=pid: not psutil.pid_exists(pid))
+
+
+@pytest.fixture
+def filled(lab):
+    """Two stores with finished experiments; the second was made by somebody else."""
+    for folder in ("other", "foreign"):
+        (lab.root / folder).mkdir(exist_ok=True)
+        store = Store.find(cwd=lab.root / folder).create()
+        enlist(store)
+        Written(store, Catalog(store)).experiment(folder)
+    (lab.root / "foreign" / ".workbench" / MARK).unlink()
+    return lab
+
+
+def show_panel(page):
+    page.get_by_role("tab", name="Workbench experiments").click()
+    return page.get_by_role("region", name="Experiments")
+
+
+def groups_of(panel):
+    """The heads of the groups from above, as a person reads them."""
+    return panel.locator(".wb-Group-toggle")
+
+
+def test_a_notebook_in_a_subfolder(filled, opened):
+    lab = filled
+    notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
+    notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in ("%load_ext workbench", TRAIN)]
+    nbformat.write(notebook, lab.root / "sub" / "deep" / "nb.ipynb")
+    page = opened(lab, "sub/deep/nb.ipynb")
+    page.wait_for_function(
+        "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", timeout=60_000
+    )
+    page.evaluate(RUN, 2)
+    store = Store.find(cwd=lab.root / "sub" / "deep")
+    until(lambda: store.exists and read_catalog(store))
+    enlist(store)
+
+    panel = show_panel(page)
+    # The one beside the notebook is the first and open; the others are there and folded.
+    expect(groups_of(panel)).to_have_text(
+        [re.compile("sub/deep/.*1 of 1 under way"), re.compile("foreign/.*read-only: not adopted.*1"), "other/1"]
+    )
+    assert [one.get_attribute("aria-expanded") for one in groups_of(panel).all()] == ["true", "false", "false"]
+    mine = panel.get_by_role("listbox", name="Experiments in sub/deep/")
+    expect(mine.get_by_role("option")).to_contain_text("deep@1")
+    expect(panel).to_contain_text("Engine runs on")
+
+    # The cell's own button leads to the page of this store.
+    page.get_by_role("button", name="Open page").click()
+    expect(page.get_by_role("heading", name="deep@1")).to_be_visible()
+
+    # A second group is opened, and its experiment's page beside the first.
+    groups_of(panel).nth(2).click()
+    panel.get_by_role("listbox", name="Experiments in other/").get_by_role("option").click()
+    expect(page.get_by_role("heading", name="other@1")).to_be_visible()
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        change_theme(page, theme)
+        if folder := os.environ.get("SHOTS"):
+            page.screenshot(path=f"{folder}/{theme[11:].lower()}.png")
+
+    # What lies in different stores is not compared, and it is said why.
+    mine.get_by_role("option").click(modifiers=["ControlOrMeta"])
+    panel.get_by_role("toolbar", name="Picked experiments").get_by_role("button", name="Compare").click()
+    expect(page.get_by_text("lie in different stores")).to_be_visible()
+
+    # A reload restores both pages, each with its store, and what was folded.
+    page.wait_for_function(
+        """async () => {
+          const { data } = await window.jupyterapp.serviceManager.workspaces.fetch('default');
+          const kept = Object.keys(data).filter(key => /^workbench:\\w{16}-/.test(key));
+          return kept.length === 2 && kept.every(key =>
+            JSON.stringify(data['layout-restorer:data']?.main ?? '').includes(key)) &&
+            Object.keys(data['workbench-ext:sidebar']?.folded ?? {}).length > 0;
+        }"""
+    )
+    page.goto(lab.address().replace("?reset&", "?"))
+    page.wait_for_function("window.jupyterapp?.restored")
+    page.evaluate("async () => { await window.jupyterapp.restored }")
+    expect(page.get_by_role("tab", name="deep@1")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("tab", name="other@1")).to_be_visible()
+    page.get_by_role("tab", name="deep@1").click()
+    expect(page.get_by_role("heading", name="deep@1")).to_be_visible()
+    panel = page.get_by_role("region", name="Experiments")
+    expect(panel.get_by_role("listbox", name="Experiments in other/")).to_be_visible()
+
+    # Its engine is killed: the server starts another one, and the page goes on.
+    killed = engine_pid(store)
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: engine_pid(store) not in (None, killed), 60)
+    expect(page.locator(".wb-Header")).to_contain_text("running", timeout=30_000)
+    expect(panel.get_by_text("Engine runs on")).to_be_visible()
+    assert not (lab.root / ".workbench").exists(), "nothing was made in the server's own folder"

@@ -1,0 +1,61 @@
+"""Which stores lie below a folder. Law: it reads names of folders; it follows no link, and its time is bounded."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+
+from workbench.store import Store
+from workbench.store.layout import FOLDER
+
+#: Bounds of one look: levels of folders below the first, folders in all, names in one folder, stores, and seconds.
+MOST_DEPTH, MOST_FOLDERS, MOST_NAMES, MOST_STORES, MOST_S = 6, 20_000, 20_000, 200, 2.0
+#: Folders in which programs keep what they made: no person works there. Hidden folders are passed over as well.
+PASSED_OVER = frozenset({"node_modules", "__pycache__", "site-packages", "venv", "env", "lost+found"})
+#: Of the machine and not of a person, where the first folder is the machine's own root.
+_SYSTEM = frozenset({"/proc", "/sys", "/dev", "/run"})
+#: Folders that every store is made with: together they tell a store of any name.
+_MADE_WITH = frozenset({"blobs", "experiments", "requests", "snapshots"})
+
+
+def stores_below(top: Path, depth: int = MOST_DEPTH) -> list[Path]:
+    """Folders of the stores in ``top`` and below it, the nearest first. ``depth`` 0 looks into ``top`` alone.
+
+    A store that is not reached within the bounds is not found: opening a notebook beside it finds it.
+    """
+    found: list[Path] = []
+    waiting = deque([(top, 0)])
+    until = time.monotonic() + MOST_S
+    looked = 0
+    while waiting and looked < MOST_FOLDERS and len(found) < MOST_STORES and time.monotonic() < until:
+        folder, level = waiting.popleft()
+        looked += 1
+        inner = _folders(folder)
+        if inner.keys() >= _MADE_WITH:
+            found.append(folder)
+            continue
+        if FOLDER in inner and Store(inner[FOLDER]).exists:
+            found.append(inner[FOLDER])
+        if level < depth:
+            waiting.extend((path, level + 1) for name, path in sorted(inner.items()) if _is_entered(name, path))
+    return found
+
+
+def _is_entered(name: str, path: Path) -> bool:
+    return not name.startswith(".") and name not in PASSED_OVER and str(path) not in _SYSTEM
+
+
+def _folders(folder: Path) -> Mapping[str, Path]:
+    """The folders in ``folder`` that are no links; none where it cannot be read, or is a virtual environment."""
+    try:
+        with os.scandir(folder) as entries:
+            names = list(islice(entries, MOST_NAMES))
+            if any(entry.name == "pyvenv.cfg" for entry in names):
+                return {}
+            return {entry.name: Path(entry.path) for entry in names if entry.is_dir(follow_symlinks=False)}
+    except OSError:
+        return {}
