@@ -152,8 +152,8 @@ class DaskBackend:
             self._answers[worker] = answer
         for worker in answers:
             self._add(worker)
-        for worker, one in told.items():
-            self._take_over(worker, one or {"legs": [], "n": 0})
+        for worker in answers:
+            self._take_over(worker, told.get(worker) or {"legs": [], "n": 0})
         if self._own is not None:
             self._own.watch(self._lose_scheduler)
 
