@@ -6,7 +6,6 @@ import dataclasses
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 import running
 from running import ended, engine, lines, outcome, spec_of, start, until
 
+from workbench.cli import main
 from workbench.records import Spec
 from workbench.space import uniform
 from workbench.store import Store, own_cluster
@@ -139,36 +139,39 @@ def test_a_killed_cluster_is_replaced_whether_its_engine_lives_or_not(
     until(lambda: not running.alive(below), 20, "the end of what both clusters had started")
 
 
-def test_nothing_outlives_the_grace_time_and_the_status_says_so_meanwhile(store: Store, tmp_path: Path) -> None:
+def test_nothing_outlives_the_grace_time_and_the_status_says_so_meanwhile(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     spec = counted(tmp_path)
     start(store, spec)
-    process = running.engine_process(store, WORKBENCH_GRACE="6")
+    process = running.engine_process(store, WORKBENCH_GRACE="10")
     until(lambda: long_legs(store, spec), what="a long leg that trains")
     below = running.processes_below(process.pid)
     kill(process)
-    said = workbench(store, "engine", "status")
-    assert "Its engine is gone; what was training trains on for" in said
-    assert "what was training trains on for" in workbench(store, "ls")
+    assert "Its engine is gone; what was training trains on for" in workbench(capsys, store, "engine", "status")
+    assert "what was training trains on for" in workbench(capsys, store, "ls", "--json")
     until(lambda: not running.alive(below), 40, "the end of what the engine had started")
-    assert "trains on" not in workbench(store, "engine", "status")
+    assert "trains on" not in workbench(capsys, store, "engine", "status")
     assert own_cluster.read(store.root) is None
 
 
-def test_another_workbenchs_cluster_is_ended_and_engine_stop_ends_ones_own(store: Store, tmp_path: Path) -> None:
+def test_another_workbenchs_cluster_is_ended_and_engine_stop_ends_ones_own(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     spec = counted(tmp_path)
     start(store, spec)
     process = running.engine_process(store)
-    met = until(lambda: long_legs(store, spec), what="a long leg that trains")
+    until(lambda: long_legs(store, spec), what="a long leg that trains")
     old = cluster_of(store)
     below = running.processes_below(process.pid)
     kill(process)
     own_cluster.write(dataclasses.replace(old, protocol=old.protocol + 1))
     process = running.engine_process(store)
     until(lambda: not running.alive(below), 30, "the end of the other Workbench's cluster")
-    until(lambda: long_legs(store, spec) - met, what="another leg")
+    until(lambda: cluster_of(store).pid != old.pid, what="a cluster of its own")
     below = running.processes_below(process.pid)
     kill(process)
-    assert "what its last one had training has ended" in workbench(store, "engine", "stop")
+    assert "what its last one had training has ended" in workbench(capsys, store, "engine", "stop")
     until(lambda: not running.alive(below), 10, "the end of what the engine had started")
 
 
@@ -183,7 +186,8 @@ def test_a_cluster_that_no_engine_could_find_ends_with_its_engine(store: Store, 
     until(lambda: not running.alive(below), 20, "the end of what the engine had started")
 
 
-def workbench(store: Store, *words: str) -> str:
+def workbench(capsys: pytest.CaptureFixture[str], store: Store, *words: str) -> str:
     """What the command line prints."""
-    command = [sys.executable, "-m", "workbench", "--store", str(store.root), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    capsys.readouterr()
+    main(["--store", str(store.root), *words])
+    return capsys.readouterr().out

@@ -40,9 +40,9 @@ async def connected(own: Own | None, address: str | None) -> Any:
 
 
 async def greeted(client: Any, own: Own | None, engine: str, topic: str) -> dict[str, Message | None]:
-    """What each worker of an own cluster has of an engine before; None for one that is not set up."""
+    """What each worker of an own cluster has of an engine before (None: it is not set up); of others nothing."""
     if own is None:
-        return dict.fromkeys(client.scheduler_info(n_workers=-1)["workers"])
+        return {}
     # One that dies at this moment does not answer; what takes its place is heard of.
     told: dict[str, Message | None] = await client.run(greet, engine=engine, topic=topic, on_error="ignore")
     return told

@@ -170,8 +170,8 @@ class DaskBackend:
             self._answers[worker] = answer
         for worker in answers:
             self._add(worker)
-        for worker, one in told.items():
-            self._take_over(worker, one or {"legs": [], "n": 0})
+        for worker in answers:
+            self._take_over(worker, told.get(worker) or {"legs": [], "n": 0})
         if self._own is not None:
             self._own.watch(self._lose_scheduler)
 
@@ -208,8 +208,8 @@ class DaskBackend:
     async def keep(self, marks: dict[str, int]) -> None:
         """What was heard up to these marks is on the disk."""
         for worker, number in marks.items():
-            with contextlib.suppress(OSError):  # it is gone, and what it kept with it
-                await self._client.rpc(worker).workbench_heard(n=number)
+            with contextlib.suppress(Exception):  # it is gone, or the cluster is, and what it kept with it
+                await asyncio.wait_for(self._client.rpc(worker).workbench_heard(n=number), ANSWER_S)
                 self._hearing.kept(worker, number)
 
     def _sink(self, message: Message) -> None:

@@ -49,6 +49,8 @@ BEAT_S = 1.0
 RESTING_BEAT_S = 4.0
 #: Seconds between words to the workers about what is on the disk.
 KEEP_S = 2.0
+#: Seconds for which that waits for one experiment's disk.
+KEPT_S = 30.0
 #: Seconds for which an engine that leaves waits for what somebody is being told.
 TELLING_S = 5
 #: Seconds between tries to go on with an experiment that the disk holds up.
@@ -212,10 +214,11 @@ class Engine(Slots):
         while True:
             await asyncio.sleep(KEEP_S)
             marks = self.backend.marks()
-            for loop in list(self.loops.values()):
-                if not loop.is_over:
-                    await loop.kept()
-            await self.backend.keep(marks)
+            with contextlib.suppress(TimeoutError):  # the disk takes nothing now, or a loop has ended meanwhile
+                for loop in list(self.loops.values()):
+                    if not loop.is_over:
+                        await asyncio.wait_for(loop.kept(), KEPT_S)
+                await self.backend.keep(marks)
 
     async def _open_backend(self) -> None:
         try:
