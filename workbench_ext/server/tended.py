@@ -9,7 +9,7 @@ from logging import Logger
 
 from workbench.engine.ask import Tending, ensure_engine
 from workbench.errors import WorkbenchError
-from workbench.records import ENDED
+from workbench.records import ENDED, UNREADABLE
 from workbench.store import Store
 from workbench.store.catalog import read_catalog
 from workbench.store.lease import read_engine
@@ -70,7 +70,7 @@ class Tended:
         self._alive = info is not None and info.alive
         # One that is paused needs no engine, unless it is to go on by itself when there is room.
         rows = (row for row in read_catalog(self.store) if row["state"] != "paused" or row.get("pause") == "room")
-        states = {row["state"] for row in rows} - ENDED
+        states = {row["state"] for row in rows} - ENDED - {UNREADABLE}
         if not self._alive and self._tend and self._may_be_tended():
             overdue = self._is_overdue()
             if info is not None and (states or overdue):
