@@ -295,7 +295,7 @@ def bomb(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) 
 
 
 def flipped(files: dict[str, bytes], about: dict[str, Any], modes: dict[str, int]) -> None:
-    name = next(name for name in files if name.endswith("graph.pkl"))
+    name = next(name for name in files if name.endswith(".zip"))
     files[name] = files[name][:-1] + bytes([files[name][-1] ^ 1])
 
 

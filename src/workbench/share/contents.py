@@ -41,12 +41,13 @@ def experiment_of(name: str) -> str | None:
 
 
 def files_of(
-    store: Store, experiment_id: str, aside: Path, *, checkpoints: bool = True, data: bool = False
+    store: Store, experiment_id: str, aside: Path | None = None, *, checkpoints: bool = True, data: bool = False
 ) -> Iterator[tuple[str, Path]]:
     """Name and path of every file that the experiment needs, but its series (see :func:`copy_series`).
 
-    aside: a folder in which what is packed is laid out. checkpoints: also those of its trials, and with them what can
-    be loaded and replayed from a step. data: also files that its trials read, as far as they are kept.
+    aside: a folder in which what is packed is laid out; None leaves it out. checkpoints: also those of its trials, and
+    with them what can be loaded and replayed from a step. data: also files that its trials read, as far as they are
+    kept.
     """
     paths = store.experiment(experiment_id)
     if not paths.spec.exists():
@@ -57,12 +58,12 @@ def files_of(
         kept = kept and (checkpoints or not (path.suffix == ".zip" or {"checkpoints", "passing"} & set(path.parts)))
         if kept and path.is_file() and not path.is_symlink() and is_name(name) and not _PASSING.search(name):
             yield name, path
-    for packed_name in packed.within(paths.trials).sizes:
+    for packed_name in packed.within(paths.trials).sizes if aside is not None else ():
         path, data_of = paths.trials / packed_name, None
         name = path.relative_to(store.root).as_posix()
         if is_name(name) and not path.exists() and (checkpoints or path.suffix != ".zip"):
             data_of = packed.read(path)
-        if data_of is not None:
+        if aside is not None and data_of is not None:
             (aside / packed_name).write_bytes(data_of)
             yield name, aside / packed_name
     needs = named_by_experiment(store, experiment_id, data=data)

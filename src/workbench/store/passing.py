@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from workbench.errors import NotFound, StoreError
-from workbench.store.atomic import FOLDER_MODE, telling, write_atomic
+from workbench.store.atomic import FOLDER_MODE, make_folder, telling, write_atomic
 from workbench.store.checkpoints import Checkpoint, Checkpoints, Folder, Skipped
 from workbench.store.layout import TrialPaths
 from workbench.store.manifest import NAME
@@ -58,6 +58,7 @@ def send_passing(trial: TrialPaths, remote: Remote) -> bool:
     name = f"step-{found.step:08d}-{found.manifest.digest[:12]}"
     if name == there:
         return False
+    make_folder(trial.remote)
     aside = trial.remote / "sending"
     try:
         remote.push(replace(found, folder=_linked(found, aside)), name)
