@@ -111,7 +111,7 @@ def test_a_notebook_in_a_subfolder(filled, opened):
     panel.get_by_role("toolbar", name="Picked experiments").get_by_role("button", name="Compare").click()
     expect(page.get_by_text("lie in different stores")).to_be_visible()
 
-    # A reload restores both pages, each with its store, and what was folded.
+    # A reload restores the page that was shown, with its store, and what was folded.
     page.wait_for_function(
         """async () => {
           const { data } = await window.jupyterapp.serviceManager.workspaces.fetch('default');
@@ -124,17 +124,17 @@ def test_a_notebook_in_a_subfolder(filled, opened):
     page.goto(lab.address().replace("?reset&", "?"))
     page.wait_for_function("window.jupyterapp?.restored")
     page.evaluate("async () => { await window.jupyterapp.restored }")
-    expect(page.get_by_role("tab", name="deep@1")).to_be_visible(timeout=30_000)
-    expect(page.get_by_role("tab", name="other@1")).to_be_visible()
-    page.get_by_role("tab", name="deep@1").click()
-    expect(page.get_by_role("heading", name="deep@1")).to_be_visible()
+    expect(page.get_by_role("heading", name="other@1")).to_be_visible(timeout=30_000)
+    expect(page.locator(".wb-Header:visible")).to_contain_text("in other/")
     panel = page.get_by_role("region", name="Experiments")
     expect(panel.get_by_role("listbox", name="Experiments in other/")).to_be_visible()
+    panel.get_by_role("listbox", name="Experiments in sub/deep/").get_by_role("option").click()
+    expect(page.get_by_role("heading", name="deep@1")).to_be_visible()
 
     # Its engine is killed: the server starts another one, and the page goes on.
     killed = engine_pid(store)
     os.kill(killed, signal.SIGKILL)
     until(lambda: engine_pid(store) not in (None, killed), 60)
-    expect(page.locator(".wb-Header")).to_contain_text("running", timeout=30_000)
+    expect(page.locator(".wb-Header:visible")).to_contain_text("running", timeout=30_000)
     expect(panel.get_by_text("Engine runs on")).to_be_visible()
     assert not (lab.root / ".workbench").exists(), "nothing was made in the server's own folder"
