@@ -232,7 +232,7 @@ class Bomb:
         {"x": bytearray(b"y" * 99 + b" ghp_" + MIXED.encode())},
         [Bomb(), {"secret_key": "abcdefgh"}],
     ],
-    ids=str,
+    ids=["entry", "deep entry", "attribute", "pair", "bytes", "list", "bytearray", "beside a bomb"],
 )
 def test_a_secret_in_a_pickle_is_seen_without_unpickling(tmp_path: Path, value: Any) -> None:
     for protocol in (2, 5):
