@@ -28,7 +28,7 @@ help:
 	@echo 'make demo-faults  the story of faults in a browser: kills, a closed tab, and the same result bit for bit'
 	@echo 'make lab     JupyterLab with Workbench, in notebooks/'
 	@echo 'make test    all tests (a browser is installed where there is none)'
-	@echo 'make soak    a search under fifty faults, held against a calm one (some minutes; SOAK_SEEDS=0,1 for more)'
+	@echo 'make soak    an hour: a search under fifty faults against a calm one, then searches without end and their table'
 	@echo 'make lint    ruff and mypy'
 	@echo 'make bench   the benchmarks, one JSON object each'
 	@echo 'make clean   remove what was built, and the virtual environment'
@@ -47,6 +47,7 @@ $(VENV)/.develop: $(PACKAGING) | $(BIN)/python
 	@touch $(VENV)/.quickstart
 
 comma := ,
+SOAK_MINUTES ?= 40
 
 demo: $(VENV)/.quickstart
 	@$(BIN)/python notebooks/demo.py
@@ -78,6 +79,7 @@ test-ui: $(VENV)/.develop
 
 soak: $(VENV)/.develop
 	@$(BIN)/pytest tests/soak -s
+	@$(BIN)/python -m benchmarks soak --minutes $(SOAK_MINUTES)
 
 # Debian's Chromium where we may install it; otherwise the one that Playwright brings.
 browser: $(VENV)/.develop

@@ -43,6 +43,8 @@ def _spent(root: psutil.Process) -> dict[int, tuple[str, float]]:
         kind = (
             "engine"
             if process.pid == root.pid
+            else "cluster"
+            if "workbench.cluster.local" in words
             else "forkserver"
             if "forkserver" in words and "workbench" in words
             else "worker"

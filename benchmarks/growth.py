@@ -1,0 +1,136 @@
+"""What grows while searches come and go: memory of the engine and of all it started, descriptors, files in the store.
+
+With ``--viewers`` threads follow the store as pages do; with ``--faults`` a runner or a worker is killed in each second
+search, so that what a fault leaves behind is counted too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks import engines
+from benchmarks.overhead import NOTHING
+from workbench.errors import StoreError
+from workbench.records import Scheduler
+from workbench.store import Store
+from workbench.store.catalog import read_catalog
+from workbench.store.lease import read_engine
+from workbench.store.series import Series
+
+MB = 1 << 20
+#: Seconds after a search within which its files are closed and packed.
+SETTLE_S = 2.0
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this benchmark."""
+    parser.add_argument("--trials", type=int, default=20_000, help="trials in all (20000)")
+    parser.add_argument("--minutes", type=float, help="end after this time at the latest")
+    parser.add_argument("--each", type=int, default=200, help="trials of one experiment (200)")
+    parser.add_argument("--rows", type=int, default=10, help="looks at memory and files (10)")
+    parser.add_argument("--viewers", type=int, default=0, help="threads that follow what runs (0)")
+    parser.add_argument("--faults", action="store_true", help="kill a runner or a worker in each second search")
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """A row for each look, and what 1,000 trials added after the first third of the rows, which is the warming up."""
+    rows: list[dict[str, float]] = []
+    until = time.monotonic() + (options.minutes * 60 if options.minutes else float("inf"))
+    every = max(options.each, options.trials // options.rows // options.each * options.each)
+    with engines.engine(workers=2) as store, _viewers(store, options.viewers):
+        engines.warm(store)
+        info = read_engine(store)
+        assert info is not None
+        engine = psutil.Process(info.pid)
+        chance, kills = random.Random(0), 0
+        for trials in range(options.each, options.trials + 1, options.each):
+            one = engines.spec(NOTHING, store, Scheduler("asha", 1, 27, 3), trials=options.each)
+            if options.faults and chance.random() < 0.5:
+                threading.Timer(0.5, _kill_one, (engine, chance)).start()
+                kills += 1
+            engines.run(store, one, timeout=3600)
+            if trials % every == 0:
+                time.sleep(SETTLE_S)
+                rows.append({"trials": float(trials), **_row(store, engine)})
+            if time.monotonic() > until:
+                break
+    warm = rows[len(rows) // 3 :]
+    thousands = max(1.0, (warm[-1]["trials"] - warm[0]["trials"]) / 1000)
+    grown = {name: (warm[-1][name] - warm[0][name]) / thousands for name in warm[0] if name != "trials"}
+    shown = {f"{row['trials']:.0f} trials": row for row in rows}
+    return {"rows": shown, "per 1000 trials": grown, "kills": kills, "budget": {"engine_mb": 0.0, "files": 1000}}
+
+
+def _row(store: Store, engine: psutil.Process) -> dict[str, float]:
+    files = wal = 0
+    for _, inner, names in os.walk(store.root):
+        files += len(names) + len(inner)
+        wal += sum(name.endswith(("-wal", "-shm")) for name in names)
+    below = engine.children(recursive=True)
+    return {
+        "engine_mb": engine.memory_info().rss / MB,
+        "others_mb": sum(_share(process.pid) for process in below) / MB,
+        "descriptors": float(engine.num_fds()),
+        "processes": float(len(below)),
+        "files": float(files),
+        "wal_files": float(wal),
+    }
+
+
+def _share(pid: int) -> int:
+    """Bytes of a process, shared pages by share."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
+
+
+def _kill_one(engine: psutil.Process, chance: random.Random) -> None:
+    """Kill a runner or a worker: what is a forkserver's child, or runs Dask's worker."""
+    below = [process for process in engine.children(recursive=True) if "multiprocessing.spawn" in _words(process)]
+    below += [process for process in engine.children(recursive=True) if "forkserver" in _words(process.parent())]
+    if below:
+        with contextlib.suppress(psutil.Error, ProcessLookupError):
+            os.kill(chance.choice(below).pid, signal.SIGKILL)
+
+
+def _words(process: psutil.Process | None) -> str:
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline()) if process is not None else ""
+    return ""
+
+
+@contextlib.contextmanager
+def _viewers(store: Store, count: int) -> Iterator[None]:
+    """Threads that read the list and the newest experiment's trials and points by cursor, five times a second."""
+    over = threading.Event()
+
+    def follow() -> None:
+        while not over.wait(0.2):
+            with contextlib.suppress(StoreError, OSError, IndexError):
+                newest = max(read_catalog(store), key=lambda entry: str(entry["created"]) + str(entry["id"]))
+                with Series.read(store.experiment(str(newest["id"])).series) as series:
+                    series.trials()
+                    series.points(names=["score"])
+
+    threads = [threading.Thread(target=follow, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
