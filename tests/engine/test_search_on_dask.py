@@ -115,13 +115,16 @@ while not os.path.exists(here + "/gate"):
 
 
 def test_an_environment_that_is_killed_while_it_is_imported_is_started_again(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "slow_to_import.py").write_text(SLOW_TO_IMPORT)
+    # What is imported ahead is installed: a module beside the notebook is the training code's own.
+    there = tmp_path / "site-packages"
+    there.mkdir()
+    (there / "slow_to_import.py").write_text(SLOW_TO_IMPORT)
     spec = spec_of(PLAIN, tmp_path, space=SPACE, preload=("slow_to_import",), verify=False)
     start(store, spec)
-    with engine(store, workers=1, PYTHONPATH=str(tmp_path)):
-        until(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text().endswith("\n"), what="an import")
-        os.kill(int((tmp_path / "pids").read_text().split()[0]), signal.SIGKILL)
-        (tmp_path / "gate").touch()
+    with engine(store, workers=1, PYTHONPATH=str(there)):
+        until(lambda: (there / "pids").exists() and (there / "pids").read_text().endswith("\n"), what="an import")
+        os.kill(int((there / "pids").read_text().split()[0]), signal.SIGKILL)
+        (there / "gate").touch()
         assert ended(store, spec) == "completed"
 
 

@@ -476,7 +476,7 @@ def test_a_captured_value_with_a_secret_is_not_published(tmp_path: Path) -> None
     store.write_spec(spec)
     files = list(files_of(store, spec.id))
     with pytest.raises(BadInput, match="holds a secret"):
-        copied(store, spec.id, tmp_path / "copy", Findings(), checkpoints=True)
+        copied(store, spec.id, tmp_path / "copy", tmp_path, Findings(), checkpoints=True)
     assert len(files) > 3
 
 

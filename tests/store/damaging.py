@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from workbench.cli import main
-from workbench.store import Store, documents, requests
+from workbench.store import Store, documents, packed, requests
 from workbench.store.catalog import read_catalog
+from workbench.store.checkpoints import Checkpoints
 from workbench.store.journal import Journal
+from workbench.store.ownership import enlist
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "stores" / "v1"
 #: Larger than anything that is read at once. The file is sparse: it takes no room.
@@ -24,6 +26,7 @@ def small_store(root: Path) -> Store:
     """A store that a released engine wrote, and beside it a file of each kind that it does not have."""
     shutil.copytree(RECORDED, root)
     store = Store(root)
+    enlist(store)
     for folder in (store.requests, store.documents, store.notebooks):
         folder.mkdir(exist_ok=True)
     experiment = store.experiment_ids()[0]
@@ -47,6 +50,10 @@ def small_store(root: Path) -> Store:
     for folder in (paths.folder / "mirror", paths.trial(2).remote, paths.trial(2).files):
         folder.mkdir()
         (folder / "tensorboard.json").write_text("{}")
+    for trial in (7, 8):
+        Checkpoints(paths.trial(trial)).put({"state.pkl": b"state"}, 1, 1)
+        if trial == 7:
+            packed.pack(paths.trials)
     for path in [root, *root.rglob("*")]:
         os.chmod(path, 0o700 if path.is_dir() else 0o600)
     read_catalog(store)

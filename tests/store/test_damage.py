@@ -48,6 +48,9 @@ TABLE: dict[str, dict[str, str]] = {
     "mirror": {**_FREE, **_NO_FILE, "folder": N},
     "manifest": _ALL,
     "checkpoint": _ALL,
+    "small checkpoints": {**_ALL, "deleted": N},
+    "packed": {**_ALL, "deleted": N, "huge": N},
+    "own mark": {**_FREE, **_NO_FILE},
     "fence": {**_FREE, **_NO_FILE},
     "storage": {**_FREE, **_NO_FILE, "folder": N},
     "log": {**_FREE, **_NO_FILE},
@@ -56,7 +59,7 @@ TABLE: dict[str, dict[str, str]] = {
 #: Kinds that the small store does not hold: other tests damage them, or nothing reads them.
 ELSEWHERE = {
     "unfinished", "broken", "mark", "refused request", "snapshot's notebook", "snapshot's code", "environment",
-    "beside series", "passing",
+    "beside series", "passing", "held",
 }  # fmt: skip
 
 

@@ -252,5 +252,5 @@ def test_neither_the_url_nor_a_wish_to_send_there_leaves_or_enters_the_store(sto
     name = tmp_path / "page" / "experiments" / KEY / "spec.json"
     name.write_text(json.dumps({**json.loads(name.read_text()), "storage": url}))
     other = Store(tmp_path / "other").create()
-    _place(other, tmp_path / "page", KEY)
+    _place(other, tmp_path / "page", KEY, [])
     assert other.read_spec(KEY).storage is None

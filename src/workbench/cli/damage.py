@@ -15,6 +15,7 @@ from workbench.errors import NewerSchema, StoreError, WorkbenchError
 from workbench.records import Goal
 from workbench.store import Store, database, journal, kinds, outcome, packed
 from workbench.store.atomic import kind_of, open_file, read_json
+from workbench.store.bundle import Bundle
 from workbench.store.checkpoints import Checkpoints
 from workbench.store.layout import ExperimentPaths, TrialPaths
 from workbench.store.restored import Known
@@ -209,6 +210,8 @@ class Walk:
                 self._kept(Checkpoints(folder))
 
     def _kept(self, kept: Checkpoints) -> None:
+        if (why := Bundle(kept.bundle).trouble) is not None:
+            self.found.append(("small checkpoints", True, f"{kept.bundle} cannot be read: {why}. Take it from a copy"))
         skipped = []
         for step in kept.steps():
             size = kept.size(step)

@@ -39,7 +39,7 @@ class Bundle:
         self._steps: set[int] = set()
         try:
             data = packed.read(path)
-        except StoreError as error:
+        except (StoreError, OSError, ValueError) as error:
             self.trouble = str(error)
             return
         if data is not None and not self._open(data):

@@ -283,21 +283,27 @@ def _backwards(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     Of a line that is too long to be one only its ends are given.
     """
     end = file.seek(0, os.SEEK_END)
-    rest, cut = b"", 0  # the beginning of what was read, whose line starts further up, and how much of it was left out
+    later: list[bytes] = []  # the blocks of a line that starts further up, its end first
+    held = 0
     while end > 0:
         start = max(0, end - _BLOCK)
         file.seek(start)
-        data = file.read(end - start) + rest
+        data = file.read(end - start)
+        where = end
+        if later and data.endswith(b"\n"):
+            yield where, b"".join(reversed(later))
+            later, held = [], 0
         lines = _split(data)
-        rest = lines.pop(0) if start > 0 else b""
-        where = start + len(data) + cut
+        first = lines.pop(0) if start > 0 else b""
         for raw in reversed(lines):
-            where -= len(raw) + cut
-            cut = 0
-            yield where, raw
-        if len(rest) > MOST_LINE:
-            cut += len(rest) - 2 * _BLOCK
-            rest = rest[:_BLOCK] + rest[-_BLOCK:]
+            where -= len(raw)
+            yield where, b"".join((raw, *reversed(later)))
+            later, held = [], 0
+        if first:
+            later.append(first)
+            held += len(first)
+        if held > MOST_LINE:
+            later = [later[0], later[-1]]
         end = start
 
 

@@ -24,12 +24,14 @@ from typing import BinaryIO
 
 from workbench.errors import StoreError
 from workbench.store import database, fence
-from workbench.store.atomic import FILE_MODE, WRITING, entries_in, fsync_folder, write_atomic
+from workbench.store.atomic import FILE_MODE, WRITING, entries_in, fsync_folder, open_file, read_file, write_atomic
 from workbench.store.database import telling_sqlite
 
 NAME = "packed.sqlar"
 #: Bytes up to which a file is packed, and of files that are packed in one go, before they are removed.
 SMALL, AT_ONCE = 1 << 20, 1 << 26
+#: Bytes of a trial's file that are read at once: bundles and logs are far smaller.
+MOST = 64 << 20
 #: Files of trials that are packed: checkpoints in one file, and what was printed.
 _PACKED = re.compile(r"t\d{4,9}\.(?:(?:(?:passing|setup)\.)?zip|log\.txt)")
 #: The archive as SQLite defines it, and beside it which checkpoints there are: nobody need read them to know that.
@@ -54,7 +56,7 @@ def read(path: Path) -> bytes | None:
 def opened(path: Path) -> BinaryIO:
     """A trial's file to read from, which may be packed. Raises FileNotFoundError."""
     try:
-        return open(path, "rb")
+        return open_file(path)
     except FileNotFoundError:
         data = read(path)
         if data is None:
@@ -125,7 +127,7 @@ def pack(folder: Path) -> int:
         while found and size < AT_ONCE:
             name = found.pop()
             with contextlib.suppress(FileNotFoundError):
-                data = (folder / name).read_bytes()
+                data = read_file(folder / name, MOST)
                 batch[name] = (folder / name).stat(), data
                 size += len(data)
         _put(folder, batch)
@@ -170,7 +172,7 @@ def _is_small(entry: os.DirEntry[str]) -> bool:
 
 def _plain(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_file(path, MOST)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
