@@ -184,7 +184,7 @@ def test_modules_that_add_filters_change_nothing_that_is_compared():
     assert run("""
         from workbench.snapshot import settings
         before = settings.compared(settings.here())
-        import numpy, scipy.special, sklearn, torch, torch._dynamo
+        import numpy, scipy.special, sklearn, torch, torch._dynamo, requests, detect_secrets
         print(settings.compared(settings.here()) == before == {})
     """) == ["True"]
 

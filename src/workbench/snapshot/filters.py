@@ -29,8 +29,13 @@ def here() -> list[dict[str, Json]]:
 
 
 def _divided(filters: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """``filters``, and at their end those of Python itself, as far as they stand there in their order."""
+    """``filters``, and at their end those of Python itself, as far as they stand there in their order.
+
+    Behind Python's own, modules have put some for warnings of their own (urllib3 does).
+    """
     at, place = len(filters), len(_PYTHONS)
+    while at and _place(filters[at - 1]) is None and filters[at - 1][2].__module__ != "builtins":
+        at -= 1
     while at and (known := _place(filters[at - 1])) is not None and known < place:
         at, place = at - 1, known
     return [*filters[:at]], [*filters[at:]]

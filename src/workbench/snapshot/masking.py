@@ -7,8 +7,10 @@ detect-secrets): what begins with ``ghp_`` is nothing else. All of Workbench ask
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -122,9 +124,7 @@ def found(text: str) -> list[Found]:
     lowered = small(text)
     secrets = [Found(*one, BY_NAME) for one in given(text, lowered)] if may_name(lowered) else []
     if _may_look(text, lowered):
-        from workbench.snapshot.detector import seen
-
-        secrets += [Found(start, end, MASK, kind) for start, end, kind in seen(text, lowered)]
+        secrets += [Found(start, end, MASK, kind) for start, end, kind in _seen()(text, lowered)]
     return _united(secrets)
 
 
@@ -133,10 +133,16 @@ def look_alikes(text: str) -> list[str]:
     lowered = small(text)
     if not _may_look(text, lowered):
         return []
-    from workbench.snapshot.detector import seen
-
-    alike = [Found(start, end, MASK, kind) for start, end, kind in seen(text, lowered)]
+    alike = [Found(start, end, MASK, kind) for start, end, kind in _seen()(text, lowered)]
     return sorted({one.kind for one in _united(alike)})
+
+
+@functools.cache
+def _seen() -> Callable[[str, str], Iterable[tuple[int, int, str]]]:
+    """The detector, imported when a text first needs it. What it imports sets filters of warnings for the process."""
+    with warnings.catch_warnings():
+        from workbench.snapshot.detector import seen
+    return seen
 
 
 def _united(secrets: list[Found]) -> list[Found]:
