@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -102,7 +101,7 @@ def test_a_kill_after_the_extension_costs_nothing_but_time(store: Store, tmp_pat
         # Whoever lost the weights since trains again from the beginning.
         with Series.read(store.experiment(spec.id).series) as series:
             best = max((row for row in series.trials() if row["state"] == "completed"), key=lambda row: row["value"])
-        shutil.rmtree(store.experiment(spec.id).trial(best["number"]).checkpoints)
+        Checkpoints(store.experiment(spec.id).trial(best["number"])).drop()
         Experiment.of(store, spec.id).extend(max_steps=9, trials=3)
         until(lambda: any(line["until"] == 9 for line in lines(store, spec, "LegStarted")), what="a longer leg")
         os.kill(process.pid, signal.SIGKILL)

@@ -401,8 +401,10 @@ class Experiment:
         gone train again. Raises BadOption for what makes no sense, such as fewer steps.
         """
         from workbench.engine.ask import ask
+        from workbench.engine.patience import checked_limit
 
-        more = {"trials": trials, "last": max_steps, "seconds": limit_s}
+        seconds = None if limit_s is None else checked_limit(limit_s, f"limit_s={limit_s!r}")
+        more = {"trials": trials, "last": max_steps, "seconds": seconds}
         ask(self.store, {"kind": "extend", "experiment": self.id, **more})
         return self
 
