@@ -38,7 +38,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def options(**given: object) -> argparse.Namespace:
-    return argparse.Namespace(**{"cluster": None, "workers": None, "idle": None, **given})
+    return argparse.Namespace(**{"cluster": None, "workers": None, "idle": None, "dashboard": False, **given})
 
 
 def test_the_unit_is_written_enabled_and_taken_back(written: Written, type_: Typed, systemd) -> None:

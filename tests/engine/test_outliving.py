@@ -179,7 +179,8 @@ def test_a_cluster_that_no_engine_could_find_ends_with_its_engine(store: Store, 
     spec = counted(tmp_path)
     start(store, spec)
     (tmp_path / "no folder").touch()
-    process = running.engine_process(store, XDG_STATE_HOME=str(tmp_path / "no folder"))
+    nowhere = {"XDG_STATE_HOME": str(tmp_path / "no folder"), "WORKBENCH_ADOPT": str(store.root)}
+    process = running.engine_process(store, **nowhere)
     until(lambda: long_legs(store, spec), what="a long leg that trains")
     below = running.processes_below(process.pid)
     kill(process)
