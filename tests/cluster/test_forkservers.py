@@ -24,6 +24,15 @@ def known(folder: Path, *, preload: tuple[str, ...] = (), path: tuple[str, ...] 
     return Trainings(has_devices=False, hides="none").of(asdict(training))
 
 
+def installed(folder: Path, **modules: str) -> str:
+    """A folder of installed packages with these modules: others are not imported ahead."""
+    site = folder / "site-packages"
+    site.mkdir()
+    for name, source in modules.items():
+        (site / f"{name}.py").write_text(source)
+    return str(site)
+
+
 def alive() -> int:
     processes = psutil.Process().children()
     return sum("workbench.trial.forkserver" in " ".join(one.cmdline()) for one in processes if one.status() != "zombie")
@@ -64,11 +73,11 @@ def test_the_least_recently_used_ends_and_never_one_with_a_leg(tmp_path, monkeyp
 
 
 def test_a_variable_that_an_import_looked_up_has_forkservers_apart(tmp_path):
-    (tmp_path / "asking.py").write_text("import os\nsize = os.environ.get('SIZE')")
+    site = installed(tmp_path, asking="import os\nsize = os.environ.get('SIZE')")
 
     async def scene() -> None:
         found = Forkservers()
-        path = os.pathsep.join((*sys.path, str(tmp_path)))
+        path = os.pathsep.join((*sys.path, site))
         one, same, other = [
             await found.ready(known(tmp_path, preload=("asking",), PYTHONPATH=path, SIZE=size, MINE=size + mine))
             for size, mine in (("1", "a"), ("1", "b"), ("2", "a"))
@@ -82,9 +91,8 @@ def test_a_variable_that_an_import_looked_up_has_forkservers_apart(tmp_path):
 
 def test_what_was_learned_comes_with_another_one_and_is_kept(tmp_path):
     """One that leaves a thread behind is not imported ahead; the others are, here and by the next worker."""
-    (tmp_path / "fine.py").write_text("")
-    (tmp_path / "busy.py").write_text("import threading; threading.Thread(target=threading.Event().wait).start()")
-    path = os.pathsep.join((*sys.path, str(tmp_path)))
+    waits = "import threading; threading.Thread(target=threading.Event().wait).start()"
+    path = os.pathsep.join((*sys.path, installed(tmp_path, fine="", busy=waits)))
     training = known(tmp_path, PYTHONPATH=path)
 
     async def learn() -> None:

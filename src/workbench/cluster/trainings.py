@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from workbench import interpreter
 from workbench.records import Training
 from workbench.trial.surroundings import Hides, arranged, at_load
 
@@ -46,20 +47,10 @@ class Trainings:
     def _made(self, message: Message) -> Known:
         training = training_from(message)
         variables = arranged(training, os.environ, has_devices=self._has_devices, hides=self._hides)
-        path = tuple(entry for entry in training.path if _holds_packages(os.path.join(training.cwd, entry)))
+        path = tuple(entry for entry in training.path if interpreter.is_installed(entry))
         # Threads and hash seed are among the variables. Where a project's modules lie, each runner is told.
         key = (training.python, path, training.is_whole, at_load(variables))
         return Known(message, training, variables, path, key)
-
-
-def _holds_packages(entry: str) -> bool:
-    """Whether a folder of the search path holds installed packages, and not a project."""
-    if any(f"{os.sep}{name}" in entry for name in ("site-packages", "dist-packages")):
-        return True
-    try:
-        return any(name.endswith(".dist-info") for name in os.listdir(entry))
-    except OSError:
-        return False
 
 
 def training_from(data: Message) -> Training:
