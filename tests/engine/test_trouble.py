@@ -34,13 +34,14 @@ def test_a_worker_on_which_three_trials_die_alike_is_set_aside_and_the_search_go
     source = f"""
 x = uniform(0.0, 1.0)
 import os, psutil, time
-worker = str(psutil.Process().parent().ppid())
+def worker():  # asked anew each time: what the set-up made in the first leg is put back in the next
+    return str(psutil.Process().parent().ppid())
 try:
-    os.write(os.open({str(tmp_path / "broken")!r}, os.O_WRONLY | os.O_CREAT | os.O_EXCL), worker.encode())
+    os.write(os.open({str(tmp_path / "broken")!r}, os.O_WRONLY | os.O_CREAT | os.O_EXCL), worker().encode())
 except FileExistsError:
     pass
 for epoch in trial.steps():
-    if open({str(tmp_path / "broken")!r}).read() == worker:
+    if open({str(tmp_path / "broken")!r}).read() == worker():
         os.abort()
     time.sleep(0.3)
     trial.report(score=x)

@@ -106,7 +106,11 @@ class Slots(ABC):
     def _wanting(self) -> int:
         """How many slots could be used beyond those that legs are in."""
         checks = sum(loop.may_check for loop in self.loops.values())
-        return checks + sum(leg.slot is None for leg in self._legs())
+        waiting = [leg for leg in self._legs() if leg.slot is None]
+        # A leg that died on a worker is to have another one's slot, although that one's is held and empty.
+        avoided = {leg.avoid for leg in waiting}
+        unwanted = sum(slot.is_usable and not slot.legs and slot.worker in avoided for slot in self.backend.slots)
+        return checks + len(waiting) + unwanted
 
     def _leases_changed(self) -> None:
         self.rebalance()
@@ -161,7 +165,14 @@ class Slots(ABC):
     def _slot(self, loop: ExperimentLoop, leg: Leg) -> Slot | None:
         slots = fit(self.backend.slots, leg, {leg.slot.worker for leg in self._legs() if leg.alone and leg.slot})
         slots = [slot for slot in slots if self._staying(slot) < loop.depth]
+        if slots and all(slot.worker == leg.avoid for slot in slots) and self._may_come(leg):
+            return None
         return min(slots, key=lambda slot: (slot.worker == leg.avoid, self._staying(slot)), default=None)
+
+    def _may_come(self, leg: Leg) -> bool:
+        """Whether a slot of another worker than the one that ``leg`` died on may be had for the asking."""
+        others = (slot for slot in self.backend.slots if slot.worker != leg.avoid and not slot.closed)
+        return not self.leases.is_short and any(slot.names and not slot.lease for slot in others)
 
     def _legs(self) -> Iterator[Leg]:
         return (leg for _, leg in self._by_key.values())
