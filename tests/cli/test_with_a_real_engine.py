@@ -41,7 +41,8 @@ def test_a_search_from_watch_to_best(tmp_path: Path) -> None:
     best = json.loads(workbench("best", "probe", "--json").stdout)
     assert best["step"] == best["checkpoint"]["step"] == 9
     assert best["value"] == 9 * best["configuration"]["x"]
-    assert Path(best["checkpoint"]["path"]).is_dir()
+    # It has ended: its small checkpoints are packed, and named by the file that they were in.
+    assert Path(best["checkpoint"]["path"]).parent.name == f"{best['trial']}.zip"
     log = workbench("logs", f"probe@1/{best['trial']}").stdout
     assert [f"turn {turn}" for turn in range(9)] == [line for line in log.splitlines() if line.startswith("turn")]
     assert workbench("doctor").returncode == 0

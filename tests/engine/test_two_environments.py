@@ -14,7 +14,7 @@ import pytest
 from labenv import MARK, lab_python, packages
 from running import ended, lines, processes_below, until
 
-from workbench.store import Store
+from workbench.store import Store, packed
 from workbench.store.lease import read_engine
 from workbench.store.series import Series
 
@@ -130,7 +130,7 @@ def test_an_engine_without_torch_trains_with_the_kernels_torch(lab: Path, engine
     with Series.read(paths.series) as series:
         recorded = [leg["detail"]["environment"] for leg in series.legs()]
     assert {one["torch"] for one in recorded} == {here["torch"]}
-    log = paths.trial(0).log.read_text()
+    log = (packed.read(paths.trial(0).log) or b"").decode()
     assert f"trains with {KERNEL} {here['torch']} {here['workbench']}" in log
     assert "sees None" in log
     assert not lines(store, spec, "StopAsked")

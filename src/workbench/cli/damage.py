@@ -6,17 +6,18 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import NewerSchema, StoreError, WorkbenchError
 from workbench.records import Goal
-from workbench.store import Store, database, journal, kinds, outcome, packed
+from workbench.store import Store, database, journal, kinds, outcome, packed, summary
 from workbench.store.atomic import kind_of, open_file, read_json
 from workbench.store.bundle import Bundle
 from workbench.store.checkpoints import Checkpoints
+from workbench.store.journal import Damage
 from workbench.store.layout import ExperimentPaths, TrialPaths
 from workbench.store.restored import Known
 from workbench.store.series import Series
@@ -122,7 +123,7 @@ class Walk:
             self.found.append(("spec", False, str(error)))
         except (WorkbenchError, OSError) as error:
             self.found.append(("spec", True, str(error)))
-        lines = self.journal("journal", paths.journal)
+        lines = self.journal("journal", paths.journal, lambda damage: summary.lines_of(self.store, experiment, damage))
         try:
             self._named(spec)
             self._series(paths, spec, lines)
@@ -130,11 +131,13 @@ class Walk:
             self.found.append(("journal", True, f"{paths.journal} makes no sense ({error!r}). Take it from a copy"))
         self._checkpoints(paths)
 
-    def journal(self, about: str, path: Path) -> list[dict[str, Any]]:
-        """The lines of a journal; what cannot be read of it is noted."""
-        damage: list[journal.Damage] = []
+    def journal(self, about: str, path: Path, lines_of: Callable[[list[Damage]], list[dict[str, Any]]]) -> Any:
+        """The lines of a journal, as ``lines_of`` reads them; what cannot be read of it is noted."""
+        damage: list[Damage] = []
         try:
-            lines = list(journal.read(path, damage=damage))
+            lines = lines_of(damage)
+        except FileNotFoundError:
+            return []
         except OSError as error:
             self.found.append((about, True, f"{path}: {error.strerror or error}"))
             return []
@@ -231,7 +234,7 @@ def damage(store: Store) -> Iterator[Found]:
     walk = Walk(store)
     walk.see()
     walk.read()
-    walk.journal("store journal", store.journal_path)
+    walk.journal("store journal", store.journal_path, lambda damage: [*journal.read(store.journal_path, damage=damage)])
     for experiment in store.experiment_ids():
         walk.experiment(experiment)
     for relative in walk.files:

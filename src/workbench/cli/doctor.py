@@ -338,5 +338,5 @@ def _cluster(store: Store) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[Store], Iterator[Finding]], ...] = (
-    _versions, _processes, _gpus, _store, _space, _engine, _cluster, _requests, _catalog, _files,
+    _versions, _processes, _gpus, _store, _space, _engine, _cluster, _requests, _files, _catalog,
 )  # fmt: skip

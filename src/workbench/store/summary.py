@@ -120,10 +120,33 @@ def _looked(store: Store, experiment_id: str) -> _Look | None:
     found = _looks.get(path)
     if found is not None and found.state == state:
         return found
-    damage: list[Damage] = []
+    return _looks_like(store, experiment_id, state, None, [])
+
+
+def lines_of(store: Store, experiment_id: str, damage: list[Damage]) -> list[dict[str, Any]]:
+    """The lines of an experiment's journal. Who asks for its entry afterwards has it from this reading.
+
+    What cannot be read is added to ``damage``. Raises OSError.
+    """
+    path = store.experiment(experiment_id).journal
+    stat = path.lstat()
+    lines = list(journal.read(path, damage=damage))
+    _looks_like(store, experiment_id, (stat.st_ino, stat.st_size, stat.st_mtime_ns), lines, damage)
+    return lines
+
+
+def _looks_like(
+    store: Store,
+    experiment_id: str,
+    state: tuple[int, int, int],
+    lines: list[dict[str, Any]] | None,
+    damage: list[Damage],
+) -> _Look:
+    """What is found in a journal that is in ``state``. lines: its lines, where they were read already."""
+    path = store.experiment(experiment_id).journal
     try:
-        lines = list(journal.read(path, damage=damage))
-        whole = stat.st_size or kind_of(stat.st_mode)
+        lines = list(journal.read(path, damage=damage)) if lines is None else lines
+        whole = state[1] or kind_of(path.lstat().st_mode)
         entry = summary(store.read_spec_json(experiment_id), lines) if whole else None
         wrong = next((str(piece) for piece in journal.lasting(path, damage)), None)
         if entry is not None and wrong is not None and entry["state"] not in ENDED:
