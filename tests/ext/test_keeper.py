@@ -13,6 +13,7 @@ from cli.stored import Answering
 from running import PLAIN, end, engine_pid, engine_process, lines, spec_of, start
 
 from workbench.records import Goal, Scheduler
+from workbench.space import uniform
 from workbench.store import Store, requests
 from workbench.store.lease import read_engine
 from workbench.store.series import Series
@@ -151,7 +152,8 @@ def long(store, tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_IDLE", "1")
     scheduler = Scheduler("all", 1, 1_000_000)
     source = PLAIN.replace("    total =", "    __import__('time').sleep(0.01)\n    total =")
-    spec = spec_of(source, tmp_path, scheduler=scheduler, goal=Goal("score"), trials=1)
+    space = {"x": uniform(0.0, 1.0)}
+    spec = spec_of(source, tmp_path, space=space, scheduler=scheduler, goal=Goal("score"), trials=1)
     yield spec
     if engine_pid(store):
         requests.put(store, {"kind": "end"})
@@ -159,6 +161,9 @@ def long(store, tmp_path, monkeypatch):
 
 
 def reported(store, spec):
+    """How many steps were reported so far."""
+    if not store.experiment(spec.id).series.exists():
+        return 0
     with Series.read(store.experiment(spec.id).series) as series:
         return len(series.points(names=["score"]))
 
@@ -168,7 +173,7 @@ async def test_a_killed_engine_is_replaced_and_its_experiment_goes_on(jp_servera
     process = engine_process(store, workers=1, idle=600)
     try:
         start(store, long)
-        await until(lambda: lines(store, long, "LegStarted"))
+        await until(lambda: reported(store, long))
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         await until(lambda: engine_pid(store) not in (None, process.pid))

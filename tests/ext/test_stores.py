@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 
 import pytest
@@ -11,6 +12,7 @@ from cli.stored import Written
 from running import PLAIN, end, engine_pid, engine_process, lines, spec_of, start
 
 from workbench.records import Goal, Scheduler
+from workbench.space import uniform
 from workbench.store import Store, requests
 from workbench.store.catalog import Catalog
 from workbench.store.ownership import MARK, enlist
@@ -262,7 +264,8 @@ async def test_an_engine_that_was_killed_in_a_subfolder_is_replaced(jp_serverapp
     monkeypatch.setenv("WORKBENCH_WORKERS", "1")
     store = made(jp_root_dir / "sub")
     source = PLAIN.replace("    total =", "    __import__('time').sleep(0.01)\n    total =")
-    spec = spec_of(source, store.root.parent, scheduler=Scheduler("all", 1, 1_000_000), goal=Goal("score"), trials=1)
+    space, scheduler = {"x": uniform(0.0, 1.0)}, Scheduler("all", 1, 1_000_000)
+    spec = spec_of(source, store.root.parent, space=space, scheduler=scheduler, goal=Goal("score"), trials=1)
     process = engine_process(store, workers=1, idle=600)
     try:
         start(store, spec)
@@ -282,13 +285,14 @@ async def test_an_engine_that_was_killed_in_a_subfolder_is_replaced(jp_serverapp
 async def test_no_engine_begins_in_a_store_that_is_not_this_persons(ask, jp_serverapp, jp_root_dir, monkeypatch):
     """It was neither made nor adopted by them: its journal is shown, and what it says is not trained."""
     monkeypatch.setattr(looks, "SELDOM_S", 0.1)
-    foreign = writing(jp_root_dir / "foreign")
-    foreign.experiment(state="running")
-    (foreign.store.root / MARK).unlink()
-    requests.put(foreign.store, {"kind": "resume", "experiment": "digits"})
+    origin = writing(jp_root_dir.parent / "origin")
+    origin.experiment(state="running")
+    requests.put(origin.store, {"kind": "resume", "experiment": "digits"})
+    foreign = Store(jp_root_dir / "foreign" / ".workbench")  # as an archive brings it
+    shutil.copytree(origin.store.root, foreign.root, ignore=shutil.ignore_patterns(MARK))
     keeper = jp_serverapp.web_app.settings["workbench"]
     _, shown = (await ask("stores"))["stores"]
     assert (shown["ours"], shown["under_way"]) == (False, 1)
     await until(lambda: shown["id"] in keeper.tended and not keeper.tended[shown["id"]].is_first)
     await asyncio.sleep(looks.OVERDUE_S + 0.5)  # some looks later, and longer than a request may wait
-    assert not foreign.store.engine_log.exists(), "no engine was even started"
+    assert not foreign.engine_log.exists(), "no engine was even started"

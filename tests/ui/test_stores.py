@@ -16,7 +16,7 @@ from running import engine_pid, until
 
 from workbench.store import Store
 from workbench.store.catalog import Catalog, read_catalog
-from workbench.store.ownership import MARK, enlist
+from workbench.store.ownership import MARK, enlist, ownership
 
 TRAIN = """%%train deep --goal max score --steps 1-1000
 import time
@@ -33,30 +33,39 @@ RUN = """async count => {
   }
 }"""
 
+#: Whether the server has the workspace with two pages of ours and what was folded. (A promise that is waited for with
+#: `wait_for_function` counts as true before it is kept.)
+IS_KEPT = """async () => {
+  const { data } = await window.jupyterapp.serviceManager.workspaces.fetch('default');
+  const kept = Object.keys(data).filter(key => /^workbench:\\w{16}-/.test(key));
+  const shown = JSON.stringify(data['layout-restorer:data']?.main ?? '');
+  return kept.length === 2 && kept.every(key => shown.includes(key)) &&
+    Object.keys(data['workbench-ext:sidebar']?.folded ?? {}).length > 0;
+}"""
+
 
 @pytest.fixture
-def lab(start_lab, tmp_path):
-    """A server over a folder with two notebooks in subfolders; engines are ended with it."""
-    for folder in ("sub/deep", "other"):
-        (tmp_path / folder).mkdir(parents=True)
+def filled(tmp_path):
+    """Two stores with finished experiments; the second is somebody else's. The server finds them when it starts."""
+    for folder in ("other", "foreign"):
+        (tmp_path / folder).mkdir()
+        store = Store.find(cwd=tmp_path / folder).create()
+        enlist(store)
+        Written(store, Catalog(store)).experiment(folder)
+    (tmp_path / "foreign" / ".workbench" / MARK).unlink()
+    return tmp_path
+
+
+@pytest.fixture
+def lab(start_lab, filled, tmp_path):
+    """A server over a folder with two stores and a folder for a notebook; engines are ended with it."""
+    (tmp_path / "sub" / "deep").mkdir(parents=True)
     lab = start_lab(tmp_path, WORKBENCH_WORKERS="1", WORKBENCH_IDLE="60")
     yield lab
     lab.end()
     for pid in filter(None, (engine_pid(Store(folder)) for folder in tmp_path.rglob(".workbench"))):
         os.kill(pid, signal.SIGTERM)
         until(lambda pid=pid: not psutil.pid_exists(pid))
-
-
-@pytest.fixture
-def filled(lab):
-    """Two stores with finished experiments; the second was made by somebody else."""
-    for folder in ("other", "foreign"):
-        (lab.root / folder).mkdir(exist_ok=True)
-        store = Store.find(cwd=lab.root / folder).create()
-        enlist(store)
-        Written(store, Catalog(store)).experiment(folder)
-    (lab.root / "foreign" / ".workbench" / MARK).unlink()
-    return lab
 
 
 def show_panel(page):
@@ -69,8 +78,39 @@ def groups_of(panel):
     return panel.locator(".wb-Group-toggle")
 
 
-def test_a_notebook_in_a_subfolder(filled, opened):
-    lab = filled
+def test_a_store_of_somebody_else_is_adopted(lab, opened):
+    page = opened(lab)
+    panel = show_panel(page)
+    foreign = groups_of(panel).filter(has_text="foreign/")
+    expect(foreign).to_have_attribute("aria-expanded", "true")  # the first that is there
+    expect(foreign).to_contain_text("read-only: not adopted")
+    banner = panel.locator(".wb-Adopt")
+    expect(banner).to_contain_text("not known as yours")
+    expect(banner).to_contain_text("foreign/.workbench")
+    if folder := os.environ.get("SHOTS"):
+        page.screenshot(path=f"{folder}/foreign.png")
+
+    store = Store(lab.root / "foreign" / ".workbench")
+    question = page.get_by_role("dialog")
+    banner.get_by_role("button", name="Adopt It").click()
+    expect(question).to_contain_text(re.compile(r"foreign/\.workbench belongs to \S+ and holds 1 experiment\."))
+    question.get_by_role("button", name="Cancel").click()
+    expect(question).to_have_count(0)
+    expect(banner).to_be_visible()
+    assert not ownership(store).is_ours, "nothing was adopted before the answer"
+
+    banner.get_by_role("button", name="Adopt It").click()
+    if folder:
+        page.screenshot(path=f"{folder}/question.png")
+    question.get_by_role("button", name="Adopt").click()
+    expect(banner).to_have_count(0)
+    expect(foreign).not_to_contain_text("not adopted")
+    assert ownership(store).is_ours
+    if folder:
+        page.screenshot(path=f"{folder}/adopted.png")
+
+
+def test_a_notebook_in_a_subfolder(lab, opened):
     notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
     notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in ("%load_ext workbench", TRAIN)]
     nbformat.write(notebook, lab.root / "sub" / "deep" / "nb.ipynb")
@@ -111,16 +151,8 @@ def test_a_notebook_in_a_subfolder(filled, opened):
     panel.get_by_role("toolbar", name="Picked experiments").get_by_role("button", name="Compare").click()
     expect(page.get_by_text("lie in different stores")).to_be_visible()
 
-    # A reload restores the page that was shown, with its store, and what was folded.
-    page.wait_for_function(
-        """async () => {
-          const { data } = await window.jupyterapp.serviceManager.workspaces.fetch('default');
-          const kept = Object.keys(data).filter(key => /^workbench:\\w{16}-/.test(key));
-          return kept.length === 2 && kept.every(key =>
-            JSON.stringify(data['layout-restorer:data']?.main ?? '').includes(key)) &&
-            Object.keys(data['workbench-ext:sidebar']?.folded ?? {}).length > 0;
-        }"""
-    )
+    # A reload restores both pages, each with its store, and what was folded.
+    until(lambda: page.evaluate(IS_KEPT), 30, "the workspace with both pages")
     page.goto(lab.address().replace("?reset&", "?"))
     page.wait_for_function("window.jupyterapp?.restored")
     page.evaluate("async () => { await window.jupyterapp.restored }")
@@ -128,8 +160,9 @@ def test_a_notebook_in_a_subfolder(filled, opened):
     expect(page.locator(".wb-Header:visible")).to_contain_text("in other/")
     panel = page.get_by_role("region", name="Experiments")
     expect(panel.get_by_role("listbox", name="Experiments in other/")).to_be_visible()
-    panel.get_by_role("listbox", name="Experiments in sub/deep/").get_by_role("option").click()
+    page.get_by_role("tab", name="deep@1").click()
     expect(page.get_by_role("heading", name="deep@1")).to_be_visible()
+    expect(page.locator(".wb-Header:visible")).to_contain_text("in sub/deep/")
 
     # Its engine is killed: the server starts another one, and the page goes on.
     killed = engine_pid(store)

@@ -5,6 +5,7 @@ import { Message } from '@lumino/messaging';
 import { ISignal, Signal } from '@lumino/signaling';
 import * as React from 'react';
 
+import { IExperiment } from './api';
 import { IContext, IPageContext } from './context';
 import { ExperimentModel } from './experiment';
 import { Header } from './header';
@@ -76,13 +77,19 @@ export class ExperimentDocument extends MainAreaWidget<ReactWidget> {
     this.title.dataset = { type: 'workbench-experiment', ...this.title.dataset };
     this.title.label = experiment.ref;
     this._context = context;
-    experiment.changed.connect(this._retitle, this);
+    experiment.changed.connect(this._told, this);
     document.addEventListener('visibilitychange', this._watch);
   }
 
   /** What its views were given. */
   get context(): IContext {
     return this._context;
+  }
+
+  /** What its tab says of the experiment. A page that was not on the screen yet has not asked for it. */
+  retitle(row: IExperiment): void {
+    this.title.label = row.label;
+    this.title.caption = `${row.label}: ${stateWord(row.state, this._context.trans)}`;
   }
 
   dispose(): void {
@@ -125,11 +132,9 @@ export class ExperimentDocument extends MainAreaWidget<ReactWidget> {
     }
   };
 
-  private _retitle(): void {
-    const { row } = this.experiment;
-    if (row) {
-      this.title.label = row.label;
-      this.title.caption = `${row.label}: ${stateWord(row.state, this._context.trans)}`;
+  private _told(): void {
+    if (this.experiment.row) {
+      this.retitle(this.experiment.row);
     }
   }
 

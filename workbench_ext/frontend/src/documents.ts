@@ -68,9 +68,19 @@ export const documents: JupyterFrontEndPlugin<void> = {
       plotly: () => loadPlotly(api)
     });
 
+    /** Name the tab of a page that may lie behind another one: its model asks nothing until it is seen. */
+    const name = async (document: ExperimentDocument, store: StoreModel) => {
+      const { ref } = document.experiment;
+      const listed = stores.row({ store: store.id, experiment: ref });
+      const row = listed ?? (await stores.named(store, ref).catch(() => null));
+      if (row && !document.experiment.row && !document.isDisposed) {
+        document.retitle(row);
+      }
+    };
+
     const open = async (ref: string, where: IWhere, tab: string, trial: number | null) => {
       const store = await stores.find(ref, where);
-      const id = ID.test(ref) ? ref : await stores.idOf(store, ref);
+      const id = ID.test(ref) ? ref : (await stores.named(store, ref)).id;
       let document = tracker.find(
         ({ experiment }) => experiment.ref === id && experiment.store === store.id
       );
@@ -87,6 +97,7 @@ export const documents: JupyterFrontEndPlugin<void> = {
         await tracker.add(made);
         shell.add(made, 'main', { type: 'Workbench' });
         document = made;
+        void name(made, store);
       } else if (trial !== null) {
         document.place.showTrial(trial);
       } else if (tab) {

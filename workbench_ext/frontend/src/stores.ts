@@ -185,10 +185,10 @@ export class Stores {
     return found;
   }
 
-  /** The id of an experiment that a person calls by its name. */
-  async idOf(store: StoreModel, name: string): Promise<string> {
+  /** The line of an experiment that is called by its name or its id. */
+  async named(store: StoreModel, name: string): Promise<IExperiment> {
     const { experiment } = await store.api.get<{ experiment: IExperiment }>(experimentPath(name));
-    return experiment.id;
+    return experiment;
   }
 
   private async _of(query: { path?: string | null; experiment?: string }): Promise<IStoreInfo | null> {

@@ -40,7 +40,6 @@ export function meaning(found: IOwnership, trans: TranslationBundle): string {
       '%2 belongs to %3 and holds %1 experiment.',
       '%2 belongs to %3 and holds %1 experiments.',
       experiments,
-      experiments,
       root,
       owner
     ),
@@ -63,7 +62,6 @@ export function meaning(found: IOwnership, trans: TranslationBundle): string {
       trans._n(
         '%1 request that waited will not be carried out.',
         '%1 requests that waited will not be carried out.',
-        requests,
         requests
       )
     );

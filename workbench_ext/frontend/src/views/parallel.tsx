@@ -177,7 +177,7 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
     }
   };
   const summary =
-    trans._n('%1 trial across %2 axes: %3.', '%1 trials across %2 axes: %3.', order.length, order.length, axes.length,
+    trans._n('%1 trial across %2 axes: %3.', '%1 trials across %2 axes: %3.', order.length, axes.length,
       axes.map(({ label }) => label).join(', ')) +
     ' ' +
     trans.__('Up and down go through the trials from the best, Enter opens one, Space selects it; the table lists and filters them.');

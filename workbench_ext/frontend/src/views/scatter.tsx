@@ -183,7 +183,7 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
   const options = values.map(({ id, label }) => [id, label] as const);
   const canLog = ({ parameter }: IValue) => parameter === null || (parameter.kind === 'number' && parameter.low > 0);
   const summary =
-    trans._n('%1 trial: %2 against %3.', '%1 trials: %2 against %3.', placed.length, placed.length, yValue.label, xValue.label) +
+    trans._n('%1 trial: %2 against %3.', '%1 trials: %2 against %3.', placed.length, yValue.label, xValue.label) +
     ' ' +
     trans.__('Up and down go through the trials from the best, Enter opens one, Space selects it; the table lists them.');
   return (
