@@ -15,10 +15,12 @@ import pytest
 from running import SLOW, ended, engine, engine_pid, lines, meta, outcome, spec_of, start, until
 
 from workbench.cli.doctor import CHECKS, _safely
-from workbench.records import UNREADABLE, Scheduler, Spec
+from workbench.records import ENDED, UNREADABLE, Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store, requests
+from workbench.store.adoption import adopt
 from workbench.store.catalog import read_catalog
+from workbench.store.database import is_wal
 from workbench.store.journal import Journal, read
 from workbench.store.series import Series
 
@@ -180,6 +182,10 @@ def answers(store: Store) -> dict[str, dict[str, Any]]:
     return {line["request"]: line for line in read(store.journal_path) if line.get("kind") == "answer"}
 
 
+def by_id(store: Store) -> dict[str, dict[str, Any]]:
+    return {row["id"]: row for row in read_catalog(store)}
+
+
 def test_what_was_planted_is_set_aside_and_the_search_comes_out_right(tmp_path: Path) -> None:
     calm, store = (Store(tmp_path / name / ".workbench").create() for name in ("calm", "hostile"))
     one = search(tmp_path, "ordinary")
@@ -202,7 +208,8 @@ def test_what_was_planted_is_set_aside_and_the_search_comes_out_right(tmp_path: 
         assert process.poll() is None, "the engine lives"
         assert engine_pid(store) == process.pid
         until(lambda: len(read_catalog(store)) == len(planted) + 1, what="a list of all experiments")
-        rows = {row["id"]: row for row in read_catalog(store)}
+        until(lambda: by_id(store)[one.id]["state"] in ENDED, what="a list in which the search has ended")
+        rows = by_id(store)
     assert outcome(store, one) == outcome(calm, one)
     assert len(os.listdir(store.refused_requests)) >= len(NO_REQUEST) + 2000
     refused = [line for line in answers(store).values() if not line["accepted"]]
@@ -237,10 +244,15 @@ def test_a_mistake_in_the_engine_ends_its_experiment_alone_and_says_so(tmp_path:
     assert "Traceback" in store.engine_log.read_text()
 
 
+def write_over(path: Path) -> None:
+    with open(path, "r+b") as file:
+        file.write(os.urandom(max(4096, path.stat().st_size)))
+
+
 #: What is done to a series while the engine has it open.
 DAMAGE = {
     "removed": lambda path: [os.unlink(f"{path}{ending}") for ending in ("", "-wal", "-shm")],
-    "junk": lambda path: path.open("r+b").write(os.urandom(max(4096, path.stat().st_size))),
+    "junk": write_over,
     "cut": lambda path: os.truncate(path, 4096),
 }
 
@@ -258,6 +270,8 @@ def test_a_series_that_is_damaged_under_the_engine_costs_no_trial(tmp_path: Path
             DAMAGE[name](store.experiment(spec.id).series)
             until(lambda spec=spec: lines(store, spec, "Finish"), what=f"the end of {name}")
         until(lambda: {row["state"] for row in read_catalog(store)} == {"completed"} and len(read_catalog(store)) == 4)
+        # What resuming was checked for is waited for, and what checkpoints know is put back then.
+        until(lambda: all(is_at_rest(store, spec) for spec in specs.values()), what="series that are written no more")
     whole = outcome(store, calm)
     for name, spec in specs.items():
         found = outcome(store, spec)
@@ -271,6 +285,12 @@ def test_a_series_that_is_damaged_under_the_engine_costs_no_trial(tmp_path: Path
             assert set(found["points"]) <= set(whole["points"])
 
 
+def is_at_rest(store: Store, spec: Spec) -> bool:
+    """Whether nothing of the experiment is left to write."""
+    path = store.experiment(spec.id).series
+    return not is_wal(path) and not os.path.lexists(f"{path}-wal")
+
+
 def lost_told(store: Store, spec: Spec) -> bool:
     return bool(lines(store, spec, "SeriesLost"))
 
@@ -279,7 +299,8 @@ def lost_told(store: Store, spec: Spec) -> bool:
 def test_the_next_engine_puts_back_what_an_ended_experiment_has_lost(tmp_path: Path, damage: str) -> None:
     recorded = Path(__file__).parents[1] / "fixtures" / "stores" / "v1"
     shutil.copytree(recorded, tmp_path / ".workbench")
-    store = Store(tmp_path / ".workbench").create()
+    store = Store(tmp_path / ".workbench")
+    adopt(store)
     path = store.experiment(store.experiment_ids()[0]).series
     path.unlink()
     if damage == "emptied":

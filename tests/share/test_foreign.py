@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import psutil
 import pytest
@@ -25,7 +27,7 @@ from workbench.records import Scheduler, Spec
 from workbench.share import export, mirror
 from workbench.share.mirror import write
 from workbench.space import uniform
-from workbench.store import Store
+from workbench.store import Store, packed
 from workbench.store.catalog import read_catalog
 from workbench.store.mirrors import Mirror, Progress, progress, read, recorded
 from workbench.store.series import Series
@@ -111,10 +113,11 @@ def carried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Spec]:
     """A search that has ended, in a store that nobody runs any more."""
     folder = tmp_path_factory.mktemp("home")
     store = Store(folder / "store").create()
-    spec = spec_of(SLOW.replace("0.05", "0"), folder, name="carried", **SETTINGS)
+    spec = spec_of(SLOW.replace("0.05", "0") + "    print('turn', epoch)\n", folder, name="carried", **SETTINGS)
     with engine(store):
         start(store, spec)
         assert ended(store, spec) == "completed"
+    packed.pack(store.experiment(spec.id).trials)  # what the engine may have left before it did
     return store, spec
 
 
@@ -140,6 +143,8 @@ def test_an_experiment_goes_to_mlflow_and_comes_back_the_same(
             assert run.info.start_time - 100 <= min(times)
             assert max(times) <= run.info.end_time + 100
             assert run.data.tags["workbench.experiment"] == "carried@1"
+            kept = Path(url2pathname(urlsplit(run.info.artifact_uri).path)) / "log.txt"
+            assert kept.read_bytes() == packed.read(store.experiment(spec.id).trial(row["number"]).log)
     words = ["--store", str(store.root), "export", "carried", "--to", f"mlflow:{tmp_path}/mlruns", "--json"]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["read_back"] == sum(found.values())

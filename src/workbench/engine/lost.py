@@ -70,6 +70,7 @@ class Loss:
         have; whether it was so.
         """
         known = Known.of(self._spec.goal, lines)
+        self.said = known.lost  # an engine before may have left before the experiment's end
         is_new = "points" in self._series.missing
         if not (known.legs or known.levels) or not (is_new or self._series.damage or known.lacking(self._series)):
             return False

@@ -35,7 +35,9 @@ class Run:
     value: float | None
     started: float | None
     ended: float | None
-    folder: Path
+    #: What it printed, which may be packed, and the folder of files that it kept.
+    log: Path
+    files: Path
 
 
 class Writer(Protocol):
@@ -85,6 +87,7 @@ def run_of(store: Store, spec: Spec, row: dict[str, Any], started: float | None 
         "workbench.parent": str(spec.parent["label"]) if spec.parent else "",
         "workbench.replays": str((spec.replays or spec.repeats or {}).get("label") or ""),
     }
+    places = store.experiment(spec.id).trial(number)
     return Run(
         id=tags["workbench.id"],
         group=spec.name,
@@ -96,7 +99,8 @@ def run_of(store: Store, spec: Spec, row: dict[str, Any], started: float | None 
         value=row.get("value"),
         started=started,
         ended=_seconds(row.get("ended")),
-        folder=store.experiment(spec.id).trial(number).folder,
+        log=places.log,
+        files=places.files,
     )
 
 

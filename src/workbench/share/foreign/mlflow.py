@@ -17,6 +17,7 @@ from workbench.errors import StoreError
 from workbench.records import Json, Spec
 from workbench.share.foreign import Point, Run
 from workbench.snapshot.masking import masked
+from workbench.store import packed
 from workbench.store.mirrors import Mirror
 
 #: How many of each one request may hold, as MLflow's servers have it.
@@ -77,11 +78,11 @@ class Writer:
         """State, tags, the log without secrets, and the files that the trial kept."""
         key = str(known)
         self.client.log_batch(key, tags=[RunTag(name, value) for name, value in run.tags.items()])
-        log, files = run.folder / "log.txt", run.folder / "files"
-        if log.is_file():
-            self.client.log_text(key, masked(log.read_text(errors="replace")), "log.txt")
-        if files.is_dir() and any(files.iterdir()):
-            self.client.log_artifacts(key, str(files), "files")
+        log = packed.read(run.log)
+        if log is not None:
+            self.client.log_text(key, masked(log.decode(errors="replace")), "log.txt")
+        if run.files.is_dir() and any(run.files.iterdir()):
+            self.client.log_artifacts(key, str(run.files), "files")
         self.client.set_terminated(key, _STATUS[run.state], end_time=_ms(run.ended))
         return known
 
