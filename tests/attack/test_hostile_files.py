@@ -186,6 +186,7 @@ def by_id(store: Store) -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in read_catalog(store)}
 
 
+@pytest.mark.timeout(300)
 def test_what_was_planted_is_set_aside_and_the_search_comes_out_right(tmp_path: Path) -> None:
     calm, store = (Store(tmp_path / name / ".workbench").create() for name in ("calm", "hostile"))
     one = search(tmp_path, "ordinary")

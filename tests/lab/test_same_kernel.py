@@ -59,6 +59,7 @@ def run(folder, options="", before="", **env):
     return said, *json.loads(found)
 
 
+@pytest.mark.timeout(300)
 def test_a_new_kernel_trains_again_what_has_changed_around_the_cell_and_names_it(folder):
     _, *found = run(folder, OMP_NUM_THREADS="1")
     assert found == ["digits@1", 2.0, []]

@@ -49,6 +49,7 @@ def ended(store: Store) -> None:
     until(lambda: (found := read_engine(store)) is None or not found.alive, 30, "the engine's end")
 
 
+@pytest.mark.timeout(300)
 def test_a_container_holds_all_that_the_replay_needs_and_its_command_replays(
     trained: wb.Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -122,8 +122,9 @@ class Engine(Slots):
             await self._shut()
 
     async def _serve(self, keepers: list[asyncio.Task[None]]) -> None:
-        with ringing(self.store.requests, self._wake.set) as rings:
+        with ringing(self.store.requests, self._wake.set) as ask_for_word:
             while not self._stop.is_set():
+                rings = ask_for_word()  # before the look, so that what comes during it is told
                 self._take_requests()
                 self._begin_held_up()
                 self._check()
