@@ -65,14 +65,17 @@ def spoil_checkpoint(world: World, dice: random.Random) -> str:
         numbers = [row["number"] for row in series.trials() if row["state"] in ("waiting", "running", "paused")]
     dice.shuffle(numbers)
     for number in numbers:
-        newest = Checkpoints(store.experiment(experiment).trial(number)).newest(verify="size")
+        kept = Checkpoints(store.experiment(experiment).trial(number))
+        newest = kept.newest(verify="size")
         if newest is None:
             continue
         with contextlib.suppress(FileNotFoundError, ValueError):
-            files = sorted(path for path in newest.folder.iterdir() if path.is_file() and path.stat().st_size)
+            files = [kept.bundle]  # small ones are in one file
+            if isinstance(newest.folder, Path):
+                files = sorted(path for path in newest.folder.iterdir() if path.is_file() and path.stat().st_size)
             victim = dice.choice(files)
             how = _spoil(victim, dice)
-            return f"{how} of {victim.parent.parent.parent.name}/{newest.folder.name}/{victim.name}"
+            return f"{how} of {victim.relative_to(store.experiment(experiment).trials)}"
     return "no checkpoint to spoil"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workbench.engine.recalled import check_spec
 from workbench.errors import NewerSchema, StoreError, WorkbenchError
 from workbench.records import Goal
 from workbench.store import Store, database, journal, kinds, outcome, packed, summary
@@ -118,7 +119,7 @@ class Walk:
         spec: dict[str, Any] = {}
         try:
             spec = self.store.read_spec_json(experiment)
-            self.store.read_spec(experiment)
+            check_spec(self.store.read_spec(experiment))
         except NewerSchema as error:
             self.found.append(("spec", False, str(error)))
         except (WorkbenchError, OSError) as error:
