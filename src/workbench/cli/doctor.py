@@ -28,7 +28,7 @@ LITTLE, NOTHING = 2_000_000_000, 200_000_000
 #: Files left, where the file system counts them.
 FEW_FILES = 10_000
 #: At most so many findings of one kind are listed.
-LISTED = 20
+LISTED = 50
 
 
 @dataclass(frozen=True, slots=True)
