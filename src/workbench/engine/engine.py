@@ -73,6 +73,8 @@ class Engine(Slots):
         self._open: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._warm: set[str] = set()
+        #: Experiments that have a line in the catalog.
+        self._listed: set[str] = set()
         #: Experiments that could not be gone on with yet, because of the disk.
         self._held_up: set[str] = set()
         self._next_try = 0.0
@@ -447,6 +449,10 @@ class Engine(Slots):
         """Put the experiment's line into the catalog."""
         spec = loop.spec
         fields = {**listed(loop), "storage": self.courier.word(spec.id), "mirror": self.mirrors.word(spec.id)}
+        if spec.id in self._listed or self.catalog.get(spec.id) is not None:
+            # A person may have given it another name since.
+            fields = {name: value for name, value in fields.items() if name not in ("name", "label")}
+        self._listed.add(spec.id)
         if loop.finished.is_set():
             self._wake.set()
         self.catalog.upsert_experiment(spec.id, fields)
