@@ -208,10 +208,22 @@ class Walk:
         else:
             says = f"{paths.packed} holds checkpoints and logs of trials, and is damaged ({why}). Take it from a copy"
             self.found.append(("packed", True, says))
+        names = set(there)
         for name in sorted({name.partition(".")[0] for name in there if _TRIAL.match(name)}):
             places = TrialPaths(paths.trials / name)
             for folder in (places, places.passing, places.setup):
-                self._kept(Checkpoints(folder))
+                kept = Checkpoints(folder)
+                if kept.folder.is_dir():
+                    self._kept(kept)
+                elif {kept.bundle.name, f"{kept.bundle.name}.old"} & names:
+                    self._small(kept)
+
+    def _small(self, kept: Checkpoints) -> None:
+        """Look at a trial's small checkpoints, which are read all at once."""
+        kept.all(verify="digest")
+        for one in kept.skipped:
+            says = f"{one.folder}: {one.why}. Its trial goes on from the one before"
+            self.found.append(("small checkpoints", True, says))
 
     def _kept(self, kept: Checkpoints) -> None:
         if (why := Bundle(kept.bundle).trouble) is not None:
