@@ -114,6 +114,8 @@ class Leases:
             return
         others = waiters(self._mark)
         given = self._to_give(held, others, wants, now)
+        for slot in given:
+            slot.giving = True  # at once: no leg may begin there while its worker is being told
         if given:
             await asyncio.gather(*map(self._release, given))
         idle = sum(slot.is_usable and not slot.legs for slot in slots)
