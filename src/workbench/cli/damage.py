@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workbench.engine.recalled import check_spec
+from workbench.engine.recalled import check_lines, check_spec
 from workbench.errors import NewerSchema, StoreError, WorkbenchError
 from workbench.records import Goal
 from workbench.store import Store, database, journal, kinds, outcome, packed, summary
@@ -125,6 +125,10 @@ class Walk:
         except (WorkbenchError, OSError) as error:
             self.found.append(("spec", True, str(error)))
         lines = self.journal("journal", paths.journal, lambda damage: summary.lines_of(self.store, experiment, damage))
+        try:
+            check_lines(paths, lines)
+        except WorkbenchError as error:
+            self.found.append(("journal", True, str(error)))
         try:
             self._named(spec)
             self._series(paths, spec, lines)

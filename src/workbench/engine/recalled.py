@@ -95,6 +95,12 @@ def lines_of(paths: ExperimentPaths) -> list[dict[str, Any]]:
             f"{paths.journal} is missing or empty, and trials were trained. Take it from a copy; then resume the "
             "experiment."
         )
+    check_lines(paths, lines)
+    return lines
+
+
+def check_lines(paths: ExperimentPaths, lines: list[dict[str, Any]]) -> None:
+    """Raises Unreadable for a line with a field that no engine writes so."""
     for line in lines:
         kind = line.get("kind")
         fields = {name: line[name] for name in _EXTENDED if name in line} if kind == "Extended" else None
@@ -102,7 +108,6 @@ def lines_of(paths: ExperimentPaths) -> list[dict[str, Any]]:
         for name, is_sound in checks.items():
             if (fields is None or name in fields) and not is_sound(line.get(name)):
                 raise nonsense(paths, line, f"{name} is {str(line.get(name))[:60]!r}")
-    return lines
 
 
 def check_order(paths: ExperimentPaths, line: Mapping[str, Any], begun: Container[int]) -> None:
