@@ -14,7 +14,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -80,7 +79,7 @@ def _row(store: Store, engine: psutil.Process) -> dict[str, float]:
     below = engine.children(recursive=True)
     return {
         "engine_mb": engine.memory_info().rss / MB,
-        "others_mb": sum(_share(process.pid) for process in below) / MB,
+        "others_mb": _shares(below),
         "descriptors": float(engine.num_fds()),
         "processes": float(len(below)),
         "files": float(files),
@@ -88,13 +87,13 @@ def _row(store: Store, engine: psutil.Process) -> dict[str, float]:
     }
 
 
-def _share(pid: int) -> int:
-    """Bytes of a process, shared pages by share."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
+def _shares(processes: list[psutil.Process]) -> float:
+    """Megabytes of these processes, shared pages by share."""
+    total = 0
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            total += process.memory_full_info().pss
+    return total / MB
 
 
 def _kill_one(engine: psutil.Process, chance: random.Random) -> None:

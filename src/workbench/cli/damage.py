@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from workbench.records import Goal
 from workbench.store import Store, database, journal, kinds, outcome, packed, summary
 from workbench.store.atomic import kind_of, open_file, read_json
 from workbench.store.bundle import Bundle
-from workbench.store.checkpoints import Checkpoints
+from workbench.store.checkpoints import Checkpoints, Skipped
 from workbench.store.journal import Damage
 from workbench.store.layout import ExperimentPaths, TrialPaths
 from workbench.store.restored import Known
@@ -31,6 +31,7 @@ _BLOCK = 1 << 20
 #: How the names of a trial's files and folders begin.
 _TRIAL = re.compile(r"t\d")
 
+_Lines = list[dict[str, Any]]
 #: About what, whether it is more than a warning, and what is wrong.
 Found = tuple[str, bool, str]
 
@@ -136,7 +137,7 @@ class Walk:
             self.found.append(("journal", True, f"{paths.journal} makes no sense ({error!r}). Take it from a copy"))
         self._checkpoints(paths)
 
-    def journal(self, about: str, path: Path, lines_of: Callable[[list[Damage]], list[dict[str, Any]]]) -> Any:
+    def journal(self, about: str, path: Path, lines_of: Callable[[list[Damage]], _Lines]) -> _Lines:
         """The lines of a journal, as ``lines_of`` reads them; what cannot be read of it is noted."""
         damage: list[Damage] = []
         try:
@@ -167,7 +168,7 @@ class Walk:
             says = f"{self.store.blob_path(str(capture))} is missing, and {label} names it. Take it from a copy"
             self.found.append(("blob", True, says))
 
-    def _series(self, paths: ExperimentPaths, spec: dict[str, Any], lines: list[dict[str, Any]]) -> None:
+    def _series(self, paths: ExperimentPaths, spec: dict[str, Any], lines: _Lines) -> None:
         if not lines and paths.trials.is_dir():
             says = f"{paths.journal} is missing or empty, and trials were trained. Take it from a copy"
             self.found.append(("journal", True, says))
@@ -225,14 +226,12 @@ class Walk:
     def _small(self, kept: Checkpoints) -> None:
         """Look at a trial's small checkpoints, which are read all at once."""
         kept.all(verify="digest")
-        for one in kept.skipped:
-            says = f"{one.folder}: {one.why}. Its trial goes on from the one before"
-            self.found.append(("small checkpoints", True, says))
+        self._skipped("small checkpoints", kept.skipped)
 
     def _kept(self, kept: Checkpoints) -> None:
+        """Look at a trial's checkpoints one by one: those that are too large in all are not digested."""
         if (why := Bundle(kept.bundle).trouble) is not None:
-            self.found.append(("small checkpoints", True, f"{kept.bundle} cannot be read: {why}. Take it from a copy"))
-        skipped = []
+            self._skipped("small checkpoints", [Skipped(0, kept.bundle, f"it cannot be read: {why}")])
         for step in kept.steps():
             size = kept.size(step)
             is_digested = size <= self.left
@@ -240,10 +239,12 @@ class Walk:
             try:
                 kept.at(step, verify="digest" if is_digested else "size")
             except WorkbenchError:
-                skipped += kept.skipped
-        for one in skipped:
-            says = f"{one.folder}: {one.why}. Its trial goes on from the one before"
-            self.found.append(("checkpoint", True, says))
+                self._skipped("checkpoint", kept.skipped)
+
+    def _skipped(self, about: str, skipped: Iterable[Skipped]) -> None:
+        self.found += [
+            (about, True, f"{one.folder}: {one.why}. Its trial goes on from the one before") for one in skipped
+        ]
 
 
 def damage(store: Store) -> Iterator[Found]:

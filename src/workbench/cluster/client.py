@@ -7,11 +7,10 @@ from typing import Any
 
 from distributed import Client, Security
 
+from workbench.cluster.backend import Message
 from workbench.cluster.own import Own
 from workbench.cluster.worker import greet
 from workbench.errors import NoAnswer
-
-Message = dict[str, Any]
 
 log = logging.getLogger("workbench.cluster")
 

@@ -6,9 +6,7 @@ still has to tell, up to some number; events that arrive meanwhile wait, and tho
 
 from __future__ import annotations
 
-from typing import Any
-
-Message = dict[str, Any]
+from workbench.cluster.backend import Message
 
 
 class Hearing:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
-Message = dict[str, Any]
+from workbench.cluster.backend import Message
 
 #: Points of one leg that are kept at most, about 20 MB. An engine has them on the disk within seconds.
 MOST_POINTS = 100_000

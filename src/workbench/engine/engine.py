@@ -73,8 +73,6 @@ class Engine(Slots):
         self._open: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._warm: set[str] = set()
-        #: Experiments that have a line in the catalog.
-        self._listed: set[str] = set()
         #: Experiments that could not be gone on with yet, because of the disk.
         self._held_up: set[str] = set()
         self._next_try = 0.0
@@ -134,7 +132,7 @@ class Engine(Slots):
                 if self._is_idle() and self._leave():
                     break
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), self._rest_s(rings))
+                    await asyncio.wait_for(self._wake.wait(), self._look_after_s(rings))
                     self._stirred.set()
                 self._wake.clear()
                 for loop in list(self.loops.values()):
@@ -144,7 +142,7 @@ class Engine(Slots):
                     if keeper.done() and keeper.exception() is not None:
                         raise keeper.exception() or AssertionError
 
-    def _rest_s(self, rings: bool) -> float:
+    def _look_after_s(self, rings: bool) -> float:
         """Seconds until the requests are looked at again, unless something wakes the engine."""
         if self._at_work.is_set() or not rings:
             rest = POLL_S
@@ -197,7 +195,7 @@ class Engine(Slots):
         loop.give_up(why)
         if not is_over:
             fields = {"state": loop.state, "reason": why, "ended": loop.ended, "verify": None, "tells": False}
-            self.catalog.upsert_experiment(experiment, {**named(loop.spec), **fields})
+            self._put_line(loop.spec, fields)
         private.forget(self.store.root, experiment, ended=loop.ended)
         self._wake.set()
         asyncio.get_running_loop().call_soon(self.rebalance)
@@ -449,13 +447,13 @@ class Engine(Slots):
         """Put the experiment's line into the catalog."""
         spec = loop.spec
         fields = {**listed(loop), "storage": self.courier.word(spec.id), "mirror": self.mirrors.word(spec.id)}
-        if spec.id in self._listed or self.catalog.get(spec.id) is not None:
-            # A person may have given it another name since.
-            fields = {name: value for name, value in fields.items() if name not in ("name", "label")}
-        self._listed.add(spec.id)
         if loop.finished.is_set():
             self._wake.set()
-        self.catalog.upsert_experiment(spec.id, fields)
+        self._put_line(spec, fields)
+
+    def _put_line(self, spec: Spec, fields: dict[str, Any]) -> None:
+        """Put ``fields`` into the catalog. A person may have given the experiment another name since it began."""
+        self.catalog.upsert_experiment(spec.id, fields if self.catalog.knows(spec.id) else {**named(spec), **fields})
 
     def saved(self, loop: Legs, trial: int, *, passing: bool) -> None:
         """Have the new checkpoint copied to the experiment's storage."""

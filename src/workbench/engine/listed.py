@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def named(spec: Spec) -> dict[str, Any]:
-    """What every line says."""
+    """What a line says from its beginning."""
     return {"name": spec.name, "version": spec.version, "label": spec.label, "created": spec.created}
 
 
@@ -20,7 +20,6 @@ def listed(loop: ExperimentLoop) -> dict[str, Any]:
     """The line of one that is open."""
     spec, best = loop.spec, loop.shown.best
     return {
-        **named(spec),
         "started": loop.started,
         "state": loop.state,
         "reason": loop.reason,

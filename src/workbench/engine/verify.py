@@ -20,9 +20,9 @@ from workbench.engine.leg import Leg, said
 from workbench.engine.verdict import COULD_NOT, IDENTICAL, NOT_CHECKED, PARTS, Task
 from workbench.errors import BadOption, StoreError
 from workbench.records import Spec, trial_label
-from workbench.store import fence, outcome
+from workbench.store import outcome
 from workbench.store.checkpoints import Checkpoint, Checkpoints
-from workbench.store.layout import ExperimentPaths, TrialPaths
+from workbench.store.layout import ATTEMPTS, ExperimentPaths, TrialPaths
 from workbench.store.series import Series
 from workbench.store.setups import begins_again, made_anew
 
@@ -299,7 +299,7 @@ class Verification:
             file.unlink(missing_ok=True)
         try:
             if not any(folder.parent.glob("t*")):
-                (folder.parent / fence.NAME).unlink(missing_ok=True)
+                (folder.parent / ATTEMPTS).unlink(missing_ok=True)
             folder.parent.rmdir()
         except OSError:  # another check's, or it never began
             return

@@ -112,6 +112,10 @@ class Catalog:
             self._take()
             return sorted((dict(document) for document in self._table), key=_id)
 
+    def knows(self, experiment_id: str) -> bool:
+        """Whether an experiment is on the list. It costs nothing: what waits to be written stays waiting."""
+        return experiment_id in self._waiting or experiment_id in self._documents
+
     def get(self, experiment_id: str) -> Entry | None:
         """One experiment, or None."""
         with self._using:

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from workbench.errors import StaleAttempt
 from workbench.store.atomic import FILE_MODE, make_folder, telling
+from workbench.store.layout import ATTEMPTS
 
-#: The file, beside the trials' folders.
-NAME = "attempts"
 #: Bytes of a record: a decimal number, filled up with spaces, and a newline.
 _RECORD = 20
 _TRIAL = re.compile(r"t(\d{4,9})")
@@ -30,7 +29,7 @@ def held(trial: Path, attempt: int | None) -> Iterator[None]:
     What is inside happens before or after any other attempt's, never between. Raises StaleAttempt where a newer attempt
     has begun.
     """
-    path, at = trial.with_name(NAME), _RECORD * _number(trial)
+    path, at = trial.with_name(ATTEMPTS), _RECORD * _number(trial)
     with telling(path):
         descriptor = _opened(path)
         try:

@@ -31,6 +31,8 @@ from workbench.store import blobs, ownership
 from workbench.store.atomic import fsync_folder, make_folder, read_json, telling, write_json
 
 FOLDER = ".workbench"
+#: The archive of an ended experiment's small files, and the file that says which attempts of its trials are the newest.
+PACKED, ATTEMPTS = "packed.sqlar", "attempts"
 
 _ID = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,62}[0-9a-z])?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -159,7 +161,7 @@ class ExperimentPaths:
     @property
     def packed(self) -> Path:
         """The small files of its trials, once it has ended: an SQLite archive. The engine writes it."""
-        return self.folder / "packed.sqlar"
+        return self.folder / PACKED
 
     def trial(self, number: int) -> TrialPaths:
         """The places of trial ``number``."""

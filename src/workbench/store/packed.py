@@ -26,15 +26,15 @@ from workbench.errors import StoreError
 from workbench.store import database, fence
 from workbench.store.atomic import FILE_MODE, WRITING, entries_in, fsync_folder, open_file, read_file, write_atomic
 from workbench.store.database import telling_sqlite
+from workbench.store.layout import PACKED
 
-NAME = "packed.sqlar"
 #: Bytes up to which a file is packed, and of files that are packed in one go, before they are removed.
 SMALL, AT_ONCE = 1 << 20, 1 << 26
 #: Bytes of a trial's file that are read at once: bundles and logs are far smaller.
 MOST = 64 << 20
 #: Files of trials that are packed: checkpoints in one file, and what was printed.
 _PACKED = re.compile(r"t\d{4,9}\.(?:(?:(?:passing|setup)\.)?zip|log\.txt)")
-#: The archive as SQLite defines it, and beside it which checkpoints there are: nobody need read them to know that.
+#: The archive as SQLite defines it, and beside it which checkpoints there are: they need not be read for it.
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS sqlar (name TEXT PRIMARY KEY, mode INT, mtime INT, sz INT, data BLOB)",
     "CREATE TABLE IF NOT EXISTS checkpoints (name TEXT, step INT, bytes INT, PRIMARY KEY (name, step)) WITHOUT ROWID",
@@ -132,7 +132,7 @@ def pack(folder: Path) -> int:
                 size += len(data)
         _put(folder, batch)
         for name, (before, _) in batch.items():
-            # Whoever changes its checkpoints meanwhile waits, or was first.
+            # A runner that changes its checkpoints meanwhile waits, or was first.
             with fence.held(folder / name.partition(".")[0], None), contextlib.suppress(FileNotFoundError):
                 now = (folder / name).stat()
                 if (now.st_ino, now.st_size, now.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns):
@@ -160,7 +160,7 @@ def replace(path: Path, data: bytes | None) -> bool:
 
 
 def _place(folder: Path) -> Path:
-    return folder.with_name(NAME)
+    return folder.with_name(PACKED)
 
 
 def _is_small(entry: os.DirEntry[str]) -> bool:
@@ -249,7 +249,7 @@ def _index(connection: sqlite3.Connection, name: str, data: bytes) -> None:
     found: dict[int, int] = {}
     try:
         members = zipfile.ZipFile(io.BytesIO(data)).infolist()
-    except zipfile.BadZipFile:  # damaged before it was packed: whoever reads it is told
+    except zipfile.BadZipFile:  # damaged before it was packed: its readers are told
         return
     for one in members:
         match = _STEP.match(one.filename)

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from workbench.store import fence, packed
+from workbench.store import packed
 from workbench.store.atomic import entries_in, size_of, tree_size
-from workbench.store.layout import ExperimentPaths, Store
+from workbench.store.layout import ATTEMPTS, ExperimentPaths, Store
 from workbench.store.naming import named_by_experiment
 from workbench.store.parts import NAMED
 
@@ -198,7 +198,7 @@ def _shared(paths: ExperimentPaths) -> int:
     """Bytes of files that all trials have together, besides what of each is packed there."""
     archive = size_of(paths.packed)
     besides = archive - sum(packed.within(paths.trials).sizes.values()) if archive else 0
-    return size_of(paths.trials / fence.NAME) + besides
+    return size_of(paths.trials / ATTEMPTS) + besides
 
 
 def _names_by_trial(paths: ExperimentPaths) -> dict[int, dict[str, int | None]]:
