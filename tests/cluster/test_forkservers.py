@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from workbench.cluster import forkservers
+from workbench.cluster import forkservers, imported
 from workbench.cluster.forkservers import Forkservers
 from workbench.cluster.trainings import Known, Trainings
 from workbench.records import Training
@@ -119,3 +119,35 @@ def test_what_was_learned_comes_with_another_one_and_is_kept(tmp_path):
 
     asyncio.run(learn())
     asyncio.run(begin())
+
+
+@pytest.mark.parametrize("change", ["edited", "installed anew", "removed"])
+def test_what_changed_on_the_disk_is_imported_anew(tmp_path, monkeypatch, change):
+    """A package is edited where it lies, or another version of it comes with its metadata."""
+    site = Path(installed(tmp_path, moving="x = 1", torch="y = 1"))
+    training = known(tmp_path, preload=("moving",), path=(str(site),))
+    # Files are looked at each time, or never: then the folder alone tells.
+    monkeypatch.setattr(imported, "LOOK_S", 0.0 if change == "edited" else 1e9)
+
+    async def scene() -> None:
+        found = Forkservers()
+        first, runner = await found.runner(training, "one", ())
+        assert await found.ready(training) is first
+        if change == "edited":
+            (site / "moving.py").write_text("x = 22")
+        elif change == "installed anew":
+            (site / "moving-2.dist-info").mkdir()
+        else:
+            (site / "torch.py").unlink()
+        second, other = await found.runner(training, "one", ())
+        assert second is not first
+        assert first.is_alive  # its leg goes on
+        assert await found.ready(training) is second
+        for one in (runner, other):
+            one.kill()
+            await one.exited.wait()
+        found.tidy()
+        await asyncio.wait_for(until_alive(1), 20)
+        found.close()
+
+    asyncio.run(scene())

@@ -32,15 +32,16 @@ with multiprocessing.get_context("spawn").Pool(1) as pool:
 for epoch in trial.steps():
     trial.report(val_acc=daily.version(), forked=forked, spawned=spawned, at=at)
 """
-#: Torch is imported where nobody sees it before it happens.
+#: A package is imported where its name is not seen before it happens: one that takes long, and that the process which
+#: launches does not bring along.
 LATE = """
 import importlib, time
 lr = uniform(0.0, 1.0)
 begun = time.monotonic()
-late = importlib.import_module("tor" + "ch")
+late = importlib.import_module("on" + "nx")
 took = time.monotonic() - begun
 for epoch in trial.steps():
-    trial.report(val_acc=float(late.ones(1)) * lr, took=took)
+    trial.report(val_acc=late.TensorProto.FLOAT * lr, took=took)
 """
 
 
@@ -114,7 +115,6 @@ def test_what_training_imports_late_is_there_for_the_next_leg_and_the_next_engin
     took = []
     for _ in range(2):
         spec = notebook.launch(LATE, steps=(1, 1), trials=4, verify=False)
-        assert "torch" not in spec.training.preload or "torch" in sys.modules
         with engine(store, workers=1, HOME=os.environ.get("HOME", "/")):
             trained(store, spec)
         took.append(said(store, spec, "took")[0])

@@ -15,6 +15,7 @@ from running import engine
 import workbench as wb
 from workbench.replay.place import _link_workbench
 from workbench.store import Store
+from workbench.store.checkpoints import Checkpoints
 
 #: What a training environment needs to launch and to train.
 NEEDED = ("cloudpickle", "tinydb", "xxhash")
@@ -43,8 +44,8 @@ def install(python: Path, *packages: str) -> None:
 
 def kept(store: Store, trial) -> dict[str, bytes]:
     """The bytes of a trial's last checkpoint, its manifest aside."""
-    [*_, folder] = sorted(store.experiment(trial.experiment.id).trial(trial.number).checkpoints.iterdir())
-    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name != "manifest.json"}
+    [*_, last] = Checkpoints(store.experiment(trial.experiment.id).trial(trial.number)).all()
+    return {name: (last.folder / name).read_bytes() for name in last.manifest.files}
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -37,6 +38,8 @@ from workbench.snapshot.cell import read_cell
 from workbench.snapshot.literals import masked_code
 from workbench.space import uniform
 from workbench.store import Store
+from workbench.store import packed as packing
+from workbench.store.layout import PACKED
 from workbench.store.lease import read_engine
 from workbench.store.ownership import MARK
 from workbench.store.trust import trust
@@ -496,6 +499,23 @@ def test_an_export_is_its_owners_alone_and_says_what_it_carries(trained: tuple[S
     assert SECRET not in json.dumps([told, shown])
     with zipfile.ZipFile(tmp_path / "masked.zip") as archive:
         assert [name for name in archive.namelist() if SECRET.encode() in archive.read(name)] == []
+
+
+@pytest.mark.parametrize("aside", ["beside the store", "on another disk"])
+def test_what_an_engine_packs_meanwhile_is_exported(trained: tuple[Store, Spec], tmp_path: Path, aside: str) -> None:
+    whole, spec = trained
+    store = Store(shutil.copytree(whole.root, tmp_path / "copy"))
+    trials = store.experiment(spec.id).trials
+    with tempfile.TemporaryDirectory(dir=tmp_path if aside == "beside the store" else "/dev/shm") as folder:
+        names = [name for name, _ in files_of(store, spec.id, Path(folder))]
+    for name in packing.within(trials).sizes:
+        packing.unpack(trials / name)
+    (trials / PACKED).unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(dir=tmp_path if aside == "beside the store" else "/dev/shm") as folder:
+        listed = dict(files_of(store, spec.id, Path(folder)))
+        assert packing.pack(trials) > 0
+        assert sorted(listed) == sorted(names)
+        assert all(path.read_bytes() for name, path in listed.items() if name.endswith((".zip", ".log.txt")))
 
 
 def test_a_masked_export_is_taken_in(trained: tuple[Store, Spec], other: Store, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The forkservers of one worker. Law: one for each interpreter and environment; what training needs beyond that, each
-runner is told. One that lacks what training imports is replaced by another that has it, while it goes on serving; one
-that is not used any more ends, and never one with a leg under way.
+runner is told. One that lacks what training imports is replaced by another that has it, while it goes on serving; so
+is one whose packages were installed anew. One that is not used any more ends, and never one with a leg under way.
 """
 
 from __future__ import annotations
@@ -138,10 +138,11 @@ class _Line:
     async def server(self, known: Known) -> Forkserver:
         """The one that forks now, once it is ready."""
         while True:
-            if self.current is None or not self.current.is_alive:
+            if self.current is None or not self.current.is_current:
                 self._note(known)
-                self.current = self._made()
+                self._follow(self._made())
             server = self.current
+            assert server is not None
             try:
                 await server.ready(known.training)
             except Unfit as unfit:
@@ -200,10 +201,7 @@ class _Line:
                 except BaseException:
                     server.close()
                     raise
-                if self.current is not None:
-                    self.current.retire()
-                    self._former.append(self.current)
-                self.current = server
+                self._follow(server)
                 server.fork_ahead()
         except ClusterError as error:
             log.warning("what training imports is not imported ahead: %s", error)
@@ -211,6 +209,13 @@ class _Line:
         finally:
             self._coming = None
             self.waiting.clear()
+
+    def _follow(self, server: Forkserver) -> None:
+        """``server`` forks from now on, and the one before it trains to the end what it has begun."""
+        if self.current is not None:
+            self.current.retire()
+            self._former.append(self.current)
+        self.current = server
 
     def _note(self, known: Known) -> None:
         mark = (known, self._learned.count)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench import interpreter
+from workbench.cluster.imported import Imported
 from workbench.cluster.log import LogWriter
 from workbench.cluster.trainings import Known
 from workbench.errors import ClusterError, VersionsDiffer
@@ -236,6 +237,7 @@ class Forkserver:
         #: Runners whose legs were short and left them clean, by experiment; and one forked ahead for anybody.
         self._idle: dict[str, list[Runner]] = {}
         self._spares: list[Runner] = []
+        self._imported = Imported(path)
         self.is_alive = True
         first, rest = surroundings.divided(variables)
         rest |= {name: first[name] for name in (interpreter.PATH,) if name in first}
@@ -263,6 +265,11 @@ class Forkserver:
     def is_ready(self) -> bool:
         """Whether it can fork."""
         return self._ready.done() and self._ready.exception() is None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it lives, and what it has imported is what lies on the disk now."""
+        return self.is_alive and not self._imported.has_changed(asyncio.get_running_loop().time())
 
     @property
     def is_busy(self) -> bool:
@@ -366,6 +373,7 @@ class Forkserver:
         if message["op"] == "ready":
             self.versions = message.get("versions", {})
             self._looks_up = message.get("looks_up", [])
+            self._imported.note(message.get("files", []))
             if message.get("protocol") != PROTOCOL:
                 self._fail(
                     VersionsDiffer(

@@ -7,6 +7,7 @@ places in a store.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -111,7 +112,8 @@ def _pack(
     listed: list[dict[str, Any]] = []
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, path in files:
-            listed.append(_add(archive, name, path))
+            with contextlib.suppress(FileNotFoundError):  # a checkpoint that has gone since
+                listed.append(_add(archive, name, path))
         about = {
             "schema": SCHEMA,
             "kind": KIND,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -45,23 +46,30 @@ def files_of(
 ) -> Iterator[tuple[str, Path]]:
     """Name and path of every file that the experiment needs, but its series (see :func:`copy_series`).
 
-    aside: a folder in which what is packed is laid out; None leaves it out. checkpoints: also those of its trials, and
+    aside: a folder in which what is packed is laid out, and what its engine may pack or remove meanwhile; None leaves
+    the former out. checkpoints: also those of its trials, and
     with them what can be loaded and replayed from a step. data: also files that its trials read, as far as they are
     kept.
     """
     paths = store.experiment(experiment_id)
     if not paths.spec.exists():
         raise NotFound(f"experiment {experiment_id} is not in {store.root}. `workbench ls` lists what is.")
-    for path in sorted(paths.folder.rglob("*")):
+    found: set[str] = set()
+    for path in _files_in(paths.folder):
         name = path.relative_to(store.root).as_posix()
         kept = path != paths.series and (data or path != paths.data)
         kept = kept and (checkpoints or not (path.suffix == ".zip" or {"checkpoints", "passing"} & set(path.parts)))
         if kept and path.is_file() and not path.is_symlink() and is_name(name) and not _PASSING.search(name):
-            yield name, path
+            held: Path | None = path
+            if aside is not None and path.parent != paths.folder:
+                held = _held(path, aside / f"{len(found)}{path.suffix}")
+            if held is not None:
+                found.add(name)
+                yield name, held
     for packed_name in packed.within(paths.trials).sizes if aside is not None else ():
         path, data_of = paths.trials / packed_name, None
         name = path.relative_to(store.root).as_posix()
-        if is_name(name) and not path.exists() and (checkpoints or path.suffix != ".zip"):
+        if is_name(name) and name not in found and (checkpoints or path.suffix != ".zip"):
             data_of = packed.read(path)
         if aside is not None and data_of is not None:
             (aside / packed_name).write_bytes(data_of)
@@ -73,10 +81,34 @@ def files_of(
         blob, snapshot = store.blobs / needed, store.snapshots / needed
         if blob.is_file():
             yield f"blobs/{needed}", blob
-        for path in sorted(snapshot.rglob("*")) if snapshot.is_dir() else ():
+        for path in _files_in(snapshot):
             # Data beside a module is linked from where it lies: it is named, and does not go along.
             if path.is_file() and not path.is_symlink() and is_name(name := path.relative_to(store.root).as_posix()):
                 yield name, path
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """What lies in ``folder`` and below it; others may remove some of it meanwhile."""
+    return sorted(Path(place, name) for place, _, names in os.walk(folder) for name in names)
+
+
+def _held(path: Path, held: Path) -> Path | None:
+    """The file of a trial at ``held``, where its engine does not take it away; None where it has done so.
+
+    On another disk, what is not in one file (large checkpoints) is used as it lies.
+    """
+    try:
+        os.link(path, held)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        if not packed.is_one(path.name):
+            return path
+        data = packed.read(path)
+        if data is None:
+            return None
+        held.write_bytes(data)
+    return held
 
 
 def copy_series(store: Store, experiment_id: str, target: Path) -> bool:

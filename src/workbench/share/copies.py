@@ -11,7 +11,6 @@ import contextlib
 import json
 import re
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -79,7 +78,8 @@ def look(files: Sequence[tuple[str, Path]], findings: Findings) -> None:
     """Look through files that go along as they are."""
     raw = [(name, path) for name, path, shown in _looked_at(files, findings, CARRIED) if shown is None]
     for name, path in raw:
-        findings.add(place_of(name), kinds_in(path, findings.known), CARRIED)
+        with contextlib.suppress(FileNotFoundError):  # a checkpoint that has gone since
+            findings.add(place_of(name), kinds_in(path, findings.known), CARRIED)
 
 
 def _looked_at(
@@ -101,8 +101,7 @@ def _looked_at(
 def refuse_secrets(store: Store, experiment_id: str) -> None:
     """Raise BadInput where a captured value or a notebook's parameter is by name a secret."""
     _refuse_secret_values(store, experiment_id)
-    with tempfile.TemporaryDirectory(prefix="workbench-publish-") as aside:
-        _refuse_secret_parameters(files_of(store, experiment_id, Path(aside), checkpoints=False))
+    _refuse_secret_parameters(files_of(store, experiment_id, checkpoints=False))
 
 
 def _refuse_secret_values(store: Store, experiment_id: str) -> None:

@@ -43,6 +43,11 @@ _PUT = "INSERT OR REPLACE INTO sqlar VALUES (?, ?, ?, ?, ?)"
 _STEP = re.compile(r"step-(\d{8,12})/")
 
 
+def is_one(name: str) -> bool:
+    """Whether a trial's file of this name may be packed, where it is small: a bundle of checkpoints, or a log."""
+    return _PACKED.fullmatch(name) is not None
+
+
 def read(path: Path) -> bytes | None:
     """The bytes of a trial's file, which may be packed; None where there is none."""
     # Twice: it may be packed, or come back, in between.

@@ -166,7 +166,15 @@ def _prepare(order: Message) -> Message:
         "failed": failed,
         "threads": _threads_alive(),
         "looks_up": [name for name in noting.looked_up() if counts(name)],
+        "files": _files(),
     }
+
+
+def _files() -> list[str]:
+    """The files of all modules that are imported now, but Python's own."""
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] not in sys.stdlib_module_names]
+    found = dict.fromkeys(getattr(module, "__file__", None) for module in modules)
+    return [path for path in found if isinstance(path, str)]
 
 
 def versions() -> dict[str, str | None]:

@@ -1,0 +1,50 @@
+"""Whether what a forkserver has imported still lies on the disk like that. Law: a package that is installed anew, or
+edited where it lies, is imported anew before the next leg.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+#: Seconds between two looks at all files, which are thousands: an edited one is seen by the leg after that.
+LOOK_S = 1.0
+
+#: What tells a file from another in its place: when its content changed, its size, its inode.
+_Stamp = tuple[int, int, int]
+
+
+class Imported:
+    """What one forkserver has imported. folders: those of its packages, before it is started."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        # An installation adds and removes folders of metadata beside the packages.
+        self._folders = _stamps(folders)
+        self._files: Mapping[str, _Stamp | None] = {}
+        self._looked = 0.0
+        self._has_changed = False
+
+    def note(self, files: Iterable[str]) -> None:
+        """The forkserver has imported modules from ``files``."""
+        self._files = _stamps(files)
+
+    def has_changed(self, now: float) -> bool:
+        """Whether any of it has changed since. now: seconds of a clock that does not go back."""
+        if not self._has_changed:
+            self._has_changed = _stamps(self._folders) != self._folders
+        if not self._has_changed and now - self._looked > LOOK_S:
+            self._looked = now
+            self._has_changed = _stamps(self._files) != self._files
+        return self._has_changed
+
+
+def _stamps(paths: Iterable[str]) -> dict[str, _Stamp | None]:
+    return {path: _stamp(path) for path in paths}
+
+
+def _stamp(path: str) -> _Stamp | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
