@@ -16,14 +16,16 @@ LATE = (
     *("workbench.snapshot", "workbench.trial", "workbench.cluster", "workbench.engine", "workbench.compare"),
     *("workbench.store.series", "workbench.store.checkpoints"),
 )
-#: Runs a command, and tells which files it opened in the store and which modules it has imported.
+#: Runs a command, and tells which files it and the processes that it forked opened, and which modules it has imported.
 WATCHED = """
-import json, sys
-opened = []
-sys.addaudithook(lambda event, given: event in ("open", "sqlite3.connect") and opened.append(str(given[0])))
+import json, os, sys, tempfile
+file = tempfile.TemporaryFile("a+")
+told = lambda path: os.write(file.fileno(), f"{path}\\n".encode())
+sys.addaudithook(lambda event, given: event in ("open", "sqlite3.connect") and told(given[0]))
 from workbench.cli import main
 code = main(sys.argv[1:])
-print("RESULT", json.dumps([code, opened, sorted(sys.modules)]))
+file.seek(0)
+print("RESULT", json.dumps([code, file.read().splitlines(), sorted(sys.modules)]))
 """
 
 

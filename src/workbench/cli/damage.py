@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,31 +20,49 @@ from workbench.records import Goal
 from workbench.store import Store, database, journal, kinds, outcome, packed, summary
 from workbench.store.atomic import kind_of, open_file, read_json
 from workbench.store.bundle import Bundle
-from workbench.store.checkpoints import Checkpoints, Skipped
+from workbench.store.checkpoints import Checkpoints, Skipped, small, unreadable
 from workbench.store.journal import Damage
 from workbench.store.layout import ExperimentPaths, TrialPaths
 from workbench.store.restored import Known
 from workbench.store.series import Series
+from workbench.store.summary import Looks
 
 #: Bytes of blobs and checkpoints whose digests are computed in one look; of what is beyond only sizes are compared.
 MOST_DIGESTED = 200_000_000
 #: How a lost series is made anew.
 MEND = "`workbench doctor --mend` makes it anew with what the journal and checkpoints hold"
 _BLOCK = 1 << 20
-#: How the names of a trial's files and folders begin.
-_TRIAL = re.compile(r"t\d")
+#: From so many experiments on several processes look, so many at most, each at so many experiments in one go.
+_MANY, _MOST_PROCESSES, _PART = 64, 8, 16
+#: A trial's folder, and the files of small checkpoints.
+_TRIAL, _BUNDLE = re.compile(r"t\d+"), re.compile(r"t\d+\.(?:\w+\.)?zip(?:\.old)?")
 
 _Lines = list[dict[str, Any]]
 #: About what, whether it is more than a warning, and what is wrong.
 Found = tuple[str, bool, str]
 
 
+class Left:
+    """The bytes that may still be digested, by all processes that look."""
+
+    def __init__(self, count: int = MOST_DIGESTED) -> None:
+        self._count = multiprocessing.get_context("fork").Value("q", count)
+
+    def take(self, count: int) -> bool:
+        """Whether so many may be digested. They are counted then."""
+        with self._count.get_lock():
+            if count > self._count.value:
+                return False
+            self._count.value -= count
+            return True
+
+
 @dataclass(slots=True)
 class Walk:
-    """What a look at all files of a store has found. left: bytes that may still be digested."""
+    """What a look at all files of a store has found."""
 
     store: Store
-    left: int = MOST_DIGESTED
+    left: Left
     #: Paths below the store, with ``/``, of the plain files that can be read, each with its kind.
     files: dict[str, kinds.Kind] = field(default_factory=dict)
     found: list[Found] = field(default_factory=list)
@@ -103,9 +124,8 @@ class Walk:
         try:
             with open_file(path) as file:
                 size = os.fstat(file.fileno()).st_size
-                if size > self.left:
+                if not self.left.take(size):
                     return True
-                self.left -= size
                 while block := file.read(_BLOCK):
                     hasher.update(block)
         except FileNotFoundError:
@@ -208,36 +228,35 @@ class Walk:
             there = os.listdir(paths.trials)
         except OSError:
             return
-        if (why := packed.wrong(paths.trials)) is None:
-            there += packed.within(paths.trials).sizes
-        else:
-            says = f"{paths.packed} holds checkpoints and logs of trials, and is damaged ({why}). Take it from a copy"
-            self.found.append(("packed", True, says))
-        names = set(there)
-        for name in sorted({name.partition(".")[0] for name in there if _TRIAL.match(name)}):
-            places = TrialPaths(paths.trials / name)
-            for folder in (places, places.passing, places.setup):
-                kept = Checkpoints(folder)
+        lying = {paths.trials / name.removesuffix(".old") for name in there if _BUNDLE.fullmatch(name)}
+        looked_at: set[Path] = set()
+        for name in sorted(filter(_TRIAL.fullmatch, there)):
+            trial = TrialPaths(paths.trials / name)
+            for kept in map(Checkpoints, (trial.folder, trial.passing, trial.setup)):
                 if kept.folder.is_dir():
                     self._kept(kept)
-                elif {kept.bundle.name, f"{kept.bundle.name}.old"} & names:
-                    self._small(kept)
+                    looked_at.add(kept.bundle)
+        for path in sorted(lying - looked_at):
+            self._small(Bundle(path))
+        if (why := packed.wrong(paths.trials)) is not None:
+            says = f"{paths.packed} holds checkpoints and logs of trials, and is damaged ({why}). Take it from a copy"
+            self.found.append(("packed", True, says))
+            return
+        for path, data in packed.bundles(paths.trials):
+            if path not in lying | looked_at:
+                self._small(Bundle(path, data))
 
-    def _small(self, kept: Checkpoints) -> None:
-        """Look at a trial's small checkpoints, which are read all at once."""
-        kept.all(verify="digest")
-        self._skipped("small checkpoints", kept.skipped)
+    def _small(self, held: Bundle) -> None:
+        """Look at a trial's small checkpoints, which are in memory."""
+        read = [small(held, step) for step in held.steps()]
+        self._skipped("small checkpoints", [*unreadable(held), *(one for one in read if isinstance(one, Skipped))])
 
     def _kept(self, kept: Checkpoints) -> None:
         """Look at a trial's checkpoints one by one: those that are too large in all are not digested."""
-        if (why := Bundle(kept.bundle).trouble) is not None:
-            self._skipped("small checkpoints", [Skipped(0, kept.bundle, f"it cannot be read: {why}")])
+        self._skipped("small checkpoints", unreadable(Bundle(kept.bundle)))
         for step in kept.steps():
-            size = kept.size(step)
-            is_digested = size <= self.left
-            self.left -= size if is_digested else 0
             try:
-                kept.at(step, verify="digest" if is_digested else "size")
+                kept.at(step, verify="digest" if self.left.take(kept.size(step)) else "size")
             except WorkbenchError:
                 self._skipped("checkpoint", kept.skipped)
 
@@ -249,12 +268,11 @@ class Walk:
 
 def damage(store: Store) -> Iterator[Found]:
     """All damage to the files of ``store``, each once."""
-    walk = Walk(store)
+    walk = Walk(store, Left())
     walk.see()
     walk.read()
     walk.journal("store journal", store.journal_path, lambda damage: [*journal.read(store.journal_path, damage=damage)])
-    for experiment in store.experiment_ids():
-        walk.experiment(experiment)
+    walk.found += _in_experiments(walk)
     for relative in walk.files:
         folder, _, name = relative.rpartition("/")
         if (
@@ -265,6 +283,43 @@ def damage(store: Store) -> Iterator[Found]:
             says = f"{store.root / folder / 'spec.json'} is missing: what defines the experiment. Take it from a copy"
             walk.found.append(("spec", True, says))
     yield from dict.fromkeys(walk.found)
+
+
+def _in_experiments(walk: Walk) -> list[Found]:
+    """What is wrong in each experiment of the store that ``walk`` looks at."""
+    experiments = walk.store.experiment_ids()
+    cores = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
+    # A fork takes no other thread along, and what that holds stays locked.
+    if len(experiments) < _MANY or cores < 2 or threading.active_count() > 1:
+        return _in_some(walk.store, walk.left, experiments)
+    fork = multiprocessing.get_context("fork")
+    parts = [experiments[begin : begin + _PART] for begin in range(0, len(experiments), _PART)]
+    found: list[Found] = []
+    with ProcessPoolExecutor(cores, fork, _begin, (walk.store, walk.left)) as pool:
+        for one, looks in pool.map(_in_part, parts):
+            found += one
+            summary.learn(looks)
+    return found
+
+
+def _in_some(store: Store, left: Left, experiments: Sequence[str]) -> list[Found]:
+    walk = Walk(store, left)
+    for experiment in experiments:
+        walk.experiment(experiment)
+    return walk.found
+
+
+#: What a process of several looks at.
+_looking: list[tuple[Store, Left]] = []
+
+
+def _begin(store: Store, left: Left) -> None:
+    _looking.append((store, left))
+
+
+def _in_part(experiments: Sequence[str]) -> tuple[list[Found], Looks]:
+    [(store, left)] = _looking
+    return _in_some(store, left, experiments), summary.known(store, experiments)
 
 
 def _is_file(kind: kinds.Kind | None, relative: str) -> bool:

@@ -29,16 +29,19 @@ DAMAGED = (zipfile.BadZipFile, zlib.error, OSError, ValueError, KeyError, TypeEr
 
 
 class Bundle:
-    """The checkpoints in the file at ``path``, as they were when this was made. It may have been packed since."""
+    """The checkpoints in the file at ``path``, as they were when this was made. It may have been packed since.
 
-    def __init__(self, path: Path) -> None:
+    data: its bytes, where they are known.
+    """
+
+    def __init__(self, path: Path, data: bytes | None = None) -> None:
         self.path = path
         #: Why nothing of it can be read; None where it can, or where there is nothing.
         self.trouble: str | None = None
         self._zip: zipfile.ZipFile | None = None
         self._steps: set[int] = set()
         try:
-            data = packed.read(path)
+            data = packed.read(path) if data is None else data
         except (StoreError, OSError, ValueError) as error:
             self.trouble = str(error)
             return
@@ -61,8 +64,15 @@ class Bundle:
         data = self._opened().read(f"{_name(step)}/{NAME}")
         return from_plain(json.loads(data), f"the checkpoint of step {step} in {self.path}")
 
-    def what_is_wrong(self, step: int, manifest: Manifest) -> str | None:
-        """What is wrong with the files of the checkpoint at ``step``, or None."""
+    def read(self, step: int) -> tuple[Manifest | None, str | None]:
+        """The manifest of a checkpoint, as far as it can be read, and what is wrong with the checkpoint."""
+        try:
+            manifest = self.manifest(step)
+        except DAMAGED as error:
+            return None, f"its manifest cannot be read ({error})"
+        return manifest, "it is another step's" if manifest.step != step else self._what_is_wrong(step, manifest)
+
+    def _what_is_wrong(self, step: int, manifest: Manifest) -> str | None:
         for name, file in manifest.files.items():
             try:
                 data = self._opened().read(f"{_name(step)}/{name}")

@@ -390,33 +390,27 @@ class Checkpoints:
     def _looked(self) -> Bundle:
         """The small ones as they are now. Nothing is skipped yet, but those where none of them can be read."""
         held = Bundle(self.bundle)
-        self.skipped = [Skipped(0, self.bundle, f"it cannot be read: {held.trouble}")] if held.trouble else []
+        self.skipped = unreadable(held)
         return held
 
     def _read(self, step: int, verify: str, held: Bundle | None = None) -> Checkpoint | None:
         """The checkpoint at ``step``, where it is sound; what is wrong is kept in :attr:`skipped`."""
         before = len(self.skipped)
-        both = [self._read_small(step, held or Bundle(self.bundle), verify), self._read_folder(step, verify)]
+        both = [self._read_small(step, held or Bundle(self.bundle)), self._read_folder(step, verify)]
         found = [one for one in both if one is not None]
         if found:
             del self.skipped[before:]
         # Both are there after a crash between showing the one and removing the other.
         return max(found, key=lambda one: (one.attempt, one.manifest.created), default=None)
 
-    def _read_small(self, step: int, held: Bundle, verify: str) -> Checkpoint | None:
+    def _read_small(self, step: int, held: Bundle) -> Checkpoint | None:
         if step not in held.steps():
             return None
-        try:
-            manifest, folder = held.manifest(step), held.folder(step)
-        except bundle.DAMAGED as error:
-            self._skip(Skipped(step, self.bundle, f"its manifest cannot be read ({error})"))
+        found = small(held, step)
+        if isinstance(found, Skipped):
+            self._skip(found)
             return None
-        # It is in memory, and small: nothing is saved by looking at sizes only.
-        why = "it is another step's" if manifest.step != step else held.what_is_wrong(step, manifest)
-        if why is not None:
-            self._skip(Skipped(step, folder, why))
-            return None
-        return Checkpoint(step, manifest.attempt, folder, manifest)
+        return found
 
     def _read_folder(self, step: int, verify: str) -> Checkpoint | None:
         plain = self.folder / _name(step)
@@ -445,6 +439,20 @@ class Checkpoints:
 
     def _fence(self, attempt: int | None) -> contextlib.AbstractContextManager[None]:
         return fence.held(self._trial, attempt)
+
+
+def small(held: Bundle, step: int) -> Checkpoint | Skipped:
+    """The checkpoint at ``step`` in a bundle, or what is wrong with it: its digests are compared as well."""
+    manifest, why = held.read(step)
+    if manifest is None:
+        return Skipped(step, held.path, str(why))
+    folder = held.folder(step)
+    return Checkpoint(step, manifest.attempt, folder, manifest) if why is None else Skipped(step, folder, why)
+
+
+def unreadable(held: Bundle) -> list[Skipped]:
+    """A bundle of which nothing can be read, with why; nothing for all others."""
+    return [Skipped(0, held.path, f"it cannot be read: {held.trouble}")] if held.trouble else []
 
 
 def _checked(step: int) -> int:

@@ -95,6 +95,14 @@ def within(folder: Path) -> Within:
     return Within(dict(sizes), steps)
 
 
+def bundles(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """The packed checkpoints of all trials in ``folder``, by one look: paths as if they lay there, and bytes."""
+    with _reading(folder) as connection:
+        if connection is not None:
+            for name, size, data in connection.execute("SELECT name, sz, data FROM sqlar WHERE name GLOB '*.zip'"):
+                yield folder / name, _whole(size, data)
+
+
 def wrong(folder: Path) -> str | None:
     """What is wrong with what is packed for ``folder``, or None. The files in it are not read, however large it is."""
     try:
@@ -187,9 +195,10 @@ def _unpacked(path: Path) -> bytes | None:
         if connection is None:
             return None
         row = connection.execute("SELECT sz, data FROM sqlar WHERE name = ?", (path.name,)).fetchone()
-    if row is None:
-        return None
-    size, data = row
+    return None if row is None else _whole(*row)
+
+
+def _whole(size: int, data: bytes) -> bytes:
     # An archive that was made by other programs may be compressed.
     return bytes(data) if size == len(data) else zlib.decompressobj().decompress(data, min(size, SMALL))
 

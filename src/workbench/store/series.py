@@ -8,6 +8,7 @@ second.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import operator
@@ -30,6 +31,8 @@ from workbench.store.points import write_points
 #: trial, metric, step, index inside the step, value, time (seconds since 1970)
 Point = tuple[int, str, int, int, float, float]
 
+#: Levels that are looked for by one question: SQLite takes some 900 values.
+_AT_ONCE = 300
 _PUT_META = """
 INSERT INTO meta VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, change = excluded.change
 WHERE value IS NOT excluded.value
@@ -235,12 +238,19 @@ class Series:
 
     def lacking(self, metric: str, levels: Iterable[tuple[int, int, float]]) -> int:
         """How many of these (trial, step, value) no point of ``metric`` shows, at that step or before it."""
-        query = "SELECT 1 FROM points WHERE name = ? AND trial = ? AND step <= ? AND value IS ? LIMIT 1"
         number = next((number for number, _ in self._numbers([metric])), None)
+        waiting = [(trial, step, None if math.isnan(value) else value) for trial, step, value in levels]
+        if number is None:
+            return len(waiting)
         count = 0
-        for trial, step, value in levels:
-            shown = None if math.isnan(value) else value
-            count += number is None or not self._fetch(query, (number, trial, step, shown))
+        for begin in range(0, len(waiting), _AT_ONCE):
+            some = waiting[begin : begin + _AT_ONCE]
+            query = (
+                f"WITH level(trial, step, value) AS (VALUES {', '.join(['(?, ?, ?)'] * len(some))}) "
+                "SELECT count(*) FROM level WHERE NOT EXISTS (SELECT 1 FROM points WHERE name = ? "
+                "AND trial = level.trial AND step <= level.step AND value IS level.value)"
+            )
+            count += self._fetch(query, (*itertools.chain.from_iterable(some), number))[0][0]
         return count
 
     def points_after(self, cursor: int, limit: int | None = None) -> tuple[int, list[Point]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, UNREADABLE, Goal, Json, value_of
@@ -29,6 +29,7 @@ class _Look:
     entry: dict[str, Any] | None
 
 
+Looks: TypeAlias = Mapping[Path, _Look]
 #: By journal: who looks again at a store without a list reads only what grew.
 _looks: dict[Path, _Look] = {}
 
@@ -108,6 +109,17 @@ def entry_of(store: Store, experiment_id: str) -> dict[str, Any] | None:
     """
     found = _looked(store, experiment_id)
     return None if found is None or found.entry is None else dict(found.entry)
+
+
+def known(store: Store, experiment_ids: Iterable[str]) -> Looks:
+    """What this process knows of these experiments' journals, for another one to :func:`learn`."""
+    paths = [store.experiment(one).journal for one in experiment_ids]
+    return {path: _looks[path] for path in paths if path in _looks}
+
+
+def learn(looks: Looks) -> None:
+    """Take over what another process knows."""
+    _looks.update(looks)
 
 
 def _looked(store: Store, experiment_id: str) -> _Look | None:
