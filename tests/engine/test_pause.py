@@ -7,10 +7,12 @@ from pathlib import Path
 
 from running import SLOW, alive, ended, engine, lines, outcome, spec_of, start, state, until
 
+from workbench.engine.ask import ask
 from workbench.experiment import Experiment
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
+from workbench.store.catalog import read_catalog
 from workbench.store.series import Series
 
 SETTINGS = {"space": {"x": uniform(0.0, 1.0)}, "scheduler": Scheduler(kind="hyperband", first=1, last=9, eta=3)}
@@ -32,6 +34,7 @@ def test_pausing_leaves_nothing_behind_and_resuming_is_exact(tmp_path: Path) -> 
         experiment = Experiment.of(store, spec.id)
         for legs in (3, 20):  # in the first rung, and among promotions
             until(lambda legs=legs: len(lines(store, spec, "LegStarted")) >= legs, what=f"{legs} legs")
+            ask(store, {"kind": "rename", "experiment": spec.id, "name": f"renamed-{legs}"})
             experiment.pause()
             until(lambda: not alive(runners(store, spec)), 20, "the end of every runner")
             with Series.read(store.experiment(spec.id).series) as series:
@@ -42,6 +45,9 @@ def test_pausing_leaves_nothing_behind_and_resuming_is_exact(tmp_path: Path) -> 
             experiment.resume()
         assert ended(store, spec) == "completed"
     assert outcome(store, spec) == outcome(store, calm)
+    # What a person called it while it trained outlasts each change of its state.
+    row = next(row for row in read_catalog(store) if row["id"] == spec.id)
+    assert (row["name"], row["state"]) == ("renamed-20", "completed")
 
 
 #: The first step takes so long that nobody waits for it (the second constant is what is waited for).
