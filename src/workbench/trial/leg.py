@@ -197,10 +197,7 @@ class Legs:
         if self._arranged is None or self._arranged[:2] != (spec.id, secrets):
             own = {**secrets, "MPLBACKEND": BACKEND}
             self._arranged = (spec.id, secrets, {**made_by_imports, **arranged(training, self._environ), **own})
-        environ = self._arranged[2]
-        if dict(os.environ) != environ:
-            os.environ.clear()
-            os.environ.update(environ)
+        _put_environment(self._arranged[2])
         pyplot = loaded("matplotlib.pyplot")
         if pyplot is not None and self._held is None:
             pyplot.switch_backend(BACKEND)
@@ -293,6 +290,16 @@ def _fresh_main() -> types.ModuleType:
     main.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = main
     return main
+
+
+def _put_environment(wanted: Mapping[str, str]) -> None:
+    """Give this process the variables ``wanted``, and no other: most are as they were for the leg before."""
+    now = dict(os.environ)
+    for name in now.keys() - wanted.keys():
+        del os.environ[name]
+    for name, value in wanted.items():
+        if now.get(name) != value:
+            os.environ[name] = value
 
 
 def _environment() -> dict[str, Any]:

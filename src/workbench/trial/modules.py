@@ -23,13 +23,21 @@ _INSTALLED = ("site-packages", "dist-packages")
 _PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
 
 
+#: Modules that were found to be no experiment's own, by name: there are thousands, and each step of a leg asks.
+_foreign: dict[str, types.ModuleType] = {}
+
+
 def own_modules(main: dict[str, Any]) -> dict[str, types.ModuleType]:
     """The modules that belong to the experiment, by name, but for the one whose namespace is ``main``."""
-    return {
-        name: module
-        for name, module in list(sys.modules.items())
-        if isinstance(module, types.ModuleType) and vars(module) is not main and _is_own(name, module)
-    }
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if _foreign.get(name) is module or not isinstance(module, types.ModuleType) or vars(module) is main:
+            continue
+        if _is_own(name, module):
+            found[name] = module
+        else:
+            _foreign[name] = module
+    return found
 
 
 def _is_own(name: str, module: types.ModuleType) -> bool:
