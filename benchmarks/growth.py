@@ -28,6 +28,7 @@ from workbench.store.lease import read_engine
 from workbench.store.series import Series
 
 MB = 1 << 20
+_FORKSERVER = "workbench.trial.forkserver"
 #: Seconds after a search within which its files are closed and packed.
 SETTLE_S = 2.0
 
@@ -97,12 +98,19 @@ def _shares(processes: list[psutil.Process]) -> float:
 
 
 def _kill_one(engine: psutil.Process, chance: random.Random) -> None:
-    """Kill a runner or a worker: what is a forkserver's child, or runs Dask's worker."""
-    below = [process for process in engine.children(recursive=True) if "multiprocessing.spawn" in _words(process)]
-    below += [process for process in engine.children(recursive=True) if "forkserver" in _words(process.parent())]
-    if below:
+    """Kill a runner or a worker: what is a forkserver's child, or has one as its child."""
+    tree = engine.children(recursive=True)
+    runners = [process for process in tree if _FORKSERVER in _words(process.parent())]
+    workers = [process for process in tree if any(_FORKSERVER in _words(child) for child in _below(process))]
+    if below := [*runners, *(worker for worker in workers if _FORKSERVER not in _words(worker))]:
         with contextlib.suppress(psutil.Error, ProcessLookupError):
             os.kill(chance.choice(below).pid, signal.SIGKILL)
+
+
+def _below(process: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.Error):
+        return process.children()
+    return []
 
 
 def _words(process: psutil.Process | None) -> str:

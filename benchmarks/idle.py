@@ -48,7 +48,7 @@ def _spent(root: psutil.Process) -> dict[int, tuple[str, float]]:
             else "forkserver"
             if "forkserver" in words and "workbench" in words
             else "worker"
-            if "spawn_main" in words
+            if "multiprocessing" in words and process.children()
             else "others"
         )
         found[process.pid] = (kind, times.user + times.system)

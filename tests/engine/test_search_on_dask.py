@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -73,7 +74,7 @@ def promoted(store: Store, spec: Spec) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", ["runner", "worker", "notice", "engine"])
+@pytest.mark.parametrize("victim", ["runner", "worker", "nursery", "notice", "engine"])
 def test_a_kill_costs_nothing_but_time(store: Store, tmp_path: Path, undisturbed: dict[str, Any], victim: str) -> None:
     spec = spec_of(SLOW, tmp_path, space=SPACE, seed=7)
     start(store, spec)
@@ -85,6 +86,10 @@ def test_a_kill_costs_nothing_but_time(store: Store, tmp_path: Path, undisturbed
         elif victim == "worker":
             worker = until(lambda: worker_pids(process.pid), what="a worker")[0]
             os.kill(worker, signal.SIGKILL)
+        elif victim == "nursery":  # all workers were forked from it
+            worker = psutil.Process(until(lambda: worker_pids(process.pid), what="a worker")[0])
+            worker.parent().kill()
+            until(lambda: not running.alive([worker.pid]), 20, "the end of the worker")
         elif victim == "notice":  # to every process of the worker, as a machine does that is about to go
             worker = until(lambda: worker_pids(process.pid), what="a worker")[0]
             for pid in (worker, *running.processes_below(worker)):
@@ -141,11 +146,12 @@ def killed(pids: list[int]) -> bool:
 
 def worker_pids(engine: int) -> list[int]:
     """Dask workers: processes below the engine that have a forkserver below them."""
-    return [
-        child.pid
-        for child in psutil.Process(engine).children(recursive=True)
-        if any("workbench.trial.forkserver" in " ".join(below.cmdline()) for below in child.children())
-    ]
+    found = []
+    for child in psutil.Process(engine).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended since
+            if any("workbench.trial.forkserver" in " ".join(below.cmdline()) for below in child.children()):
+                found.append(child.pid)
+    return found
 
 
 def test_a_stopped_experiment_leaves_no_process_and_no_lie(store: Store, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from distributed import scheduler as dask_scheduler
 from distributed.comm.registry import backends
 from distributed.comm.tcp import TLSBackend, TLSListener
 
-from workbench.cluster import devices
+from workbench.cluster import devices, nursery
 from workbench.errors import ClusterError
 from workbench.store.runtime import temporary
 
@@ -90,6 +90,7 @@ async def local_cluster(workers: int | None, security: Security, *, dashboard: b
 
         make = LocalCUDACluster
     else:
+        nursery.use()
         make = LocalCluster
         slots = workers or len(os.sched_getaffinity(0))
         settings |= {"n_workers": slots, "processes": True, "memory_limit": 0}

@@ -1,0 +1,187 @@
+"""A store's own cluster in a process of its own, which :mod:`workbench.cluster.local` is.
+
+Law: it outlives its engine by the grace time and no longer. It is an engine's when a client is connected. When the last
+one is gone, it waits for the next engine; where none comes, or none could find it, it ends, and all that it has
+started ends with it: workers by their pipe, forkservers by their socket, runners by the kernel's signal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import dask
+from distributed import LocalCluster, Scheduler, Security
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from workbench.cluster.dask import SETTINGS
+from workbench.cluster.here import dashboard_of, local_cluster
+from workbench.cluster.local import ENDING
+from workbench.cluster.worker import INTERVAL_S
+from workbench.errors import StoreError
+from workbench.records import PROTOCOL
+from workbench.store import Store, own_cluster
+from workbench.store.lease import boot_id
+from workbench.store.own_cluster import OwnCluster
+
+log = logging.getLogger("workbench.cluster")
+
+#: Seconds that workers get to end in order.
+CLOSE_S = 10.0
+#: Seconds within which the engine that has started it is connected.
+START_S = 60.0
+#: Seconds between two looks, while no engine is there, whether one could still find this cluster.
+LOOK_S = 0.5
+
+
+class Presence(SchedulerPlugin):
+    """Whether an engine is connected. ``gone`` is called when the last one went, ``there`` when one came."""
+
+    name = "workbench-presence"
+
+    def __init__(self, gone: Any, there: Any) -> None:
+        self._gone, self._there = gone, there
+        self._clients: set[str] = set()
+
+    def add_client(self, scheduler: Scheduler, client: str) -> None:
+        """Called by Dask."""
+        self._clients.add(client)
+        self._there()
+
+    def remove_client(self, scheduler: Scheduler, client: str) -> None:
+        """Called by Dask, within milliseconds of the engine's death."""
+        self._clients.discard(client)
+        if not self._clients:
+            self._gone()
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        """Called by Dask: what it sends to the worker does not wait for company."""
+        with contextlib.suppress(KeyError):
+            scheduler.stream_comms[worker].interval = INTERVAL_S
+
+
+class LocalProcess:
+    """The cluster, its record, and the time that is left."""
+
+    def __init__(self, store: Store, workers: int | None, grace_s: float, engine: int, *, dashboard: bool) -> None:
+        """engine: the process that has started this one. dashboard: Dask's own pages are wanted."""
+        self._store, self._workers, self._grace_s, self._engine = store, workers, grace_s, engine
+        self._wants_pages = dashboard
+        self._end = asyncio.Event()
+        self._waiting: asyncio.Task[None] | None = None
+        self._record: OwnCluster | None = None
+
+    async def run(self) -> None:
+        """Serve until told to end, or until the grace time is over."""
+        for number in ENDING:
+            asyncio.get_running_loop().add_signal_handler(number, self._end.set)
+        dask.config.set(SETTINGS)
+        security = Security.temporary()
+        cluster = await local_cluster(self._workers, security, dashboard=self._wants_pages)
+        if os.getppid() != self._engine:
+            os._exit(0)  # it was killed meanwhile, and the next one starts a cluster of its own
+        cluster.scheduler.add_plugin(Presence(self._lost, self._found))
+        for worker in cluster.scheduler.stream_comms:
+            cluster.scheduler.stream_comms[worker].interval = INTERVAL_S
+        self._record = self._written(cluster, security)
+        _tell(self._record)
+        self._lost(START_S)  # until the engine that has started it is connected
+        await self._end.wait()
+        with contextlib.suppress(Exception):  # what is not closed in order ends with this process
+            await asyncio.wait_for(cluster.close(), CLOSE_S)
+        own_cluster.remove(self._record)
+
+    def _written(self, cluster: Any, security: Security) -> OwnCluster:
+        record = OwnCluster(
+            store=str(self._store.root),
+            pid=os.getpid(),
+            ticks=own_cluster.ticks_of(os.getpid()) or 0,
+            boot_id=boot_id(),
+            protocol=PROTOCOL,
+            version=version("workbench"),
+            wanted=self._workers,
+            slots=cluster.workbench_slots,
+            has_devices=type(cluster) is not LocalCluster,
+            address=cluster.scheduler_address,
+            security={name: value for name, value in _fields(security).items() if isinstance(value, str | bool)},
+            grace_s=self._grace_s,
+            dashboard=dashboard_of(cluster),
+        )
+        _write(record)
+        return record
+
+    def _lost(self, at_least_s: float = 0.0) -> None:
+        """No engine is there: wait for the next one."""
+        assert self._record is not None
+        if self._end.is_set() or self._waiting is not None:
+            return
+        self._note(datetime.now(UTC).isoformat(timespec="milliseconds"))
+        self._waiting = asyncio.get_running_loop().create_task(self._wait(max(self._grace_s, at_least_s)))
+
+    def _found(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+            self._note("")
+
+    def _note(self, lost: str) -> None:
+        assert self._record is not None
+        self._record = dataclasses.replace(self._record, lost=lost)
+        if own_cluster.is_written(self._record):  # a cluster that was started since keeps its record
+            _write(self._record)
+
+    async def _wait(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while loop.time() < until:
+            await asyncio.sleep(min(LOOK_S, max(0.0, until - loop.time())))
+            if not self._store.engine_lock.exists() or not own_cluster.is_written(self._record_now()):
+                log.warning("the cluster of %s ends: no engine could find it", self._store.root)
+                break
+        else:
+            log.warning("the cluster of %s ends: no engine came within %g s", self._store.root, seconds)
+        own_cluster.remove(self._record_now())
+        # At once: whoever trains has a checkpoint, and a worker that is asked to close may take its time.
+        os._exit(0)
+
+    def _record_now(self) -> OwnCluster:
+        assert self._record is not None
+        return self._record
+
+
+def _fields(security: Security) -> dict[str, Any]:
+    return {name: getattr(security, name) for name in security.__slots__ if name.startswith(("tls_", "require_"))}
+
+
+def _write(record: OwnCluster) -> None:
+    try:
+        own_cluster.write(record)
+    except (StoreError, OSError) as error:
+        log.warning("no later engine will find this cluster, and it ends with its engine: %s", error)
+
+
+def _tell(record: OwnCluster) -> None:
+    """Say to the engine that has started this process where its cluster is; it is the only line that is printed."""
+    with contextlib.suppress(OSError):  # it is gone already
+        sys.stdout.write(json.dumps(dataclasses.asdict(record)) + "\n")
+        sys.stdout.flush()
+    os.dup2(2, 1)
+
+
+def serve(options: argparse.Namespace) -> None:
+    """Be the cluster of one store until it is not wanted any more."""
+    for name in ("distributed", "distributed.scheduler"):  # it calls it critical that an engine is gone
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    local = LocalProcess(
+        Store(options.store), options.workers, options.grace, options.engine, dashboard=options.dashboard
+    )
+    asyncio.run(local.run())
