@@ -57,7 +57,6 @@ def test_the_variables_of_a_process_that_trains(training, around, has_devices, w
         ("TORCHINDUCTOR_CACHE_DIR", True),
         ("HF_HOME", True),
         ("LC_ALL", True),
-        ("WORKBENCH_INSTALLED", True),
         ("MINE", False),
         ("PATH", False),
         ("DATA_DIR", False),

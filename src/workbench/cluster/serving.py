@@ -150,7 +150,7 @@ class LocalProcess:
         else:
             log.warning("the cluster of %s ends: no engine came within %g s", self._store.root, seconds)
         own_cluster.remove(self._record_now())
-        # At once: whoever trains has a checkpoint, and a worker that is asked to close may take its time.
+        # At once: what trains has a checkpoint, and a worker that is asked to close may take its time.
         os._exit(0)
 
     def _record_now(self) -> OwnCluster:

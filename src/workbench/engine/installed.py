@@ -8,8 +8,6 @@ editable may change: every leg imports the copy of its code that was made at the
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 import os
 from collections.abc import Collection, Mapping
@@ -38,8 +36,6 @@ _INSTALLED = " since the search began. To go on with it, resume."
 ACCEPTED = "EnvironmentAccepted"
 #: Packages that are named.
 _NAMED = 4
-#: A variable that training code does not read: legs that begin after a change share no process with those before it.
-_VARIABLE = "WORKBENCH_INSTALLED"
 
 #: A distribution's version before and now; None where there is none.
 Changes = dict[str, tuple[str | None, str | None]]
@@ -147,9 +143,6 @@ class Installed:
             for name, version in {**self._passed, **self._accepted}.items()
             if name in versions and version is not None
         }
-        if self._accepted:
-            key = hashlib.sha256(json.dumps(self._accepted, sort_keys=True).encode()).hexdigest()
-            training["env"] = {**training["env"], _VARIABLE: key[:16]}
         return training
 
     def _of_snapshot(self) -> dict[str, str] | None:

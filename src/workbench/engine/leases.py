@@ -24,7 +24,7 @@ log = logging.getLogger("workbench.engine")
 LOOK_S = 0.1
 #: Seconds for which a slot is held at least while an engine that has fewer waits for it: handing over costs some ms.
 QUANTUM_S = 1.0
-#: Seconds for which an empty slot is kept where nobody waits for it.
+#: Seconds for which an empty slot is kept where no engine waits for it.
 LINGER_S = 1.0
 #: Seconds for which a free slot is left to those who have waited longer.
 PATIENCE_S = 1.0
@@ -57,7 +57,7 @@ class Leases:
         self._told = 0.0
         #: Slots were asked for and not all were to be had.
         self.is_short = False
-        #: Why legs wait for a slot, in words; None where none waits or nobody else holds one.
+        #: Why legs wait for a slot, in words; None where none waits, or where no other engine holds one.
         self.lack: str | None = None
 
     def look_soon(self) -> None:
@@ -180,7 +180,7 @@ class Leases:
         elif self._deferring is None:
             self._deferring = now
         elif now - self._deferring > PATIENCE_S:
-            count = 1  # whoever comes first does not take it
+            count = 1  # the first one that asks does not take it
         asked = lacking[: max(0, count)]
         answers = await asyncio.gather(*map(self._lease, asked))
         return sum(answers)

@@ -17,7 +17,7 @@ from workbench.errors import Paused
 
 
 class Pauses:
-    """The pauses of one experiment, as whoever waits for it sees them. say: what becomes of a line."""
+    """The pauses of one experiment, as those who wait for it see them. say: what becomes of a line."""
 
     def __init__(self, label: str, say: Callable[[str], None] | None = None) -> None:
         self._label, self._say = label, say or _on_standard_error

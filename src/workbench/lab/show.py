@@ -6,7 +6,7 @@ import asyncio
 import html
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.experiment.board import Board, sentence
@@ -102,20 +102,8 @@ def show_result(experiment: Experiment) -> None:
 
 async def follow(experiment: Experiment, say: Callable[[str], None]) -> None:
     """Say how it goes in plain lines until it has ended, without holding the kernel's loop. Raises Paused."""
-    from workbench.engine.ask import Tending
-
-    board, tend = Board(experiment.store, experiment.id), Tending(experiment.store)
-    lines, pauses = Progress(board, say), Pauses(experiment.label, say)
-    try:
-        while not board.is_settled:
-            lines.look()
-            if not board.is_ended:
-                pauses.check(board.meta)
-            if not board.is_settled:
-                tend()
-                await asyncio.sleep(LOOK_S)
-    finally:
-        board.close()
+    for _ in _looks(experiment, say):
+        await asyncio.sleep(LOOK_S)
 
 
 def watch(experiment: Experiment) -> None:
@@ -124,12 +112,22 @@ def watch(experiment: Experiment) -> None:
 
     from IPython import get_ipython
 
-    from workbench.engine.ask import Tending
     from workbench.experiment.experiment import goes_on
 
     if face(get_ipython()) == "live":
         Shown(experiment)
         return
+    try:
+        for _ in _looks(experiment, say):
+            time.sleep(LOOK_S)
+    except KeyboardInterrupt:
+        raise goes_on(experiment) from None
+
+
+def _looks(experiment: Experiment, say: Callable[[str], None]) -> Iterator[None]:
+    """Say how it goes in plain lines, look by look, until it has ended; the caller waits in between. Raises Paused."""
+    from workbench.engine.ask import Tending
+
     board, tend = Board(experiment.store, experiment.id), Tending(experiment.store)
     lines, pauses = Progress(board, say), Pauses(experiment.label, say)
     try:
@@ -139,9 +137,7 @@ def watch(experiment: Experiment) -> None:
                 pauses.check(board.meta)
             if not board.is_settled:
                 tend()
-                time.sleep(LOOK_S)
-    except KeyboardInterrupt:
-        raise goes_on(experiment) from None
+                yield
     finally:
         board.close()
 

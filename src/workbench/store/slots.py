@@ -194,7 +194,7 @@ def waiters(besides: Waiting | None = None) -> list[Waiter]:
 
 
 def _said(path: Path) -> dict[str, Any] | None:
-    """What a locked file says; None where nobody holds its lock."""
+    """What a locked file says; None where no process holds its lock."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

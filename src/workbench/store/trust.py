@@ -1,8 +1,8 @@
-"""What came from elsewhere holds pickles, and loading those runs code. Law: nobody loads them before a person said so.
+"""What came from elsewhere holds pickles, and loading those runs code. Law: none is loaded before a person said so.
 
 A store that is not this person's (see ``ownership``) is loaded from as little as a published one, whatever it says of
 itself. An experiment that was taken in carries a mark in its folder, a published store one beside its catalog. So does
-a snapshot: its name is a digest that only whoever takes it has computed, so it stands for nothing else than itself.
+a snapshot: its name is a digest that only the taker has computed, so it stands for nothing else than itself.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _MARK = "foreign.json"
 
 
 def mark(store: Store, experiment_id: str) -> None:
-    """From now on the experiment is somebody else's."""
+    """From now on the experiment is another person's."""
     write_json(store.experiment(experiment_id).foreign, {"schema": SCHEMA, "taken_in": _now()})
 
 
 def mark_snapshot(folder: Path) -> None:
-    """The snapshot in ``folder`` is somebody else's, and stays so."""
+    """The snapshot in ``folder`` is another person's, and stays so."""
     write_json(folder / _MARK, {"schema": SCHEMA, "taken_in": _now()})
 
 
@@ -37,7 +37,7 @@ def is_marked(snapshot: Path) -> bool:
 
 
 def same_snapshot(one: Path, other: Path) -> bool:
-    """Whether two snapshots hold the same files with the same bytes, whoever they are from."""
+    """Whether two snapshots hold the same files with the same bytes, whatever their source."""
     mine, theirs = (
         {path.relative_to(root): path for path in root.rglob("*") if path.is_file() and path.name != _MARK}
         for root in (one, other)

@@ -27,7 +27,7 @@ _NO_DEVICE = ("", "-1")
 #: Variables that libraries or Python itself read when they are loaded: processes share them from their start on. All
 #: others can be set in a process that has everything imported already.
 _AT_LOAD = re.compile(
-    r"PYTHON\w*|LANG|LANGUAGE|LC_\w+|TZ|TZDIR|HOME|TMPDIR|TEMP|TMP|XDG_CACHE_HOME|LD_\w+|MALLOC_\w+|GLIBC_\w+|WORKBENCH_INSTALLED"
+    r"PYTHON\w*|LANG|LANGUAGE|LC_\w+|TZ|TZDIR|HOME|TMPDIR|TEMP|TMP|XDG_CACHE_HOME|LD_\w+|MALLOC_\w+|GLIBC_\w+"
     r"|(OMP|GOMP|LIBOMP|MKL|KMP|OPENBLAS|NVPL|GOTO|BLIS|NUMEXPR|VECLIB|DNNL|ONEDNN|ATEN|ACCELERATE)_\w+"
     r"|(CUDA|CUDNN|CUBLAS|CUBLASLT|NVIDIA|NCCL|HIP|ROCR|ROCM|HSA|MIOPEN|GPU|ZE|XLA|JAX|TF|TPU|KINETO|TRITON)_\w+"
     r"|(TORCH|PYTORCH|AOT|INDUCTOR)\w*|(NPY|NUMPY|SCIPY|SKLEARN|PANDAS|JOBLIB|LOKY|SYMPY|MPMATH|TQDM|PL|LIGHTNING)_\w+"
