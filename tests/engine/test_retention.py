@@ -17,6 +17,7 @@ from workbench.space import uniform
 from workbench.store import Store, requests, usage
 from workbench.store.catalog import Catalog, read_catalog
 from workbench.store.checkpoints import Checkpoints
+from workbench.store.journal import read as read_journal
 from workbench.store.series import Series
 from workbench.trial.loading import load
 
@@ -225,3 +226,14 @@ def deleted(store: Store, spec: Spec) -> bool:
         return bool(ask(store, {"kind": "delete", "experiment": spec.id}))
     except InUse:
         return False  # what descended from it is being deleted
+
+
+def test_one_clean_up_is_for_all_that_asked_before_it_began(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+    asked = [requests.put(store, {"kind": "gc"}) for _ in range(18)]
+    with engine(store, workers=1):
+        until(lambda: not requests.pending(store), what="the answers")
+        assert ask(store, {"kind": "gc"})["dry_run"] is False
+    told = list(read_journal(store.journal_path))
+    assert {line["request"] for line in told if line["kind"] == "answer"} >= set(asked)
+    assert sum(line["kind"] == "cleaned" for line in told) == 2

@@ -32,6 +32,10 @@ HEARTBEAT_S = 5.0
 #: Seconds in which a peer must show that it has the cluster's key, on a busy machine too.
 HANDSHAKE_S = 30.0
 
+#: What Dask adds to scheduler and workers beside futures and events (locks, queues, shuffles, …). One of them, spans,
+#: keeps each group of tasks that there ever was, for a page of the dashboard.
+_NO_EXTENSIONS: dict[str, type] = {}
+
 
 class _Listener(TLSListener):
     """Dask's, but a peer that shows no key is dropped in time and without a line in the log."""
@@ -98,8 +102,11 @@ async def local_cluster(workers: int | None, security: Security, *, dashboard: b
         cluster = make(**settings)
         if not dashboard:
             cluster.scheduler_spec["cls"] = PagelessScheduler
+            cluster.scheduler_spec["options"]["extensions"] = _NO_EXTENSIONS
         for spec in (cluster.new_spec, *cluster.worker_spec.values()):
             spec["options"]["worker_class"] = PagelessWorker
+            if not dashboard:
+                spec["options"]["extensions"] = _NO_EXTENSIONS
         cluster = await cluster
     except Exception as error:
         if make is LocalCluster:

@@ -65,6 +65,9 @@ class Upkeep:
         self.busy: set[str] = set()
         #: Ended experiments that do not lie in few files yet.
         self.restless: set[str] = set()
+        #: Clean-ups that wait for their turn, real and dry ones.
+        self._asked: dict[bool, asyncio.Task[Answer]] = {}
+        self._collecting = asyncio.Lock()
 
     # -- asked ------------------------------------------------------------------------------------------------------
 
@@ -72,7 +75,7 @@ class Upkeep:
         """The answer to a request of one of :attr:`KINDS`, at once or when it is carried out."""
         kind = request["kind"]
         if kind == "gc":
-            return self._collect(bool(request.get("dry_run")))
+            return self._collected(bool(request.get("dry_run")))
         if kind == "quota":
             quota = wanted_quota(request.get("bytes"))
             self._say({"kind": "quota", "bytes": quota})
@@ -290,8 +293,18 @@ class Upkeep:
         trimmed, loop.retainer.trimmed = loop.retainer.trimmed, set()
         self._engine.courier.take(loop.spec, sorted(trimmed))
 
+    async def _collected(self, dry_run: bool) -> Answer:
+        """What a clean-up of the whole store has freed. One is for all that asked before it began."""
+        if dry_run not in self._asked:
+            self._asked[dry_run] = asyncio.create_task(self._collect_in_turn(dry_run))
+        return await asyncio.shield(self._asked[dry_run])
+
+    async def _collect_in_turn(self, dry_run: bool) -> Answer:
+        async with self._collecting:
+            del self._asked[dry_run]
+            return await self._collect(dry_run)
+
     async def _collect(self, dry_run: bool) -> Answer:
-        """Clean up the whole store: the rules, and what nobody names."""
         cleaned = Cleaned()
         for entry in self._engine.catalog.experiments():
             key = str(entry["id"])
@@ -313,7 +326,7 @@ class Upkeep:
     async def make_room(self) -> None:
         """Free what the rules and a sweep can free, because there is no room."""
         try:
-            freed = (await self._collect(False))["total"]
+            freed = (await self._collected(False))["total"]
             log.warning("no room: cleaning up has freed %d bytes", freed)
         except OSError as error:
             log.warning("no room, and nothing can be cleaned up: %s", error)
