@@ -70,7 +70,7 @@ class Forkservers:
         return False
 
     def tidy(self) -> None:
-        """Let go what is not used. Called about once a second."""
+        """Let go what is not used. Called now and then."""
         now = asyncio.get_running_loop().time()
         for line in self._lines:
             line.tidy()

@@ -26,7 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--grace", type=float, required=True, help="seconds that it lives on without an engine")
     parser.add_argument("--engine", type=int, required=True, help="the process that starts this one")
     options = parser.parse_args(arguments)
-    # An engine that starts holds signals back, and what it starts has that from it.
+    # An engine that starts holds signals back, and what it starts has that from it. One that comes before this process
+    # can end in order ends it all the same.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     nursery.begin()

@@ -44,6 +44,8 @@ Message = dict[str, Any]
 BATCH_S = 0.05
 #: Seconds between the batches of Dask's own senders on this worker (2 ms by default). Shorter costs processor time.
 INTERVAL_S = 0.0005
+#: Seconds between looks at what is not used any more, while legs are under way and while none is.
+TIDY_S, RESTING_S = 1.0, 4.0
 #: A leg at least this long leaves no runner for the next one, which gets a fresh fork made ahead.
 REUSE_BELOW_S = 1.0
 #: States in which Dask wants a task's result.
@@ -134,6 +136,7 @@ class Workplace(WorkerPlugin):
         self._timer: asyncio.TimerHandle | None = None
         self._is_leaving = False
         self._empty = asyncio.Event()
+        self._begun = asyncio.Event()
         self._handler = signal.getsignal(signal.SIGTERM)
         with contextlib.suppress(ValueError, RuntimeError):  # a worker in a thread has no signals of its own
             self._loop.add_signal_handler(signal.SIGTERM, self._noticed)
@@ -195,6 +198,7 @@ class Workplace(WorkerPlugin):
         task = orders[0]["task"]
         legs = self._tasks[task] = [Leg(order) for order in orders]
         self._legs.update((leg.order["key"], leg) for leg in legs)
+        self._begun.set()
         if self.store is not None and orders[0]["engine"] != self.engine:
             for leg in legs:
                 leg.stop("the engine that ordered it is gone")
@@ -451,8 +455,12 @@ class Workplace(WorkerPlugin):
 
     async def _tidy(self) -> None:
         while True:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(TIDY_S)
             self._forkservers.tidy()
+            if not self._legs:  # only what is not used is left to go
+                self._begun.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._begun.wait(), RESTING_S)
 
 
 def _never(leg: Leg) -> Message:

@@ -213,6 +213,8 @@ class Engine(Slots):
     async def _keeping(self) -> None:
         """Tell workers what of their messages is on the disk, so that no later engine need hear it."""
         while True:
+            if not self.backend.marks():
+                await self._at_work.wait()
             await asyncio.sleep(KEEP_S)
             marks = self.backend.marks()
             with contextlib.suppress(TimeoutError):  # the disk takes nothing now, or a loop has ended meanwhile
