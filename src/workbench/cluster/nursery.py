@@ -19,10 +19,13 @@ _METHOD = "forkserver"
 
 def begin() -> None:
     """Start it. It ends with this process and the workers."""
-    # Its socket lies where no other user can enter, and goes even if this process is killed.
-    tempfile.tempdir = str(temporary("cluster"))
     multiprocessing.get_context(_METHOD).set_forkserver_preload(_MODULES)
-    multiprocessing.forkserver.ensure_running()
+    # Its socket lies in a folder that the next process removes, should this one be killed.
+    before, tempfile.tempdir = tempfile.tempdir, str(temporary("cluster"))
+    try:
+        multiprocessing.forkserver.ensure_running()
+    finally:
+        tempfile.tempdir = before
 
 
 def use() -> None:

@@ -1,0 +1,38 @@
+"""The process from which workers are forked: what it leaves on the disk, and what it imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from workbench.store import runtime
+
+BEGIN = """
+import sys, tempfile
+before = tempfile.gettempdir()
+from workbench.cluster import nursery
+nursery.begin()
+assert tempfile.gettempdir() == before
+from multiprocessing import forkserver, util
+assert not {"dask", "distributed"} & sys.modules.keys()
+print(forkserver._forkserver._forkserver_pid, util.get_temp_dir(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_its_socket_lies_in_a_private_folder_that_goes_though_its_owner_is_killed() -> None:
+    process = subprocess.Popen([sys.executable, "-c", BEGIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    pid, place = process.stdout.readline().split()
+    folder = Path(place).parent
+    assert folder.name.startswith("workbench-cluster-")
+    assert folder.stat().st_mode & 0o077 == 0
+    nursery = psutil.Process(int(pid))
+    process.kill()
+    process.communicate()
+    nursery.wait(20)  # its owner is gone
+    runtime.sweep()
+    assert not folder.exists()
