@@ -126,6 +126,7 @@ def test_what_changed_on_the_disk_is_imported_anew(tmp_path, monkeypatch, change
     """A package is edited where it lies, or another version of it comes with its metadata."""
     site = Path(installed(tmp_path, moving="x = 1", torch="y = 1"))
     training = known(tmp_path, preload=("moving",), path=(str(site),))
+    monkeypatch.setattr(imported, "SETTLE_S", 0.2)
     # Files are looked at each time, or never: then the folder alone tells.
     monkeypatch.setattr(imported, "LOOK_S", 0.0 if change == "edited" else 1e9)
 
@@ -148,6 +149,27 @@ def test_what_changed_on_the_disk_is_imported_anew(tmp_path, monkeypatch, change
             await one.exited.wait()
         found.tidy()
         await asyncio.wait_for(until_alive(1), 20)
+        found.close()
+
+    asyncio.run(scene())
+
+
+def test_a_leg_waits_while_packages_are_being_installed(tmp_path, monkeypatch):
+    """What is half there is not imported: a leg that begins then has what is whole."""
+    monkeypatch.setattr(imported, "SETTLE_S", 1.0)
+    site = Path(installed(tmp_path, half="parts = 0", other=""))
+    training = known(tmp_path, preload=("half",), path=(str(site),))
+
+    async def scene() -> None:
+        found = Forkservers()
+        first = await found.ready(training)
+        (site / "other.py").unlink()
+        waiting = asyncio.create_task(found.ready(training))
+        for part in range(6):
+            await asyncio.sleep(0.3)  # it is what an installation does: it takes longer than nothing is written
+            (site / f"part{part}.py").touch()
+            assert not waiting.done()
+        assert await waiting is not first
         found.close()
 
     asyncio.run(scene())

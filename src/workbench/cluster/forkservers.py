@@ -139,6 +139,9 @@ class _Line:
         """The one that forks now, once it is ready."""
         while True:
             if self.current is None or not self.current.is_current:
+                if self.current is not None and (wait_s := self.current.settles_in) > 0:
+                    await asyncio.sleep(wait_s)
+                    continue
                 self._note(known)
                 self._follow(self._made())
             server = self.current

@@ -1,14 +1,17 @@
 """Whether what a forkserver has imported still lies on the disk like that. Law: a package that is installed anew, or
-edited where it lies, is imported anew before the next leg.
+edited where it lies, is imported anew before the next leg; while an installation writes, the leg waits.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping
 
 #: Seconds between two looks at all files, which are thousands: an edited one is seen by the leg after that.
 LOOK_S = 1.0
+#: Seconds without a change in a folder of packages after which an installation there is over.
+SETTLE_S = 2.0
 
 #: What tells a file from another in its place: when its content changed, its size, its inode.
 _Stamp = tuple[int, int, int]
@@ -36,6 +39,12 @@ class Imported:
             self._looked = now
             self._has_changed = _stamps(self._files) != self._files
         return self._has_changed
+
+    def settles_in(self) -> float:
+        """Seconds after which an installation that writes now may be over; 0 where none does."""
+        newest = max((stamp[0] for stamp in _stamps(self._folders).values() if stamp is not None), default=0)
+        age = time.time() - newest / 1e9
+        return max(0.0, SETTLE_S - age) if age >= 0 else 0.0  # another machine's clock may be ahead
 
 
 def _stamps(paths: Iterable[str]) -> dict[str, _Stamp | None]:

@@ -272,6 +272,11 @@ class Forkserver:
         return self.is_alive and not self._imported.has_changed(asyncio.get_running_loop().time())
 
     @property
+    def settles_in(self) -> float:
+        """Seconds for which its packages may still be being installed; 0 where they are not."""
+        return self._imported.settles_in() if self.is_alive else 0.0
+
+    @property
     def is_busy(self) -> bool:
         """Whether a leg is under way in one of its runners, or may begin in one at any moment."""
         waiting = {runner.number for runners in (self._spares, *self._idle.values()) for runner in runners}
