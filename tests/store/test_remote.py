@@ -25,6 +25,7 @@ from workbench.share.archive import _place
 from workbench.store import Store
 from workbench.store.checkpoints import Checkpoints
 from workbench.store.cleaning import remove
+from workbench.store.passing import KIND, drop_passing, fetch_passing, send_passing
 from workbench.store.remote import Remote, at_hand, bring, checked, mirror, shown, shown_spec
 
 KEY = "20261120-140312-abcdef"
@@ -97,10 +98,26 @@ def test_what_is_published_is_there_whole_and_what_the_rule_removes_goes(store, 
     assert tree(there / "step-00000009") == tree(here.folder / "step-00000009")
 
 
+def test_what_was_fetched_between_levels_goes_there_once_it_is_not_needed(store, url):
+    trial, remote = store.experiment(KEY).trial(0), Remote(url, KEY, 0, KIND)
+    passing = Checkpoints(trial.passing)
+    aside = passing.begin(5, 1)
+    (aside / "graph.pkl").write_bytes(b"between")
+    passing.publish(aside, 5, 1)
+    assert send_passing(trial, remote)
+    shutil.rmtree(trial.folder)  # the disk is lost, and with it what was known of the URL
+    assert fetch_passing(remote, trial.folder, 0, None, 2) == []
+    assert Checkpoints(trial.passing).steps() == [5]
+    drop_passing(trial)
+    send_passing(trial, remote)
+    assert remote.names() == []
+
+
 KILLED = """
 import os, signal, sys
 from fsspec.implementations.local import LocalFileSystem
 from workbench.store import Store
+from workbench.store.passing import KIND, drop_passing, fetch_passing, send_passing
 from workbench.store.remote import Remote, mirror
 put, count = LocalFileSystem.put_file, 0
 def dies(self, source, target, **more):

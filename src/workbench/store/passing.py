@@ -83,6 +83,10 @@ def fetch_passing(remote: Remote, trial: Path, after: int, most: int | None, att
             continue
         why = remote.fetch(step, Checkpoints(trial / KIND), attempt, name)
         if why is None:
+            # A lost disk had lost this as well, and without it what lies there would stay.
+            note = TrialPaths(trial).remote / KIND
+            make_folder(note.parent)
+            write_atomic(note, name.encode(), fsync=False)
             break
         skipped.append(Skipped(step, Path(name), why))
     return skipped
