@@ -105,7 +105,7 @@ class Engine(Slots):
             self.rooms.keep,
             self.mender.begin,
             self.leases.keep,
-            partial(installed.watch, self.loops),
+            partial(installed.watch, self.loops, self._at_work),
         )
         keepers = [asyncio.create_task(self._kept(job)) for job in jobs]
         self._loop = asyncio.get_running_loop()

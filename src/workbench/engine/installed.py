@@ -190,9 +190,10 @@ def _listed(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-async def watch(loops: Mapping[str, ExperimentLoop]) -> None:
-    """Look at the environments of what runs, until cancelled."""
+async def watch(loops: Mapping[str, ExperimentLoop], at_work: asyncio.Event) -> None:
+    """Look at the environments of what runs, until cancelled. at_work: set while an experiment is open."""
     while True:
+        await at_work.wait()
         for loop in list(loops.values()):
             if loop.finished.is_set() or (loop.is_paused and not loop.waits_for_consent):
                 continue

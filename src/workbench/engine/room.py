@@ -81,14 +81,15 @@ class Rooms:
     async def keep(self) -> None:
         """Watch, until cancelled."""
         while True:
-            begun = time.monotonic()
+            begun, rest_s = time.monotonic(), MOST_S
             if self._running():
                 await self.look()
+                rest_s = min(max(LOOK_S, (time.monotonic() - begun) / SHARE), MOST_S)
             else:
                 self.trouble = None
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), min(max(LOOK_S, (time.monotonic() - begun) / SHARE), MOST_S))
+                await asyncio.wait_for(self._wake.wait(), rest_s)
 
     def look_soon(self) -> None:
         """The quota has changed, or something begins to run."""
