@@ -46,9 +46,9 @@ def _spent(root: psutil.Process) -> dict[int, tuple[str, float]]:
             else "cluster"
             if "workbench.cluster.local" in words
             else "forkserver"
-            if "forkserver" in words and "workbench" in words
+            if "workbench.trial.forkserver" in words
             else "worker"
-            if "multiprocessing" in words and process.children()
+            if "workbench.cluster.worker" in words
             else "others"
         )
         found[process.pid] = (kind, times.user + times.system)

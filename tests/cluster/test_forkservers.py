@@ -13,6 +13,7 @@ import pytest
 
 from workbench.cluster import forkservers, imported
 from workbench.cluster.forkservers import Forkservers
+from workbench.cluster.runners import Runner
 from workbench.cluster.trainings import Known, Trainings
 from workbench.records import Training
 
@@ -41,6 +42,16 @@ def alive() -> int:
 async def until_alive(count: int) -> None:
     while alive() != count:  # noqa: ASYNC110 - they are processes
         await asyncio.sleep(0.02)
+
+
+async def one_is_left(found: Forkservers, *runners: Runner) -> None:
+    """With the legs of ``runners``, the forkserver that was replaced ends as well."""
+    for one in runners:
+        one.kill()
+        await one.exited.wait()
+    found.tidy()
+    await asyncio.wait_for(until_alive(1), 20)
+    found.close()
 
 
 @pytest.fixture(autouse=True)
@@ -103,12 +114,7 @@ def test_what_was_learned_comes_with_another_one_and_is_kept(tmp_path):
         assert second is not first
         assert second.learned == ("fine",)
         assert first.is_alive  # its leg goes on
-        for one in (runner, other):
-            one.kill()
-            await one.exited.wait()
-        found.tidy()
-        await asyncio.wait_for(until_alive(1), 20)
-        found.close()
+        await one_is_left(found, runner, other)
 
     async def begin() -> None:
         found = Forkservers()
@@ -126,6 +132,7 @@ def test_what_changed_on_the_disk_is_imported_anew(tmp_path, monkeypatch, change
     """A package is edited where it lies, or another version of it comes with its metadata."""
     site = Path(installed(tmp_path, moving="x = 1", torch="y = 1"))
     training = known(tmp_path, preload=("moving",), path=(str(site),))
+    # Nothing is being installed here, and each change would be waited for.
     monkeypatch.setattr(imported, "SETTLE_S", 0.2)
     # Files are looked at each time, or never: then the folder alone tells.
     monkeypatch.setattr(imported, "LOOK_S", 0.0 if change == "edited" else 1e9)
@@ -144,12 +151,7 @@ def test_what_changed_on_the_disk_is_imported_anew(tmp_path, monkeypatch, change
         assert second is not first
         assert first.is_alive  # its leg goes on
         assert await found.ready(training) is second
-        for one in (runner, other):
-            one.kill()
-            await one.exited.wait()
-        found.tidy()
-        await asyncio.wait_for(until_alive(1), 20)
-        found.close()
+        await one_is_left(found, runner, other)
 
     asyncio.run(scene())
 

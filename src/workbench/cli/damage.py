@@ -8,7 +8,8 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -238,13 +239,20 @@ class Walk:
                     looked_at.add(kept.bundle)
         for path in sorted(lying - looked_at):
             self._small(Bundle(path))
-        if (why := packed.wrong(paths.trials)) is not None:
+        why = packed.wrong(paths.trials) or self._packed(paths.trials, lying | looked_at)
+        if why is not None:
             says = f"{paths.packed} holds checkpoints and logs of trials, and is damaged ({why}). Take it from a copy"
             self.found.append(("packed", True, says))
-            return
-        for path, data in packed.bundles(paths.trials):
-            if path not in lying | looked_at:
-                self._small(Bundle(path, data))
+
+    def _packed(self, trials: Path, others: Collection[Path]) -> str | None:
+        """Look at the packed checkpoints, but at those that lie at ``others``; why the rest cannot be read."""
+        try:
+            for path, data in packed.bundles(trials):
+                if path not in others:
+                    self._small(Bundle(path, data))
+        except (StoreError, OSError, ValueError, zlib.error) as error:
+            return str(error)
+        return None
 
     def _small(self, held: Bundle) -> None:
         """Look at a trial's small checkpoints, which are in memory."""

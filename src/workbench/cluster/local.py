@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     nursery.begin()
     from workbench.cluster.serving import serve
 
-    serve(options)
+    serve(options, ENDING)
     return 0
 
 

@@ -14,7 +14,9 @@ import dataclasses
 import json
 import logging
 import os
+import signal
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -25,7 +27,6 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from workbench.cluster.dask import SETTINGS
 from workbench.cluster.here import dashboard_of, local_cluster
-from workbench.cluster.local import ENDING
 from workbench.cluster.worker import INTERVAL_S
 from workbench.errors import StoreError
 from workbench.records import PROTOCOL
@@ -80,9 +81,9 @@ class LocalProcess:
         self._waiting: asyncio.Task[None] | None = None
         self._record: OwnCluster | None = None
 
-    async def run(self) -> None:
-        """Serve until told to end, or until the grace time is over."""
-        for number in ENDING:
+    async def run(self, ending: Sequence[signal.Signals]) -> None:
+        """Serve until one of these signals comes, or until the grace time is over."""
+        for number in ending:
             asyncio.get_running_loop().add_signal_handler(number, self._end.set)
         dask.config.set(SETTINGS)
         security = Security.temporary()
@@ -177,11 +178,11 @@ def _tell(record: OwnCluster) -> None:
     os.dup2(2, 1)
 
 
-def serve(options: argparse.Namespace) -> None:
-    """Be the cluster of one store until it is not wanted any more."""
+def serve(options: argparse.Namespace, ending: Sequence[signal.Signals]) -> None:
+    """Be the cluster of one store until it is not wanted any more. ending: signals that end it in order."""
     for name in ("distributed", "distributed.scheduler"):  # it calls it critical that an engine is gone
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     local = LocalProcess(
         Store(options.store), options.workers, options.grace, options.engine, dashboard=options.dashboard
     )
-    asyncio.run(local.run())
+    asyncio.run(local.run(ending))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import html
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.experiment.board import Board, sentence
@@ -102,8 +103,9 @@ def show_result(experiment: Experiment) -> None:
 
 async def follow(experiment: Experiment, say: Callable[[str], None]) -> None:
     """Say how it goes in plain lines until it has ended, without holding the kernel's loop. Raises Paused."""
-    for _ in _looks(experiment, say):
-        await asyncio.sleep(LOOK_S)
+    with contextlib.closing(_looks(experiment, say)) as looks:
+        for _ in looks:
+            await asyncio.sleep(LOOK_S)
 
 
 def watch(experiment: Experiment) -> None:
@@ -118,13 +120,14 @@ def watch(experiment: Experiment) -> None:
         Shown(experiment)
         return
     try:
-        for _ in _looks(experiment, say):
-            time.sleep(LOOK_S)
+        with contextlib.closing(_looks(experiment, say)) as looks:
+            for _ in looks:
+                time.sleep(LOOK_S)
     except KeyboardInterrupt:
         raise goes_on(experiment) from None
 
 
-def _looks(experiment: Experiment, say: Callable[[str], None]) -> Iterator[None]:
+def _looks(experiment: Experiment, say: Callable[[str], None]) -> Generator[None, None, None]:
     """Say how it goes in plain lines, look by look, until it has ended; the caller waits in between. Raises Paused."""
     from workbench.engine.ask import Tending
 

@@ -46,10 +46,9 @@ def files_of(
 ) -> Iterator[tuple[str, Path]]:
     """Name and path of every file that the experiment needs, but its series (see :func:`copy_series`).
 
-    aside: a folder in which what is packed is laid out, and what its engine may pack or remove meanwhile; None leaves
-    the former out. checkpoints: also those of its trials, and
-    with them what can be loaded and replayed from a step. data: also files that its trials read, as far as they are
-    kept.
+    aside: a folder that gets packed files, unpacked, and a link to each file that the engine may pack or remove
+    meanwhile; where None, packed files are left out. checkpoints: also those of its trials, and with them what can be
+    loaded and replayed from a step. data: also files that its trials read, as far as they are kept.
     """
     paths = store.experiment(experiment_id)
     if not paths.spec.exists():
