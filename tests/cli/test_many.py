@@ -1,12 +1,15 @@
 """A store with many finished experiments: what a command opens and imports, counted and not timed."""
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
-from workbench.store import Store
+from workbench.cli.damage import damage
+from workbench.store import Store, packed
 from workbench.store.said import descents
 
 MANY = 300
@@ -87,3 +90,18 @@ def test_doctor_reads_each_journal_once(many):
     _, opened, _ = watched(many, "doctor")
     journals = [path for path in opened if path.endswith("events.jsonl") and "/experiments/" in path]
     assert len(journals) == len(set(journals)) == MANY
+
+
+def test_doctor_names_an_archive_that_cannot_be_unpacked_and_goes_on(many):
+    """Among many experiments: a process of its own looks at it."""
+    paths = many.experiment("20260101-000100-aaaaaa")
+    paths.trials.mkdir()
+    (paths.trials / "t0000.zip").write_bytes(b"no archive")
+    packed.pack(paths.trials)
+    with closing(sqlite3.connect(paths.packed)) as connection, connection:
+        connection.execute("UPDATE sqlar SET sz = 99")  # as though it were compressed
+    last = many.experiment(f"20260101-{MANY - 1:06d}-aaaaaa")
+    last.journal.write_text("{")
+    found = [*damage(many)]
+    assert any(about == "packed" and str(paths.packed) in says for about, _, says in found)
+    assert any(about == "journal" and str(last.journal) in says for about, _, says in found)
