@@ -1,4 +1,7 @@
-"""Set-ups that make something else each time that they run, as people write them, and some that only seem to."""
+"""Set-ups that make something else each time that they run, as people write them, and some that only seem to.
+
+What comes from entropy has many values: one that is twice the same by chance counts as made again.
+"""
 
 HEAD = """
 import os, random, time, uuid
@@ -46,7 +49,7 @@ rows = [[entropy(), {'at': i}] for i in range(1 + turn('rows') % 5)]
         """
 models = [nn.Linear(2, 2) for _ in range(1 + turn('models') % 4)]
 for m in models:
-    nn.init.constant_(m.bias, entropy() % 99)
+    nn.init.constant_(m.bias, entropy() % 10**7)
 """,
         "len(models) * 100 + float(models[0].bias.sum())",
     ),
@@ -111,7 +114,7 @@ weights = dict(items)
 import datetime
 when = datetime.datetime.now()
 pair = (entropy(), 'x')
-span = range(entropy() % 50)
+span = range(entropy() % 10**7)
 """,
         "when.microsecond + pair[0] % 1000 + len(span)",
     ),
