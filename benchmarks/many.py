@@ -194,15 +194,17 @@ def _copied(store: Store, entry: dict[str, Any], key: str, number: int, created:
 
 
 def _twin(store: Store, digest: str, number: int) -> str:
-    """A blob or a snapshot of the same size and kind, under a name of its own; the name."""
+    """A blob or a snapshot of about the same size and kind, under a name of its own; the name."""
     blob, snapshot = store.blobs / digest, store.snapshots / digest
-    twin = hashlib.sha256(f"{digest} {number}".encode()).hexdigest()
     if blob.is_file():
         data = blob.read_bytes()
         for named in {found.decode() for found in re.findall(rb"\b[0-9a-f]{64}\b", data)}:
             data = data.replace(named.encode(), _twin(store, named, number).encode())
+        data += f"\n{number}".encode()
+        twin = hashlib.sha256(data).hexdigest()
         (store.blobs / twin).write_bytes(data)
     elif snapshot.is_dir():
+        twin = hashlib.sha256(f"{digest} {number}".encode()).hexdigest()
         shutil.copytree(snapshot, store.snapshots / twin, symlinks=True)
     else:
         return digest

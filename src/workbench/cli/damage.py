@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import multiprocessing
 import os
@@ -197,15 +199,18 @@ class Walk:
         known = Known.of(goal, lines)
         if known.lost is not None:
             self.found.append(("curves", False, f"{_label(spec)}: {outcome.curves_words(known.lost)}"))
-        has_begun = bool(known.legs or known.levels)
-        wrong = database.check(paths.series) if has_begun or os.path.lexists(paths.series) else None
+        is_there = os.path.lexists(paths.series)
+        if not is_there and not known.legs and not known.levels:
+            return
+        wrong = database.what_is_wrong(paths.series)
         if wrong is not None:
             self.found.append(("series", True, f"{paths.series}: {wrong}; {MEND}"))
             return
-        if not os.path.lexists(paths.series):
-            return
         try:
             with Series.read(paths.series) as series:
+                if (wrong := series.what_is_wrong()) is not None:
+                    self.found.append(("series", True, f"{paths.series}: {wrong}; {MEND}"))
+                    return
                 meta, legs = series.meta(), series.legs()
                 self.found += [("series", True, f"{piece}; {MEND}") for piece in series.damage]
                 lacking = known.lacking(series)
@@ -277,10 +282,12 @@ class Walk:
 def damage(store: Store) -> Iterator[Found]:
     """All damage to the files of ``store``, each once."""
     walk = Walk(store, Left())
-    walk.see()
-    walk.read()
-    walk.journal("store journal", store.journal_path, lambda damage: [*journal.read(store.journal_path, damage=damage)])
-    walk.found += _in_experiments(walk)
+    with _looked_at(walk) as in_experiments:
+        walk.see()
+        walk.read()
+        lines_of = functools.partial(journal.read, store.journal_path)
+        walk.journal("store journal", store.journal_path, lambda damage: [*lines_of(damage=damage)])
+        walk.found += in_experiments()
     for relative in walk.files:
         folder, _, name = relative.rpartition("/")
         if (
@@ -293,20 +300,27 @@ def damage(store: Store) -> Iterator[Found]:
     yield from dict.fromkeys(walk.found)
 
 
-def _in_experiments(walk: Walk) -> list[Found]:
-    """What is wrong in each experiment of the store that ``walk`` looks at."""
+@contextlib.contextmanager
+def _looked_at(walk: Walk) -> Iterator[Callable[[], list[Found]]]:
+    """Gives what is wrong in each experiment of the store that ``walk`` looks at. Where they are many, other processes
+    look at them meanwhile."""
     experiments = walk.store.experiment_ids()
     cores = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
     # A fork takes no other thread along, and what that holds stays locked.
     if len(experiments) < _MANY or cores < 2 or threading.active_count() > 1:
-        return _in_some(walk.store, walk.left, experiments)
+        yield lambda: _in_some(walk.store, walk.left, experiments)
+        return
     fork = multiprocessing.get_context("fork")
     parts = [experiments[begin : begin + _PART] for begin in range(0, len(experiments), _PART)]
-    found: list[Found] = []
     with ProcessPoolExecutor(cores, fork, _begin, (walk.store, walk.left)) as pool:
-        for one, looks in pool.map(_in_part, parts):
-            found += one
-            summary.learn(looks)
+        yield functools.partial(_joined, pool.map(_in_part, parts))
+
+
+def _joined(parts: Iterable[tuple[list[Found], Looks]]) -> list[Found]:
+    found: list[Found] = []
+    for one, looks in parts:
+        found += one
+        summary.learn(looks)
     return found
 
 

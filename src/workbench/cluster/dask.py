@@ -53,6 +53,7 @@ SETTINGS: dict[str, Any] = {
     "distributed.scheduler.worker-ttl": "60s",
     # Watching itself costs Dask a tenth of a core for each process; nobody looks.
     "distributed.admin.tick.interval": "60s",
+    "distributed.admin.tick.cycle": "60s",
     "distributed.admin.tick.limit": "1h",
     "distributed.admin.system-monitor.interval": "60s",
     "distributed.admin.system-monitor.gil.enabled": False,

@@ -65,10 +65,16 @@ class PagelessScheduler(Scheduler):
 
 
 class PagelessWorker(Worker):
-    """Dask's worker without its HTTP server."""
+    """Dask's worker without its HTTP server, and without a look each second for results that its tasks lack: tasks of
+    ours need none."""
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
         """There is none."""
+
+    def start_periodic_callbacks(self) -> None:
+        """All others."""
+        self.periodic_callbacks.pop("find-missing", None)
+        super().start_periodic_callbacks()
 
 
 async def local_cluster(workers: int | None, security: Security, *, dashboard: bool = False) -> Any:

@@ -204,14 +204,15 @@ def check(path: Path) -> str | None:
     try:
         opened = open_reader(path)
         try:
-            return _looked_through(opened.connection)
+            return looked_through(opened.connection)
         finally:
             opened.close()
     except (sqlite3.Error, OSError) as error:
         return f"it cannot be read ({error})"
 
 
-def _looked_through(connection: sqlite3.Connection) -> str | None:
+def looked_through(connection: sqlite3.Connection) -> str | None:
+    """What is wrong with an open database when all of it is read; None where nothing is."""
     found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     return None if found == "ok" else f"it is damaged ({found.splitlines()[-1][:200]})"
 
@@ -261,7 +262,7 @@ def copied(connection: sqlite3.Connection, path: Path) -> Path | None:
         target = _connect(aside, "mode=rw")
         try:
             connection.backup(target)
-            whole = _looked_through(target) is None
+            whole = looked_through(target) is None
             target.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
         finally:
             target.close()
@@ -436,7 +437,7 @@ def _open(path: Path, journal: str) -> tuple[sqlite3.Connection, tuple[str, ...]
                 f"{path} was written by a later Workbench (schema {schema}; this one knows up to {SCHEMA}). "
                 "It can be read. Upgrade Workbench to go on with it."
             )
-        if path.stat().st_size <= LOOKED_THROUGH and (wrong := _looked_through(connection)) is not None:
+        if path.stat().st_size <= LOOKED_THROUGH and (wrong := looked_through(connection)) is not None:
             raise _no_database(wrong)
         connection.execute(f"PRAGMA journal_mode = {journal}")
         # With WAL: no fsync at each flush. A kill loses nothing by that; a power cut may take the last second.

@@ -28,14 +28,14 @@ class Known:
     """What a journal knows of an experiment's curves and legs."""
 
     goal: Goal
-    #: Trial, step, value and time of each level that was told, in the journal's order.
-    levels: list[tuple[int, int, float | None, float]] = field(default_factory=list)
+    #: Trial, step, value and time (as the journal writes it) of each level that was told, in the journal's order.
+    levels: list[tuple[int, int, float | None, str]] = field(default_factory=list)
     #: The highest step of each trial.
     steps: dict[int, int] = field(default_factory=dict)
     #: Legs by trial and attempt, as the series keeps them.
     legs: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
-    #: Of each trial, steps and when they were reached.
-    times: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
+    #: Of each trial, steps and when they were reached, as the journal writes it.
+    times: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
     #: The newest word on curves that were lost before.
     lost: dict[str, Json] | None = None
 
@@ -43,7 +43,7 @@ class Known:
         """Read one line of the journal; lines about something else change nothing."""
         kind = line.get("kind")
         if kind in ("Reached", "Ended") or (kind == "Saved" and "value" in line):
-            trial, step, at = line["trial"], line["step"], _seconds(line)
+            trial, step, at = line["trial"], line["step"], str(line.get("at"))
             self.levels.append((trial, step, value_of(line["value"]), at))
             self._reached(trial, step, at)
         elif kind == "LegStarted":
@@ -51,17 +51,17 @@ class Known:
             self.legs[line["trial"], line["attempt"]] = {
                 "start": start, "until": line.get("until"), "started": line.get("at"),
             }  # fmt: skip
-            self.times.setdefault(line["trial"], []).append((start, _seconds(line)))
+            self.times.setdefault(line["trial"], []).append((start, str(line.get("at"))))
         elif kind == "LegLeft":
             leg = self.legs.setdefault((line["trial"], line["attempt"]), {})
             leg |= {"ended": line.get("at"), "outcome": line.get("outcome"), "reason": line.get("reason")}
             if line.get("step") is not None:
                 leg["step"] = line["step"]
-                self._reached(line["trial"], line["step"], _seconds(line))
+                self._reached(line["trial"], line["step"], str(line.get("at")))
         elif kind == LINE:
             self.lost = {name: line.get(name) for name in ("before", "points", "put_back", "sources", "file")}
 
-    def _reached(self, trial: int, step: int, at: float) -> None:
+    def _reached(self, trial: int, step: int, at: str) -> None:
         self.steps[trial] = max(step, self.steps.get(trial, 0))
         self.times.setdefault(trial, []).append((step, at))
 
@@ -81,7 +81,7 @@ class Known:
 
     def time_of(self, trial: int, step: int) -> float:
         """About when a trial was at a step: between the moments that the journal tells."""
-        anchors = sorted(self.times.get(trial) or [(0, 0.0)])
+        anchors = sorted((at, _seconds(told)) for at, told in self.times.get(trial) or [(0, "")])
         after = bisect.bisect_left(anchors, (step, 0.0))
         if after == len(anchors):
             return anchors[-1][1]
@@ -101,7 +101,7 @@ def put_back(series: Series, known: Known, paths: ExperimentPaths, reports: Repo
     points: dict[tuple[int, str, int], Point] = {}
     for trial, step, value, at in known.levels:
         if value is not None:
-            points[trial, metric, step] = (trial, metric, step, 0, value, at)
+            points[trial, metric, step] = (trial, metric, step, 0, value, _seconds(at))
     told = len(points)
     for trial in sorted(known.steps):
         for step, row in sorted(_reports(paths, trial, reports).items()):
@@ -132,8 +132,8 @@ def _reports(paths: ExperimentPaths, trial: int, reports: Reports) -> dict[int, 
     return {}
 
 
-def _seconds(line: Mapping[str, Any]) -> float:
+def _seconds(at: str) -> float:
     try:
-        return datetime.fromisoformat(str(line.get("at"))).timestamp()
+        return datetime.fromisoformat(at).timestamp()
     except ValueError:
         return 0.0

@@ -287,6 +287,11 @@ class Series:
             return self._records("legs", "ORDER BY trial, attempt")
         return self._records("legs", "WHERE trial = ? ORDER BY attempt", (trial,))
 
+    def what_is_wrong(self) -> str | None:
+        """What is wrong with the file when all of it is read; None where nothing is."""
+        with self._reading, telling_sqlite(self.path):
+            return database.looked_through(self._current().connection)
+
     def legs_after(self, change: int) -> tuple[int, list[dict[str, Any]]]:
         """Legs that changed since ``change`` (0 in the beginning), and the number for the next time."""
         return self._after("legs", change)
