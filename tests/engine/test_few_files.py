@@ -97,3 +97,20 @@ def test_an_engine_that_died_at_the_end_leaves_the_rest_to_the_next(tmp_path: Pa
         until(lambda: not list(paths.folder.glob("series.db-*")), 30, "the series at rest")
         until(lambda: entries(paths.trials) == ["attempts"], 30, "the small files packed")
         assert "epoch 0\n" in Experiment.of(store, spec.id).best.log
+
+
+def test_an_engine_that_died_while_it_packed_leaves_the_rest_to_the_next(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+    with engine(store):
+        spec = searched(store, tmp_path, verify=False)
+        assert ended(store, spec) == "completed"
+        paths = store.experiment(spec.id)
+        until(lambda: entries(paths.trials) == ["attempts"], 20, "the small files packed")
+        until(lambda: not list(paths.folder.glob("series.db-*")), 20, "the series at rest")
+    # As it lies where the series is at rest, and a trial is not packed yet.
+    log = paths.trial(3).log
+    packed.unpack(log)
+    assert log.exists()
+    with engine(store):
+        until(lambda: entries(paths.trials) == ["attempts"], 30, "what was left packed as well")
+    assert b"epoch 0" in (packed.read(log) or b"")

@@ -353,7 +353,8 @@ class Upkeep:
 
     def is_restless(self, experiment: str) -> bool:
         """Whether an engine died before an ended experiment lay in few files, or somebody read its series then."""
-        return Path(f"{self.store.experiment(experiment).series}-wal").exists()
+        paths = self.store.experiment(experiment)
+        return Path(f"{paths.series}-wal").exists() or packed.is_loose(paths.trials)
 
     async def rest(self, experiment: str) -> None:
         """Have an ended experiment lie in few files. While somebody reads its series, that is tried again."""

@@ -48,6 +48,15 @@ def is_one(name: str) -> bool:
     return _PACKED.fullmatch(name) is not None
 
 
+def is_loose(folder: Path) -> bool:
+    """Whether a file that may be packed lies in the folder of trials ``folder``."""
+    try:
+        with os.scandir(folder) as entries:
+            return any(is_one(entry.name) for entry in entries)
+    except OSError:
+        return False
+
+
 def read(path: Path) -> bytes | None:
     """The bytes of a trial's file, which may be packed; None where there is none."""
     # Twice: it may be packed, or come back, in between.
