@@ -23,6 +23,7 @@ FLOORS = {
     "search": 1,
     "store": 1,
     "snapshot": 1,
+    "status": 2,
     "trial": 2,
     "cluster": 2,
     "compare": 2,
@@ -46,6 +47,7 @@ DOORS = {
     ("space", "records"),
     ("snapshot", "store"),  # captured values and code are the store's blobs
     ("engine", "replay"),  # a panel's request becomes a replay's spec in the engine
+    ("store", "search"),  # the search itself reads a journal again
     ("trial", "cluster"),  # one wire between worker and runner
     ("cluster", "trial"),
 }
@@ -148,8 +150,9 @@ def test_a_room_imports_nothing_that_its_law_forbids(room):
 
 
 def test_the_jupyterlab_face_reads_and_asks_only():
-    """It reads the store, snapshots and comparisons, and asks the engine for everything else (decision 009)."""
-    rooms = {"errors", "records", "store", "snapshot", "compare"}
+    """It reads the store, how experiments stand, snapshots and comparisons; it asks the engine for all else (decision
+    009)."""
+    rooms = {"errors", "records", "store", "status", "snapshot", "compare"}
     cracks = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for path in files_of(_FACE)

@@ -1,5 +1,6 @@
 """A store with many finished experiments: what a command opens and imports, counted and not timed."""
 
+import dataclasses
 import json
 import sqlite3
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from contextlib import closing
 
 import pytest
+from running import spec_of
 
 from workbench.cli.damage import damage
 from workbench.store import Store, packed
@@ -43,8 +45,9 @@ def many(tmp_path):
         paths.folder.mkdir()
         line = {"n": 1, "at": "2026-01-01T00:00:00+00:00", "schema": 1, "kind": "Finish", "state": "completed"}
         paths.journal.write_text(json.dumps({**line, "reason": ""}) + "\n")
-        spec = {"id": key, "name": "many", "version": number + 1, "created": "2026-01-01T00:00:00+00:00"}
-        paths.spec.write_text(json.dumps({**spec, "schema": 1, "goal": {"metric": "score", "mode": "max"}}))
+        whole = dataclasses.replace(spec_of("", tmp_path, name="many"), id=key, version=number + 1)
+        store.write_spec(whole)
+        spec = {"id": key, "name": "many", "version": number + 1, "created": whole.created}
         entries[str(number + 1)] = {**spec, "label": f"many@{number + 1}", "state": "completed", "goal": "max score"}
     store.catalog_path.write_text(json.dumps({"experiments": entries, "about": {"1": {"schema": 1}}}))
     return store

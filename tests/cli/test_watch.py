@@ -56,8 +56,8 @@ def test_it_follows_until_the_end(
     found = type_("watch", "digits")
     assert found.code == 0
     assert found.out.splitlines() == [
-        "digits@1  running  1/49 trials  best val_acc 0.975 (t0001)  about 2 min left",
-        "digits@1  running  2/49 trials  best val_acc 0.99 (t0000)  about 2 min left",
+        "digits@1  running  1 of 49 trials ended  best val_acc 0.975 (t0001)  about 2 min left",
+        "digits@1  running  2 of 49 trials ended  best val_acc 0.99 (t0000)  about 2 min left",
         "digits@1 completed: all done; best val_acc 0.99 (t0000). `workbench best digits@1` shows it.",
     ]
 

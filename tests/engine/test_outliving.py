@@ -72,8 +72,8 @@ def results(store: Store, spec: Spec, folder: Path) -> dict[str, Any]:
 
 
 def decided(found: dict[str, Any]) -> dict[str, Any]:
-    """What remains of ``found`` where what trained was lost: a leg that begins again does so from its newest checkpoint,
-    and some steps are trained twice."""
+    """What stays the same of ``found`` where what trained was lost: legs that begin again do so from the newest
+    checkpoint, and train some steps twice."""
     return {**found, "legs": {(trial, until) for trial, _, until in found["legs"]}, "turns": None}
 
 

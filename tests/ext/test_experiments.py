@@ -53,7 +53,7 @@ async def test_a_running_one_is_as_fresh_as_its_series(ask, written):
         [row] = await listed(ask)
     assert (row["state"], row["seconds_left"]) == ("running", 9.0)
     assert row["best"] == {"value": 0.75, "trial": "t0001", "number": 1}
-    assert row["trials"] == {"begun": 5, "planned": 49}
+    assert row["trials"] == {"ended": 4, "begun": 5, "planned": 49}
     assert row["progress"] == pytest.approx(4 / 49)
     assert row["counts"] == {"running": 1, "completed": 4}
 

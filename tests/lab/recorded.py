@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -128,8 +129,10 @@ class Recording:
         return self
 
     def _state(self, state: str, reason: str) -> None:
-        running = sum(trial["state"] == "running" for trial in self.trials.values())
+        counts = Counter(trial["state"] for trial in self.trials.values())
+        running = counts["running"]
         self.series.put_meta("state", state)
+        self.series.put_meta("counts", dict(counts))
         self.series.put_meta("reason", reason)
         self.series.put_meta("slots", {"used": min(running, 2) if state == "running" else 0, "given": 2})
         self.series.put_meta("seconds_left", 3.0 * (self.steps - self.step) if state == "running" else None)

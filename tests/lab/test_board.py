@@ -6,6 +6,8 @@ import pytest
 from lab.recorded import Recording
 
 from workbench.experiment.board import Board, Curve, configured, duration, number, progress, sentence
+from workbench.status import NO_ENGINE, NOT_TAKEN
+from workbench.store.lease import EngineLease
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def test_an_experiment_that_the_engine_has_not_begun_is_waiting(recording):
     recording.paths.series.unlink()
     board = Board(recording.store, recording.spec.id)
     assert not board.look()
-    assert board.state == "waiting"
+    assert (board.status.state, board.status.reason) == ("waiting", NOT_TAKEN)
     assert not board.is_ended
 
 
@@ -100,8 +102,10 @@ def test_trials_are_ranked_by_the_goal_and_the_unknown_come_last(recording, boar
 def test_words_for_people(recording, board):
     recording.turn()
     board.look()
-    assert progress(board).startswith("digits@1 running: ")
-    assert "2 slots, about 24 s left" in progress(board)
+    with EngineLease.acquire(recording.store, address="tcp://127.0.0.1:1"):
+        assert progress(board).startswith("digits@1 running: 3 of 6 trials ended, best val_acc ")
+        assert "2 slots, about 24 s left" in progress(board)
+    assert progress(board).startswith(f"digits@1 waiting: {NO_ENGINE}, 3 of 6 trials ended, best val_acc ")
     recording.end()
     board.look()
     best, value = recording.best

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
+from workbench.space import Space, uniform
 from workbench.store import Store
 
 
@@ -24,7 +25,7 @@ def make_spec():
             version=version,
             created="2026-11-20T14:03:12.000+00:00",
             goal=Goal("val_acc"),
-            space={},
+            space=Space({"lr": uniform(0.0, 1.0)}).to_json(),
             scheduler=Scheduler(last=27),
             searcher=Searcher(),
             program=Program("cell", "x = 1\n", "digits.py"),

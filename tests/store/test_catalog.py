@@ -6,7 +6,18 @@ import pytest
 from tinydb import TinyDB
 
 from workbench.errors import BadName, NewerSchema, NotFound, StoreFull, StoreReadOnly
-from workbench.records import Ended, Finish, PauseAsked, Reached, ResumeAsked, Run, StopAsked, to_line
+from workbench.records import (
+    CapacityChanged,
+    Ended,
+    Failed,
+    Finish,
+    PauseAsked,
+    Reached,
+    ResumeAsked,
+    StopAsked,
+    to_line,
+)
+from workbench.search import Search
 from workbench.store import Store
 from workbench.store import catalog as module
 from workbench.store.catalog import Catalog, Reference, read_catalog, resolve
@@ -17,24 +28,28 @@ IDS = [f"20261120-14031{k}-abcdef" for k in range(6)]
 
 
 def began(store, spec, *records):
-    """An experiment as the engine leaves it: a spec and a journal."""
+    """An experiment as the engine leaves it: a spec, and a journal with what its search says to these facts."""
     store.write_spec(spec)
+    search = Search.of(spec)
     with Journal.open(store.experiment(spec.id).journal) as journal:
         journal.append({"kind": "Began", "experiment": spec.id, "label": spec.label})
         for record in records:
-            journal.append(record if isinstance(record, dict) else to_line(record))
+            if isinstance(record, dict):
+                journal.append(record)
+                continue
+            for line in (record, *([] if isinstance(record, Finish) else search.handle(record))):
+                journal.append(to_line(line))
     return spec
 
 
 LEG = {"kind": "LegStarted", "trial": 0, "attempt": 1, "start": 0, "until": 3}
 SEARCH = [
-    Run(1, 0, 3, "r"),
+    CapacityChanged(2),
     LEG,
-    Reached(1, 3, float("nan")),
-    Run(0, 0, 3, "r"),
-    Reached(0, 3, 0.5),
-    Reached(1, 9, 0.75),
+    Reached(1, 1, float("nan")),
     Ended(0, 5, 0.625),
+    Reached(2, 1, 0.75),
+    Failed(3, "ValueError: 3"),
 ]
 
 
@@ -127,7 +142,15 @@ def test_it_is_made_again_from_specs_and_journals(store, make_spec):
     began(store, make_spec(IDS[1], "digits", 2), *SEARCH, Finish("completed", "nothing is left to run"))
     began(store, make_spec(IDS[2], "waits"))
     began(store, make_spec(IDS[3], "pauses"), *SEARCH, PauseAsked("me"))
-    began(store, make_spec(IDS[4], "stops"), PauseAsked("me"), ResumeAsked("me"), LEG, StopAsked(None, "enough"))
+    began(
+        store,
+        make_spec(IDS[4], "stops"),
+        CapacityChanged(2),
+        PauseAsked("me"),
+        ResumeAsked("me"),
+        LEG,
+        StopAsked(None, "enough"),
+    )
     store.write_spec(make_spec(IDS[5], "never asked for"))
     catalog = Catalog.rebuild(store)
     entries = catalog.experiments()
@@ -135,8 +158,11 @@ def test_it_is_made_again_from_specs_and_journals(store, make_spec):
         zip(IDS[:5], ["running", "completed", "waiting", "paused", "stopping"], strict=True)
     )
     first = entries[0]
-    assert (first["label"], first["goal"], first["trials"], first["steps"]) == ("digits@1", "max val_acc", 2, 14)
+    assert (first["label"], first["goal"], first["trials"], first["steps"]) == ("digits@1", "max val_acc", 6, 7)
     assert first["best"] == {"trial": 0, "value": 0.625}  # the best at the highest level, as the search has it
+    assert first["counts"] == {"paused": 2, "completed": 1, "failed": 1, "running": 2}
+    assert first["failures"] == {"count": 1, "error": "ValueError: 3", "same": 1}
+    assert first["planned"]["trials"] == 49
     assert (first["notebook"], first["content"], first["ended"]) == ("digits.ipynb", "c", None)
     assert first["started"]
     assert entries[1]["ended"]

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import BadName, NotFound, StoreError
-from workbench.records import ENDED, SCHEMA, UNREADABLE, Goal, Spec, trial_label
-from workbench.store import Store, outcome, own_cluster, ownership, requests
+from workbench.records import ENDED, SCHEMA, Goal, Spec, trial_label
+from workbench.status import RESTING, Around, Status
+from workbench.store import Store, outcome, ownership, requests
 from workbench.store.catalog import read_catalog, resolve
 from workbench.store.cluster import read_cluster
 from workbench.store.database import state_of
 from workbench.store.glance import Glance
-from workbench.store.lease import EngineInfo, read_engine
 from workbench.store.mirrors import MIRRORING
 from workbench.store.remote import SENDING, shown_spec
 from workbench.store.said import NO_ROOM, WAITS_FOR_DISK
@@ -33,10 +33,6 @@ MOST_POINTS = 50_000
 SPARKS = 30
 #: Seconds that one list spends on sparklines it has not drawn yet; the others come with the next list.
 SPARKING_S = 0.15
-#: What is said of an experiment that lacks its engine.
-NO_ENGINE = "no engine runs; resuming it starts one"
-#: States in which an experiment needs no engine.
-RESTING = ENDED | {UNREADABLE}
 
 
 def health(store: Store) -> Json:
@@ -75,9 +71,9 @@ def is_readonly(store: Store) -> bool:
 def experiments(store: Store) -> Json:
     """All experiments, newest first. A store that is not there yet holds none."""
     rows = read_catalog(store) if store.exists else []
-    around = Around(store)
+    lines = Lines(store)
     found = sorted(rows, key=lambda row: str(row["id"]), reverse=True)
-    return {"experiments": [around.line(row) for row in found]}
+    return {"experiments": [lines.line(row) for row in found]}
 
 
 def experiment(store: Store, name: str) -> Json:
@@ -94,12 +90,10 @@ def experiment(store: Store, name: str) -> Json:
             "created": spec.created,
             "goal": str(spec.goal),
             "notebook": spec.notebook,
-            "state": "waiting",
-            "reason": "its engine has not taken it yet",
         }
     # A page of its own shows no sparkline: a large series is not summed up for it.
     return {
-        "experiment": Around(store, sparking_s=-1).line(row),
+        "experiment": Lines(store, sparking_s=-1).line(row),
         "meta": _meta_of(store, experiment_id),
         "spec": shown_spec(spec),
     }
@@ -110,10 +104,10 @@ def trials(store: Store, name: str, after: int) -> Json:
     series = series_of(store, found(store, name)[0])
     if series is None:
         return {"cursor": after, "trials": []}
-    alive = Around(store).alive
+    around = Around.of(store)
     with series:
         cursor, rows = series.trials_after(after)
-    return {"cursor": cursor, "trials": [honest_row(row, alive) for row in rows]}
+    return {"cursor": cursor, "trials": [around.trial(row) for row in rows]}
 
 
 def points(
@@ -210,22 +204,12 @@ def _meta_of(store: Store, experiment_id: str) -> dict[str, Json]:
         return {}
 
 
-def honest_row(row: Mapping[str, Any], alive: bool) -> dict[str, Json]:
-    """A trial with its label; without an engine it is not running."""
-    state = row.get("state") or "waiting"
-    lost = not alive and state in ("running", "stopping")
-    changed = {"state": "waiting", "reason": NO_ENGINE} if lost else {"state": state}
-    return {**row, "label": trial_label(row["number"]), **changed}
-
-
-class Around:
-    """What all lines of one list have in common: the engine, and the requests that wait."""
+class Lines:
+    """The lines of one list."""
 
     def __init__(self, store: Store, sparking_s: float = SPARKING_S) -> None:
         self.store = store
-        info: EngineInfo | None = read_engine(store)
-        self.alive = info is not None and info.alive
-        self._no_engine = NO_ENGINE if self.alive else own_cluster.trains_on(store.root) or NO_ENGINE
+        self._around = Around.of(store)
         self._deleting = {
             request.get("experiment"): number
             for number, request in requests.peek(store)
@@ -236,40 +220,36 @@ class Around:
     def line(self, row: Mapping[str, Json]) -> Json:
         """One line of the list."""
         # The series of what has ended are not opened: a store may hold thousands of experiments.
-        known = {} if row["state"] in RESTING else self._meta(str(row["id"]))
-        state = row["state"] if row["state"] in RESTING else known.get("state") or row["state"]
-        lost = not self.alive and state not in RESTING
-        counts = known.get("counts") or row.get("counts") or {}
-        planned = (known.get("planned") or row.get("planned") or {}).get("trials")
-        ended = sum(number for state, number in counts.items() if state in ENDED)
+        known = {} if row.get("state") in RESTING else self._meta(str(row["id"]))
+        status = Status.of(row, known, self._around)
+        progress = status.progress
         mode, _, metric = str(row.get("goal") or "").partition(" ")
-        best = known.get("best") or row.get("best")
         return {
             "id": row["id"],
             "label": row["label"],
             "name": row.get("name"),
             "version": row.get("version"),
-            "state": "waiting" if lost and state in ("running", "stopping") else state,
-            "reason": self._no_engine if lost else known.get("reason") or row.get("reason"),
+            "state": status.state,
+            "reason": status.reason,
             "created": row["created"],
-            "started": known.get("started") or row.get("started"),
-            "ended": known.get("ended") or row.get("ended"),
+            "started": status.started,
+            "ended": status.ended,
             "goal": {"metric": metric, "mode": mode} if metric else None,
-            "best": _best(best),
-            "trials": {"begun": max(row.get("trials") or 0, sum(counts.values())), "planned": planned},
-            "counts": counts,
-            "outcome": outcome.told(outcome.known(row, known)),
-            "progress": 1.0 if state == "completed" else min(ended / planned, 1.0) if planned else None,
+            "best": _best(status.best),
+            "trials": {"ended": progress.ended, "begun": progress.begun, "planned": progress.planned},
+            "counts": status.counts,
+            "outcome": outcome.told(status.outcome),
+            "progress": progress.share,
             "tags": list(row.get("tags") or ()),
             "note": row.get("note") or "",
             "notebook": row.get("notebook"),
             "sparkline": self._sparkline(row),
-            "seconds_left": known.get("seconds_left") if self.alive else None,
-            "slots": known.get("slots") if self.alive else None,
+            "seconds_left": status.seconds_left,
+            "slots": status.slots,
             "deleting": self._deleting.get(row["id"]),
             "pinned": "" in (row.get("pins") or ()),
             "lineage": lineage(row),
-            "troubles": [] if lost else troubles(state, known.get("reason"), row),
+            "troubles": [] if status.lacks_engine else troubles(status.state, known.get("reason"), row),
         }
 
     def _meta(self, experiment_id: str) -> dict[str, Json]:
@@ -336,7 +316,5 @@ class _Spark:
 _sparks: dict[Path, _Spark] = {}
 
 
-def _best(best: Mapping[str, Json] | None) -> Json:
-    if not best:
-        return None
-    return {"value": best["value"], "trial": trial_label(best["trial"]), "number": best["trial"]}
+def _best(best: tuple[int, float] | None) -> Json:
+    return {"value": best[1], "trial": trial_label(best[0]), "number": best[0]} if best else None

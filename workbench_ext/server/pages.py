@@ -11,10 +11,11 @@ from typing import Any
 
 from workbench.errors import NotFound
 from workbench.records import trial_label
+from workbench.status import Around
 from workbench.store import Store, TrialPaths, journal, outcome
 from workbench.store.checkpoints import Checkpoints
 from workbench.store.said import said
-from workbench_ext.server.experiments import Around, found, honest_row, leg_line, lineage, series_of
+from workbench_ext.server.experiments import found, leg_line, lineage, series_of
 
 Json = Any
 
@@ -46,7 +47,7 @@ def page(store: Store, name: str, number: int) -> Json:
     for detail in details:
         newest |= {key: value for key, value in detail.items() if value}
     return {
-        "trial": honest_row(row, Around(store).alive),
+        "trial": Around.of(store).trial(row),
         "legs": [leg_line(leg) for leg in legs],
         "found": newest.get("found") or {"objects": [], "names": [], "left_out": []},
         "environment": newest.get("environment") or {},

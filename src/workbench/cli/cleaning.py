@@ -39,7 +39,7 @@ def delete(options: Any) -> int:
             )
         if trial is None and experiment.entry.get("state", "waiting") not in ENDED:
             raise InUse(
-                f"{experiment.label} is {experiment.state}, and what runs is not deleted. `workbench stop "
+                f"{experiment.label} is {experiment.status.state}, and what runs is not deleted. `workbench stop "
                 f"{experiment.label}` ends it; then delete it."
             )
         name, what = clean(experiment.reference), "checkpoints and files" if trial is not None else "everything"

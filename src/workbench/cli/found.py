@@ -1,4 +1,4 @@
-"""What the store says of experiments and trials. Law: it reads, and calls nothing running that has no engine."""
+"""The experiments and trials that a command names, as :mod:`workbench.status` reads them."""
 
 from __future__ import annotations
 
@@ -8,40 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.errors import BadOption, Broken, NotFound, StoreError
-from workbench.records import ENDED, UNREADABLE, Spec, trial_label
-from workbench.store import Store, outcome, own_cluster
+from workbench.records import Spec, trial_label
+from workbench.status import RESTING, Around, Status
+from workbench.store import Store, outcome
 from workbench.store.catalog import Reference, read_catalog, resolve
-from workbench.store.lease import read_engine
 
 Row = dict[str, Any]
 
 #: How a series that is lost is made anew.
 MEND = "`workbench doctor --mend` puts back what the journal and checkpoints hold."
-#: States in which an experiment needs no engine.
-RESTING = ENDED | {UNREADABLE}
-#: What is said of an experiment whose engine is gone.
-NO_ENGINE = "no engine runs; `workbench engine start` goes on"
 
 
 def store_of(options: Any) -> Store:
     """The store that the command line means. Raises NotFound where it does not exist."""
     return Store.find(options.store).check()
-
-
-def is_engine_alive(store: Store) -> bool:
-    """True where an engine holds the store."""
-    info = read_engine(store)
-    return info is not None and info.alive
-
-
-def no_engine(store: Store) -> str:
-    """What is said of an experiment in a store without an engine: whether its trials train on meanwhile."""
-    return own_cluster.trains_on(store.root) or NO_ENGINE
-
-
-def honest(state: str, alive: bool) -> str:
-    """``state``, except that without an engine nothing is running or stopping: it waits for one."""
-    return "waiting" if not alive and state in ("running", "stopping") else state
 
 
 @dataclass(slots=True)
@@ -52,7 +32,7 @@ class Experiment:
     reference: Reference
     spec: Spec
     entry: Row
-    alive: bool
+    around: Around
     meta: Row = field(default_factory=dict)
     series: Any = None
     #: Why its curves and trials cannot be read; None where they can.
@@ -68,7 +48,7 @@ class Experiment:
             raise BadOption(f"{text!r} names a trial; wanted an experiment. Write {reference.label}.")
         entry = next((row for row in read_catalog(store) if row["id"] == reference.experiment), {})
         spec = store.read_spec(reference.experiment, viewing=True)
-        found = cls(store, reference, spec, entry, is_engine_alive(store))
+        found = cls(store, reference, spec, entry, Around.of(store))
         found.look()
         return found
 
@@ -95,7 +75,7 @@ class Experiment:
 
     def look_around(self) -> None:
         """Look whether the engine lives, and at the catalog."""
-        self.alive = is_engine_alive(self.store)
+        self.around = Around.of(self.store)
         self.entry = next((row for row in read_catalog(self.store) if row["id"] == self.id), self.entry)
 
     def close(self) -> None:
@@ -121,52 +101,19 @@ class Experiment:
         return self.reference.label
 
     @property
-    def told_by(self) -> Row:
-        """Whoever knows more: catalog and series are written one after the other, and an end is never taken back."""
-        return self.entry if self.entry.get("state") in RESTING or not self.meta.get("state") else self.meta
+    def alive(self) -> bool:
+        """Whether the store has an engine."""
+        return self.around.alive
 
     @property
-    def state(self) -> str:
-        """Its state, as it really is."""
-        return honest(str(self.told_by.get("state") or "waiting"), self.alive)
-
-    @property
-    def reason(self) -> str:
-        """Why it is in this state."""
-        if self.state not in RESTING and not self.alive:
-            return no_engine(self.store)
-        return str(self.told_by.get("reason") or "")
+    def status(self) -> Status:
+        """How it stands."""
+        return Status.of(self.entry, self.meta, self.around, self.spec.trials)
 
     @property
     def is_ended(self) -> bool:
-        """True once it is in a state that it never leaves."""
-        return self.state in ENDED
-
-    @property
-    def planned(self) -> int | None:
-        """How many trials there will be, where that is known."""
-        return (self.meta.get("planned") or {}).get("trials") or self.spec.trials
-
-    @property
-    def ended(self) -> int:
-        """How many trials have ended."""
-        return ended_of(self.meta.get("counts"))
-
-    @property
-    def best(self) -> tuple[int, float] | None:
-        """The best trial so far and its value."""
-        best = self.meta.get("best") or self.entry.get("best")
-        return (int(best["trial"]), float(best["value"])) if best else None
-
-    @property
-    def started(self) -> str | None:
-        """When its first leg began."""
-        return self.meta.get("started") or self.entry.get("started")
-
-    @property
-    def finished(self) -> str | None:
-        """When it ended."""
-        return (self.meta.get("ended") or self.entry.get("ended")) if self.is_ended else None
+        """True once it is in a state that it leaves only by being extended."""
+        return self.status.is_ended
 
     def trials(self) -> list[Row]:
         """Its trials, the best first; those without a value last, older first."""
@@ -174,8 +121,7 @@ class Experiment:
             rows = self.series.trials() if self.series is not None else []
         except Broken as error:
             self.trouble, rows = f"{error} {MEND}", []
-        for row in rows:
-            self._made_honest(row)
+        rows = [self.around.trial(row) for row in rows]
         sign = -1.0 if self.spec.goal.mode == "max" else 1.0
 
         def rank(row: Row) -> tuple[bool, float, int]:
@@ -187,75 +133,45 @@ class Experiment:
     def trial(self, number: int) -> Row:
         """One trial. Raises NotFound."""
         if self.series is None:
-            why = self.trouble or f"it has not begun. {self.reason}"
+            why = self.trouble or f"it has not begun. {self.status.reason}"
             raise NotFound(f"{self.label} has no trial {trial_label(number)}: {why}".strip())
-        row: Row = self.series.trial(number)
-        return self._made_honest(row)
-
-    def _made_honest(self, row: Row) -> Row:
-        row["label"] = trial_label(row["number"])
-        state = row.get("state") or "waiting"
-        row["state"] = honest(state, self.alive)
-        if row["state"] != state:
-            row["reason"] = no_engine(self.store)
-        return row
+        return self.around.trial(self.series.trial(number))
 
     def line(self) -> Row:
         """What a list says of it."""
-        return line_of(
-            {
-                **self.entry,
-                "id": self.id,
-                "label": self.label,
-                "created": self.spec.created,
-                "goal": str(self.spec.goal),
-                "state": self.state,
-                "reason": self.reason,
-                "best": {"trial": self.best[0], "value": self.best[1]} if self.best else None,
-                "notebook": self.spec.notebook,
-            },
-            self.meta,
-            self.alive,
-        )
+        named = {
+            "id": self.id,
+            "label": self.label,
+            "created": self.spec.created,
+            "goal": str(self.spec.goal),
+            "notebook": self.spec.notebook,
+        }
+        return line_of({**self.entry, **named}, self.status)
 
 
 def lines(store: Store) -> list[Row]:
     """A line for each experiment, the newest first."""
-    alive = is_engine_alive(store)
+    around = Around.of(store)
     entries = sorted(read_catalog(store), key=lambda row: (str(row.get("created")), row["id"]), reverse=True)
-    found = [line_of(entry, _meta(store, entry), alive) for entry in entries]
-    if not alive and any(row["reason"] == NO_ENGINE for row in found):
-        why = no_engine(store)
-        found = [{**row, "reason": why} if row["reason"] == NO_ENGINE else row for row in found]
-    return found
+    return [line_of(entry, Status.of(entry, _meta(store, entry), around)) for entry in entries]
 
 
-def line_of(entry: Mapping[str, Any], meta: Mapping[str, Any], alive: bool) -> Row:
+def line_of(entry: Mapping[str, Any], status: Status) -> Row:
     """One line of a list, as plain data."""
-    state = str(entry.get("state") or "waiting")
-    shown = honest(state, alive)
-    counts = meta.get("counts") or entry.get("counts")
-    begun = max(int(entry.get("trials") or 0), sum((counts or {}).values()))
-    planned = (meta.get("planned") or entry.get("planned") or {}).get("trials")
     mode, _, metric = str(entry.get("goal") or "").partition(" ")
-    best = meta.get("best") or entry.get("best")  # the catalog is written more seldom
+    best, progress = status.best, status.progress
     return {
         "id": entry["id"],
         "label": entry.get("label"),
-        "state": shown,
-        "reason": NO_ENGINE if not alive and state not in RESTING else entry.get("reason"),
+        "state": status.state,
+        "reason": status.reason,
         "goal": {"metric": metric, "mode": mode} if metric else None,
-        "best": {"value": best["value"], "trial": trial_label(best["trial"])} if best else None,
-        "trials": {
-            # Whoever has ended has no trial left that has not.
-            "ended": begun if state in ENDED and counts is None else ended_of(counts),
-            "begun": begun,
-            "planned": planned,
-        },
-        "outcome": outcome.told(outcome.known(entry, meta)),
+        "best": {"value": best[1], "trial": trial_label(best[0])} if best else None,
+        "trials": {"ended": progress.ended, "begun": progress.begun, "planned": progress.planned},
+        "outcome": outcome.told(status.outcome),
         "created": entry.get("created"),
-        "started": entry.get("started"),
-        "ended": entry.get("ended"),
+        "started": status.started,
+        "ended": status.ended,
         "tags": list(entry.get("tags") or ()),
         "note": entry.get("note"),
         "notebook": entry.get("notebook"),
@@ -274,11 +190,6 @@ def _meta(store: Store, entry: Mapping[str, Any]) -> Row:
             return dict(series.meta())
     except (NotFound, StoreError):  # one damaged experiment must not hide the others
         return {}
-
-
-def ended_of(counts: Mapping[str, int] | None) -> int:
-    """How many of the trials counted by state have ended."""
-    return sum(number for state, number in (counts or {}).items() if state in ENDED)
 
 
 def best_of(row: Mapping[str, Any]) -> float | None:

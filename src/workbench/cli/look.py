@@ -77,14 +77,14 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
     wishes = said(experiment.store)
     scheduler, searcher = spec.scheduler, f"{spec.searcher.kind}, seed {spec.seed}"
     rule = f"{scheduler.kind}, steps {scheduler.first}-{_last(experiment)}, η={scheduler.eta}, {searcher}"
-    took = between(experiment.started, experiment.finished) if experiment.started else None
-    say(_title(clean(experiment.label), experiment.state, experiment.reason))
+    took = between(experiment.status.started, experiment.status.ended) if experiment.status.started else None
+    say(_title(clean(experiment.label), experiment.status.state, experiment.status.reason))
     say(
         *facts(
             [
                 ("goal", clean(spec.goal)),
                 ("best", _best_and_why(line) if line["best"] else None),
-                ("trials", _counted(trials, experiment.planned)),
+                ("trials", _counted(trials, experiment.status.progress.planned)),
                 ("scheduler", rule),
                 ("created", f"{clean(spec.created)} ({age(spec.created)})"),
                 ("took" if experiment.is_ended else "so far", span(took) if took is not None else None),
@@ -159,7 +159,7 @@ def _title(name: str, state: str, reason: str | None) -> str:
 
 def _left(experiment: Experiment) -> str | None:
     left = experiment.meta.get("seconds_left")
-    return f"about {span(left)}" if left is not None and experiment.state == "running" else None
+    return f"about {span(left)}" if left is not None and experiment.status.state == "running" else None
 
 
 def _counted(trials: list[Row], planned: int | None) -> str | None:
@@ -327,12 +327,12 @@ def best(options: Any) -> int:
     from workbench.store.checkpoints import Checkpoints
 
     with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
-        if experiment.best is None:
+        if experiment.status.best is None:
             raise NotFound(
                 f"{experiment.label} has no best trial: none has reported a finite {experiment.spec.goal.metric} yet. "
                 f"`workbench show {experiment.label}` says how it stands."
             )
-        trial, value = experiment.best
+        trial, value = experiment.status.best
         row = experiment.trial(trial)
         step = _step_of(experiment, trial, value)
         checkpoint = _checkpoint(Checkpoints(experiment.store.experiment(experiment.id).trial(trial)), step)
@@ -340,7 +340,7 @@ def best(options: Any) -> int:
     if options.json:
         say_json(
             {
-                "experiment": {"id": experiment.id, "label": experiment.label, "state": experiment.state},
+                "experiment": {"id": experiment.id, "label": experiment.label, "state": experiment.status.state},
                 "goal": {"metric": goal.metric, "mode": goal.mode},
                 "trial": row["label"],
                 "value": value,
@@ -359,7 +359,7 @@ def best(options: Any) -> int:
     else:
         say(f"  checkpoint of step {checkpoint.step}: {clean(checkpoint.folder)}")
     if not experiment.is_ended:
-        say(f"so far; the experiment is {experiment.state}.")
+        say(f"so far; the experiment is {experiment.status.state}.")
     return OK
 
 

@@ -38,7 +38,7 @@ def pause(options: Any) -> int:
     with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
         if experiment.is_ended:
             return _over(options, experiment, "pause")
-        if experiment.state == "paused":
+        if experiment.status.state == "paused":
             return _said(options, experiment, "is paused already", "paused", asked=False)
         asked(experiment, {"kind": "pause", "reason": _reason(options)})
         words = f"was asked to pause; `workbench resume {clean(experiment.label)}` goes on"
@@ -50,7 +50,7 @@ def resume(options: Any) -> int:
     with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
         if experiment.is_ended:
             return _over(options, experiment, "resume")
-        if experiment.alive and experiment.state == "running":
+        if experiment.alive and experiment.status.state == "running":
             return _said(options, experiment, "is running already", "running", asked=False)
         asked(experiment, {"kind": "resume", "reason": _reason(options)})
         return _said(options, experiment, "goes on", "running", asked=True)
@@ -87,8 +87,8 @@ def _reason(options: Any) -> str:
 
 
 def _over(options: Any, experiment: Experiment, verb: str) -> int:
-    words = f"is {experiment.state} already; there is nothing to {verb}"
-    return _said(options, experiment, words, experiment.state, asked=False)
+    words = f"is {experiment.status.state} already; there is nothing to {verb}"
+    return _said(options, experiment, words, experiment.status.state, asked=False)
 
 
 def _said(options: Any, experiment: Experiment, words: str, state: str, *, asked: bool) -> int:

@@ -12,6 +12,7 @@ from workbench.cli.words import clean, cut, is_terminal, number, say, say_json, 
 from workbench.errors import ClusterError
 from workbench.experiment.pauses import pause_of, paused
 from workbench.records import trial_label
+from workbench.status import Status
 from workbench.store import outcome
 
 #: Seconds between looks at the store.
@@ -54,7 +55,7 @@ def watch(options: Any) -> int:
             raise paused(clean(experiment.label), {**pause, "reason": clean(pause["reason"])})
         if not options.json:
             say(_ending(experiment))
-        return _CODES[experiment.state]
+        return _CODES[experiment.status.state]
 
 
 def _follow(experiment: Experiment, teller: Teller) -> None:
@@ -83,44 +84,41 @@ def _follow(experiment: Experiment, teller: Teller) -> None:
 
 
 def _so_far(experiment: Experiment) -> dict[str, Any]:
-    best = experiment.best
+    status = experiment.status
     return {
         "label": experiment.label,
-        "state": experiment.state,
-        "reason": experiment.reason,
-        "ended": experiment.ended,
-        "planned": experiment.planned,
-        "best": {"trial": trial_label(best[0]), "value": best[1]} if best else None,
-        "slots": experiment.meta.get("slots"),
-        "seconds_left": experiment.meta.get("seconds_left"),
+        "state": status.state,
+        "reason": status.reason,
+        "ended": status.progress.ended,
+        "planned": status.progress.planned,
+        "best": {"trial": trial_label(status.best[0]), "value": status.best[1]} if status.best else None,
+        "slots": status.slots,
+        "seconds_left": status.seconds_left,
     }
 
 
-def _best(experiment: Experiment) -> str:
-    best = experiment.best
-    return f"best {clean(experiment.spec.goal.metric)} {number(best[1])} ({trial_label(best[0])})" if best else ""
+def _best(experiment: Experiment, status: Status) -> str:
+    if status.best is None:
+        return ""
+    trial, value = status.best
+    return f"best {clean(experiment.spec.goal.metric)} {number(value)} ({trial_label(trial)})"
 
 
-def _trials(experiment: Experiment) -> str:
-    of = f"/{experiment.planned}" if experiment.planned else ""
-    return f"{experiment.ended}{of} trials"
-
-
-def _left(experiment: Experiment) -> str:
-    left = experiment.meta.get("seconds_left")
-    return f"about {span(left)} left" if left is not None and experiment.state == "running" else ""
+def _left(status: Status) -> str:
+    left = status.seconds_left
+    return f"about {span(left)} left" if left is not None and status.state == "running" else ""
 
 
 def _ending(experiment: Experiment) -> str:
-    label = clean(experiment.label)
-    reason, best = clean(experiment.reason).rstrip("."), experiment.best
+    label, status = clean(experiment.label), experiment.status
+    reason = clean(status.reason).rstrip(".")
     words = [reason] if reason else []
-    if best and trial_label(best[0]) not in reason:
-        words.append(_best(experiment))
-    told = outcome.told(outcome.known(experiment.entry, experiment.meta))
+    if status.best and trial_label(status.best[0]) not in reason:
+        words.append(_best(experiment, status))
+    told = outcome.told(status.outcome)
     words += [clean(one) for one in (told["promoted"], told["failed"], told["inexact"]) if one]
-    after = f" `workbench best {label}` shows it." if best else ""
-    return f"{label} {experiment.state}{': ' if words else ''}{'; '.join(words)}.{after}"
+    after = f" `workbench best {label}` shows it." if status.best else ""
+    return f"{label} {status.state}{': ' if words else ''}{'; '.join(words)}.{after}"
 
 
 class _Lines:
@@ -132,13 +130,15 @@ class _Lines:
         self._at = 0.0
 
     def tell(self, experiment: Experiment) -> None:
-        key, ended, now = (experiment.state, experiment.best), experiment.ended, time.monotonic()
-        if experiment.is_ended or (key == self._said and (ended == self._ended or now - self._at < QUIET_S)):
+        status, now = experiment.status, time.monotonic()
+        key, ended = (status.state, status.best), status.progress.ended
+        if status.is_ended or (key == self._said and (ended == self._ended or now - self._at < QUIET_S)):
             return
         self._said, self._ended, self._at = key, ended, now
-        words = [clean(experiment.label), experiment.state, _trials(experiment), _best(experiment), _left(experiment)]
-        if experiment.state != "running":
-            words.append(clean(experiment.reason))
+        words = [clean(experiment.label), status.state, str(status.progress)]
+        words += [_best(experiment, status), _left(status)]
+        if status.state != "running":
+            words.append(clean(status.reason))
         say("  ".join(word for word in words if word))
 
     def end(self) -> None:
@@ -183,18 +183,21 @@ class _Bar:
         self._task: Any = None
 
     def tell(self, experiment: Experiment) -> None:
-        reason = "" if experiment.state == "running" else cut(clean(experiment.reason), 60)
-        said = [_best(experiment), _left(experiment), reason]
+        status = experiment.status
+        reason = "" if status.state == "running" else cut(clean(status.reason), 60)
+        said = [_best(experiment, status), _left(status), reason]
         fields: dict[str, Any] = {
             "label": self._escape(clean(experiment.label)),
-            "state": experiment.state,
+            "state": status.state,
             "words": self._escape("  ".join(word for word in said if word)),
+            "total": status.progress.planned,
+            "completed": status.progress.ended,
         }
         if self._task is None:
             self._progress.start()
-            self._task = self._progress.add_task("", total=experiment.planned, completed=experiment.ended, **fields)
+            self._task = self._progress.add_task("", **fields)
         else:
-            self._progress.update(self._task, total=experiment.planned, completed=experiment.ended, **fields)
+            self._progress.update(self._task, **fields)
 
     def end(self) -> None:
         self._progress.stop()

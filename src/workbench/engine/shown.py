@@ -10,7 +10,7 @@ from typing import Any
 from workbench.engine.leg import Leg
 from workbench.records import ENDED, Metrics, Spec
 from workbench.search import Search
-from workbench.standing import Standings, has_diverged
+from workbench.standing import has_diverged
 from workbench.store import outcome
 from workbench.store.series import Series
 
@@ -41,8 +41,8 @@ class Shown:
         self.share = 0
         self._last: dict[int, Metrics] = {}
         self._best_of: dict[int, float] = {}
-        #: The best values reported so far, at whatever step.
-        self._reported = Standings(spec.goal.mode)
+        #: Trials with nan or an infinity as the goal's newest value.
+        self._diverged: set[int] = set()
         self._says: list[str] = []
         self._states: dict[int, str] = {}
         self._tally: Counter[str] = Counter()
@@ -62,12 +62,12 @@ class Shown:
             if value is not None:
                 self._last[trial] = {**self._last.get(trial, {}), goal.metric: value}
         if has_diverged(value):
-            self._reported.tell(trial, 0, value)
+            self._diverged.add(trial)
         elif value is not None:
+            self._diverged.discard(trial)
             best = self._best_of.get(trial)
             if best is None or goal.better(value, best):
-                self._best_of[trial] = best = value
-            self._reported.tell(trial, 0, best)
+                self._best_of[trial] = value
 
     def say(self, words: str) -> None:
         """Show one line about the whole experiment, once."""
@@ -85,7 +85,7 @@ class Shown:
                 self._lost[row["number"]] = row["inexact"]
             if row.get("state") == "failed":
                 self._failed[row["number"]] = row.get("reason") or ""
-                self._reported.drop(row["number"])
+                self._diverged.discard(row["number"])
         self._says = list(series.meta().get("says") or ())
         self.share = int((series.meta().get("slots") or {}).get("given", 0))
         self.steps_before = sum(max(0, step - self._spec.base) for step in self.known.values())
@@ -118,7 +118,7 @@ class Shown:
             fields["inexact"] = self._lost[number]
         if state == "failed":
             self._failed[number] = view.reason
-            self._reported.drop(number)
+            self._diverged.discard(number)
         else:
             self._failed.pop(number, None)
         if state in ENDED:
@@ -186,19 +186,13 @@ class Shown:
 
     @property
     def best(self) -> tuple[int, float] | None:
-        """Of the trials that did not fail, the best at the highest level so far, and its value there.
-
-        It is what loading gives. Before the first level it is the best that was reported.
-        """
-        if self._search.best is not None:
-            return self._search.best
-        standing = self._reported.best
-        return None if standing is None else (standing.trial, self._reported.value(standing))
+        """The best trial and its value, as the search judges: what loading gives. None before the first level."""
+        return self._search.best
 
     @property
     def diverged(self) -> int:
         """How many trials have nan or an infinity as the goal's newest value."""
-        return len(self._reported.diverged)
+        return len(self._diverged)
 
     @property
     def planned(self) -> dict[str, int]:

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.errors import Broken, NotFound
-from workbench.records import ENDED, UNREADABLE, Spec, trial_label
+from workbench.records import ENDED, Spec, trial_label
 from workbench.standing import has_diverged
+from workbench.status import Around, Status
 from workbench.store import Store, outcome
 from workbench.store.series import Series
 
@@ -173,33 +174,22 @@ class Board:
     # -- words --------------------------------------------------------------------------------------------------------
 
     @property
-    def state(self) -> str:
-        """The experiment's state; *waiting* until the engine has said something."""
-        state = self.meta.get("state")
-        return str(state if state in ENDED else self._listed().get("state") or state or "waiting")
-
-    @property
-    def reason(self) -> str:
-        """Why it is in that state, in words."""
-        return str(self._listed().get("reason") or self.meta.get("reason") or "")
-
-    def _listed(self) -> dict[str, Any]:
-        """Its line in the list, where that has the last word: it has ended without its series, or is unreadable."""
+    def status(self) -> Status:
+        """How the experiment stands; *waiting* until an engine has said something."""
         from workbench.store.catalog import read_catalog
 
         entry = next((row for row in read_catalog(self.store) if row["id"] == self.spec.id), {})
-        is_last = entry.get("state") == UNREADABLE or (entry.get("state") in ENDED and not self.meta.get("state"))
-        return entry if is_last else {}
+        return Status.of(entry, self.meta, Around.of(self.store), self.spec.trials)
 
     @property
     def is_ended(self) -> bool:
-        """True once the experiment is in a state that it never leaves."""
-        return self.state in ENDED
+        """True once the experiment is in a state that it leaves only by being extended."""
+        return self.meta.get("state") in ENDED or self.status.is_ended
 
     @property
     def is_resting(self) -> bool:
         """True where nothing goes on with it: it has ended, or its files make no sense."""
-        return self.is_ended or self.state == UNREADABLE
+        return self.status.is_resting
 
     @property
     def is_settled(self) -> bool:
@@ -221,22 +211,6 @@ class Board:
     def checked(self) -> str:
         """Whether resuming was found exact, in a few words; empty where nothing was checked."""
         return outcome.checked_words({"verdict": "waiting"} if self.meta.get("checking") else self.meta.get("verify"))
-
-    @property
-    def best(self) -> tuple[int, float] | None:
-        """The best trial and its value, as the search judged."""
-        best = self.meta.get("best")
-        return (best["trial"], best["value"]) if best else None
-
-    @property
-    def planned_trials(self) -> int | None:
-        """How many trials there will be, where the scheduler knows."""
-        return (self.meta.get("planned") or {}).get("trials") or self.spec.trials
-
-    @property
-    def ended_trials(self) -> int:
-        """How many trials have ended."""
-        return sum(row["state"] in ENDED for row in self.trials.values())
 
     @property
     def diverged_trials(self) -> int:
@@ -327,18 +301,18 @@ def sentence(board: Board) -> str:
 
     Behind it, after semicolons: what was resumed inexactly, and whether resuming was checked.
     """
-    told, seconds = board.outcome, board.seconds
-    words = f"{board.spec.label} {board.state}: {outcome.trials_words(len(board.trials), told)}"
+    told, seconds, status = board.outcome, board.seconds, board.status
+    words = f"{board.spec.label} {status.state}: {outcome.trials_words(len(board.trials), told)}"
     if seconds is not None:
         words += f"{',' * bool(told['failures'])} in {duration(seconds)}"
-    if board.best is not None:
-        trial, value = board.best
+    if status.best is not None:
+        trial, value = status.best
         row = board.trials.get(trial, {})
         configuration = configured(row.get("configuration"))
         shown = f"{number(value)} before it diverged" if has_diverged(row.get("value")) else number(value)
         words += ", " + outcome.best_words(board.spec.goal, trial, told, shown, configuration)
-    elif board.is_ended and board.meta.get("reason"):
-        words += f" ({board.meta['reason']})"
+    elif status.is_ended and status.reason:
+        words += f" ({status.reason})"
     if board.diverged_trials:
         words += f", {diverged(board)}"
     return "; ".join(part for part in (words, outcome.inexact_words(told.get("inexact")), board.checked) if part)
@@ -346,19 +320,19 @@ def sentence(board: Board) -> str:
 
 def progress(board: Board) -> str:
     """``digits@1 running: 12 of 143 trials ended, best val_acc 0.9123 (t0007), 2 slots, about 42 s left``."""
-    parts = []
-    if board.trials or board.planned_trials:
-        parts.append(f"{board.ended_trials} of {board.planned_trials or len(board.trials)} trials ended")
-    if board.best is not None:
-        parts.append(f"best {board.spec.goal.metric} {number(board.best[1])} ({trial_label(board.best[0])})")
+    parts, status = [], board.status
+    if status.progress.begun or status.progress.planned:
+        parts.append(str(status.progress))
+    if status.best is not None:
+        trial, value = status.best
+        parts.append(f"best {board.spec.goal.metric} {number(value)} ({trial_label(trial)})")
     if board.diverged_trials:
         parts.append(diverged(board))
-    slots = board.meta.get("slots") or {}
-    if slots.get("used"):
-        parts.append(f"{slots['used']} slot{'s' * (slots['used'] != 1)}")
-    left = board.meta.get("seconds_left")
-    if left is not None:
-        parts.append(f"about {duration(left)} left")
-    if board.state in ("waiting", "paused", "stopping"):
-        parts.insert(0, str(board.meta.get("reason") or "the engine is starting"))
-    return f"{board.spec.label} {board.state}" + (": " + ", ".join(parts) if parts else "")
+    used = (status.slots or {}).get("used")
+    if used:
+        parts.append(f"{used} slot{'s' * (used != 1)}")
+    if status.seconds_left is not None:
+        parts.append(f"about {duration(status.seconds_left)} left")
+    if status.state in ("waiting", "paused", "stopping"):
+        parts.insert(0, status.reason)
+    return f"{board.spec.label} {status.state}" + (": " + ", ".join(parts) if parts else "")

@@ -234,12 +234,12 @@ class Experiment:
     @property
     def state(self) -> str:
         """waiting, running, paused, stopping, completed, stopped or failed."""
-        return self._look().state
+        return self._look().status.state
 
     @property
     def reason(self) -> str:
         """Why it is in that state, in words."""
-        return self._look().reason
+        return self._look().status.reason
 
     @property
     def is_ended(self) -> bool:
@@ -250,15 +250,17 @@ class Experiment:
     def best(self) -> Trial:
         """The best trial so far. Raises NotFound before the first report."""
         board = self._look()
-        if board.best is None:
+        best = board.status.best
+        if best is None:
             metric = self.spec.goal.metric
             if board.diverged_trials:
                 raise NotFound(
                     f"{self.label} has no best trial: none reported a finite {metric}, {diverged(board)}. "
                     f"{self.label} as a table is exp.trials; one trial is exp['t0000']."
                 )
-            raise NotFound(f"{self.label} has no best trial yet: no trial has reported {metric}.")
-        return Trial(self, board.trials[board.best[0]])
+            first = self.spec.base + self.spec.scheduler.first
+            raise NotFound(f"{self.label} has no best trial yet: none has reported {metric} at step {first} or later.")
+        return Trial(self, board.trials[best[0]])
 
     @property
     def records(self) -> list[Trial]:
@@ -364,12 +366,13 @@ class Experiment:
     def check(self) -> None:
         """Raise TrialFailed where the experiment failed, with the first failed trial's own words."""
         board = self._look()
-        if board.state == UNREADABLE:
-            raise Unreadable(f"{self.label} is unreadable: {self.reason}")
-        if board.state != "failed":
+        status = board.status
+        if status.state == UNREADABLE:
+            raise Unreadable(f"{self.label} is unreadable: {status.reason}")
+        if status.state != "failed":
             return
         failed = next((Trial(self, row) for row in board.trials.values() if row["state"] == "failed"), None)
-        words = f"{self.label} failed: {self.reason or 'no trial completed'}."
+        words = f"{self.label} failed: {status.reason or 'no trial completed'}."
         if failed is not None:
             words += f"\n\n{failed.label}: {failed.error or failed.reason}"
         raise TrialFailed(words)
@@ -510,10 +513,11 @@ class Experiment:
         if self._id is None:
             return table(self._name, [("state", "not started")], "")
         board = self._look()
-        ended = f"{board.ended_trials} of {board.planned_trials or len(board.trials)}"
-        facts = [("state", board.state), ("trials", ended)]
-        if board.best is not None:
-            facts.append((f"best {board.spec.goal.metric}", f"{number(board.best[1])} ({trial_label(board.best[0])})"))
+        status = board.status
+        facts = [("state", status.state), ("trials", str(status.progress).removesuffix(" trials ended"))]
+        if status.best is not None:
+            trial, value = status.best
+            facts.append((f"best {board.spec.goal.metric}", f"{number(value)} ({trial_label(trial)})"))
         if board.diverged_trials:
             facts.append(("diverged", str(board.diverged_trials)))
         if board.seconds is not None:

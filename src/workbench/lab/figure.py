@@ -61,7 +61,8 @@ def lines(board: Board) -> Iterator[Line]:
     """The curves, those to be drawn on top last."""
     rank = ranking(board)
     budget = max(6, POINTS // max(1, len(board.curves)))
-    best = board.best[0] if board.best else None
+    status = board.status
+    best = status.best[0] if status.best else None
     found = []
     for trial, curve in board.curves.items():
         row = board.trials.get(trial) or {"number": trial, "state": "running", "configuration": {}, "value": None}
@@ -117,10 +118,11 @@ def heading(board: Board) -> tuple[str, str]:
         told.append(f"{board.diverged_trials} diverged")
     if board.seconds is not None:
         told.append(duration(board.seconds))
-    if board.state != "completed":
-        told.insert(0, board.state)
-    if board.best is not None:
-        trial, value = board.best
+    status = board.status
+    if status.state != "completed":
+        told.insert(0, status.state)
+    if status.best is not None:
+        trial, value = status.best
         title += f"   best {board.spec.goal.metric} {number(value)}"
         configuration = configured(board.trials.get(trial, {}).get("configuration"))
         told.insert(0, f"{trial_label(trial)}  {configuration}".rstrip())

@@ -116,9 +116,8 @@ class LiveView(anywidget.AnyWidget):
         }
 
     def _header(self) -> dict[str, Any]:
-        board, meta = self._board, self._board.meta
-        spec, planned = board.spec, meta.get("planned") or {}
-        best = board.best
+        board, meta, status = self._board, self._board.meta, self._board.status
+        spec, best, progress = board.spec, status.best, status.progress
         return {
             "id": spec.id,
             "label": spec.label,
@@ -126,17 +125,15 @@ class LiveView(anywidget.AnyWidget):
             "version": spec.version,
             "goal": {"metric": spec.goal.metric, "mode": spec.goal.mode},
             "last": meta.get("last") or spec.scheduler.last,
-            "state": board.state,
-            "reason": meta.get("reason") or ("the engine is starting" if not meta else ""),
-            "planned": board.planned_trials,
-            "planned_steps": planned.get("steps"),
-            "steps": sum(row["step"] or 0 for row in board.trials.values()),
+            "state": status.state,
+            "reason": status.reason,
+            "progress": {"ended": progress.ended, "of": progress.planned or progress.begun, "share": progress.share},
             "best": {"trial": best[0], "value": plain(best[1])} if best else None,
-            "slots": meta.get("slots"),
-            "seconds_left": meta.get("seconds_left"),
+            "slots": status.slots,
+            "seconds_left": status.seconds_left,
             "told": time.time(),
-            "started": seconds(meta.get("started")),
-            "ended": seconds(meta.get("ended")) if board.is_ended else None,
+            "started": seconds(status.started),
+            "ended": seconds(status.ended),
             "names": board.names,
             "changed": [*self._changed, *board.notes],
         }

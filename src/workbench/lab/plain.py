@@ -30,13 +30,14 @@ class Progress:
         """Look at the store, and say a line if there is something to say."""
         board = self._board
         board.look()
+        state = board.status.state
         if board.is_ended:
-            if self._state != board.state and board.is_settled:
-                self._state = board.state
+            if self._state != state and board.is_settled:
+                self._state = state
                 self._say(sentence(board))
             return
         now = self._clock()
         line = progress(board)
-        if board.state != self._state or (now - self._said_at >= self._every and line != self._line):
-            self._state, self._said_at, self._line = board.state, now, line
+        if state != self._state or (now - self._said_at >= self._every and line != self._line):
+            self._state, self._said_at, self._line = state, now, line
             self._say(line)

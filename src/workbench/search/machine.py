@@ -437,6 +437,16 @@ class Search:
         return None if standing is None else (standing.trial, self._standings.value(standing))
 
     @property
+    def counts(self) -> dict[str, int]:
+        """How many trials are in each state."""
+        return dict(Counter(trial.state for trial in self._trials.values()))
+
+    @property
+    def failures(self) -> list[str]:
+        """Why trials failed, by number."""
+        return [trial.reason for _, trial in sorted(self._trials.items()) if trial.state == "failed"]
+
+    @property
     def planned(self) -> tuple[int, int, int]:
         """Trials, legs and steps as predicted; :attr:`plan` says whether exactly."""
         return self.plan.trials, self.plan.legs, self.plan.steps

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from workbench.errors import WorkbenchError
-from workbench.records import ENDED, UNREADABLE, Goal, Json, value_of
-from workbench.standing import Standings
-from workbench.store import journal
+from workbench.records import ENDED, UNREADABLE, Json, Spec, fact_from_line
+from workbench.store import journal, outcome
 from workbench.store.atomic import kind_of
 from workbench.store.journal import Damage
 from workbench.store.layout import Store
@@ -34,29 +33,32 @@ Looks: TypeAlias = Mapping[Path, _Look]
 _looks: dict[Path, _Look] = {}
 
 
-def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> dict[str, Any]:
-    """The catalog's fields of the experiment with this spec (plain data) and these journal lines."""
-    goal = Goal(spec["goal"]["metric"], spec["goal"]["mode"])
+def summary(spec: Spec, lines: Iterable[Mapping[str, Json]]) -> dict[str, Any]:
+    """The catalog's fields of the experiment with this spec and these journal lines.
+
+    The search itself reads them again, so that its best trial here is its best trial everywhere. Raises BadSpace or
+    BadOption for a spec that cannot be searched.
+    """
+    from workbench.search import Search  # lists are made anew seldom, and `ls` starts often
+
+    search = Search.of(spec)
     state, reason = "waiting", "it waits for a slot"
     started = ended = None
-    standings, last = Standings(goal.mode), (spec.get("scheduler") or {}).get("last", 0)
-    trials: set[int] = set()
     steps: dict[int, int] = {}
     checks, checked = 0, None
     told: dict[int, int] = {}
     lost = None
     for line in lines:
         kind = line.get("kind")
+        fact = fact_from_line(line)
+        if fact is not None:
+            search.handle(fact)
         if kind == "LegStarted":
             started = started or line["at"]
             if state == "waiting":
                 state, reason = "running", "training"
-        elif kind == "Run":
-            trials.add(line["trial"])
         elif kind in ("Reached", "Ended"):
-            trial, step = line["trial"], line["step"]
-            steps[trial] = max(step, steps.get(trial, 0))
-            standings.tell(trial, last if kind == "Ended" else step, value_of(line["value"]))
+            steps[line["trial"]] = max(line["step"], steps.get(line["trial"], 0))
         elif kind == "PauseAsked":
             state, reason = "paused", line.get("reason", "asked to pause")
         elif kind == "ResumeAsked":
@@ -67,7 +69,6 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
             state, reason, ended = line["state"], line["reason"], line["at"]
         elif kind == "Extended":
             state, reason, ended = "running" if started else "waiting", "it was extended", None
-            last = line.get("last") or last
         elif kind == "VerifyDue":
             checks += 1
         elif kind == "Verified":
@@ -78,24 +79,27 @@ def summary(spec: Mapping[str, Json], lines: Iterable[Mapping[str, Json]]) -> di
             told[line["id"]] = len(line["ways"])
         elif kind == "Notified" and line.get("id") in told:
             told[line["id"]] -= 1
-    best = standings.best
+    best, (planned, legs, _) = search.best, search.planned
     return {
-        "id": spec["id"],
-        "name": spec["name"],
-        "version": spec["version"],
-        "label": f"{spec['name']}@{spec['version']}",
-        "created": spec["created"],
+        "id": spec.id,
+        "name": spec.name,
+        "version": spec.version,
+        "label": spec.label,
+        "created": spec.created,
         "started": started,
         "ended": ended,
         "state": state,
         "reason": reason,
-        "goal": str(goal),
-        "trials": len(trials),
+        "goal": str(spec.goal),
+        "trials": len(search.trials),
+        "planned": {"trials": planned, "legs": legs},
+        "counts": search.counts,
+        "failures": outcome.failures(search.failures),
         "steps": sum(steps.values()),
-        "best": {"trial": best.trial, "value": standings.value(best)} if best else None,
-        "content": spec.get("content", ""),
-        "notebook": spec.get("notebook"),
-        "parent": (spec.get("parent") or {}).get("label"),
+        "best": {"trial": best[0], "value": best[1]} if best else None,
+        "content": spec.content,
+        "notebook": spec.notebook,
+        "parent": spec.parent["label"] if spec.parent else None,
         "verify": "waiting" if checks > 0 else checked,
         "tells": any(told.values()),
         "lost": lost,
@@ -159,7 +163,7 @@ def _looks_like(
     try:
         lines = list(journal.read(path, damage=damage)) if lines is None else lines
         whole = state[1] or kind_of(path.lstat().st_mode)
-        entry = summary(store.read_spec_json(experiment_id), lines) if whole else None
+        entry = summary(store.read_spec(experiment_id, viewing=True), lines) if whole else None
         wrong = next((str(piece) for piece in journal.lasting(path, damage)), None)
         if entry is not None and wrong is not None and entry["state"] not in ENDED:
             entry = unreadable(store, experiment_id, wrong)

@@ -70,8 +70,12 @@ export interface IExperiment {
   readonly ended?: string | null;
   readonly goal: IGoal | null;
   readonly best: IBest | null;
-  /** Trials begun so far, and how many are planned where that is known. */
-  readonly trials: { readonly begun: number; readonly planned: number | null };
+  /** Trials that have ended and that have begun so far, and how many are planned where that is known. */
+  readonly trials: {
+    readonly ended: number;
+    readonly begun: number;
+    readonly planned: number | null;
+  };
   /** Trials by state. */
   readonly counts?: Readonly<Record<string, number>>;
   /** What is not as it should be, in the server's words; each may be empty. */

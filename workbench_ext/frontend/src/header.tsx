@@ -7,7 +7,7 @@ import { useCommands, useSignal } from './hooks';
 import { Outcome } from './outcome';
 import { Since, sinceWords } from './since';
 import { Troubles } from './trouble';
-import { StateMark, clock, lasting, shown } from './words';
+import { StateMark, clock, counted, lasting, shown } from './words';
 
 export function Header({
   context,
@@ -19,7 +19,6 @@ export function Header({
   const { experiment, trans } = context;
   useSignal(experiment.changed);
   const row = experiment.row!;
-  const { begun, planned } = row.trials;
   return (
     <header className="wb-Header">
       <div className="wb-Header-line">
@@ -31,11 +30,7 @@ export function Header({
             {row.goal.metric} <strong>{shown(row.best.value)}</strong> ({row.best.trial})
           </span>
         )}
-        <span>
-          {planned === null
-            ? trans._n('%1 trial', '%1 trials', begun, begun)
-            : trans.__('%1 of %2 trials', begun, planned)}
-        </span>
+        <span>{counted(row.trials, trans)}</span>
         {row.slots && !experiment.ended && (
           <span>{trans.__('%1 of %2 slots', row.slots.used, row.slots.given)}</span>
         )}

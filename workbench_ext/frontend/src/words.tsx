@@ -3,7 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { State, Value } from './api';
+import { IExperiment, State, Value } from './api';
 
 /** A sign beside each state's word, so that neither colour nor language is needed to tell them apart. */
 const SIGNS: Readonly<Record<State, string>> = {
@@ -63,6 +63,11 @@ export function bytes(count: number): string {
     unit += 1;
   }
   return `${unit === 0 || count >= 99.5 ? Math.round(count) : Number(count.toPrecision(2))} ${units[unit]}`;
+}
+
+/** `17 of 49 trials ended`: the same count as in the cell and on the command line, and as the bar shows it. */
+export function counted(trials: IExperiment['trials'], trans: TranslationBundle): string {
+  return trans.__('%1 of %2 trials ended', trials.ended, trials.planned ?? trials.begun);
 }
 
 /** `2 h 5 min` */

@@ -192,18 +192,18 @@ class View {
     const best = header.best, goal = header.goal ?? {};
     set(this.fact.best.term, `Best ${goal.metric ?? ""}`);
     set(this.fact.best.value, best ? shown(best.value) : "–", best ? label(best.trial) : "");
-    const ended = [...trials.values()].filter((row) => ENDED.has(row.state)).length;
-    set(this.fact.trials.value, String(ended), header.planned ? `of ${header.planned}` : `of ${trials.size}`);
+    const progress = header.progress ?? { ended: 0, of: trials.size, share: null };
+    set(this.fact.trials.value, String(progress.ended), `of ${progress.of}`);
     set(this.fact.slots.value, header.slots ? String(header.slots.used ?? 0) : "–", header.slots ? `of ${header.slots.given}` : "");
     this.fact.slots.value.parentElement.hidden = ENDED.has(state);
     const now = Date.now() / 1000, since = header.started ? (header.ended ?? now) - header.started : null;
     const left = header.seconds_left === null || header.seconds_left === undefined || ENDED.has(state) ? null : header.seconds_left - (now - header.told);
     set(this.fact.time.value, since === null ? "–" : duration(since), left === null ? "" : left > 1 ? `about ${duration(left)} left` : "nearly done");
-    const part = ENDED.has(state) ? 1 : header.planned_steps ? Math.min(1, header.steps / header.planned_steps) : null;
+    const part = ENDED.has(state) ? 1 : progress.share;
     this.bar.hidden = part === null || ENDED.has(state);
     this.done.style.width = `${100 * (part ?? 0)}%`;
     this.bar.setAttribute("aria-valuenow", String(Math.round(100 * (part ?? 0))));
-    this.bar.setAttribute("aria-label", "Steps trained");
+    this.bar.setAttribute("aria-label", "Trials ended");
 
     this.pause.hidden = ENDED.has(state);
     this.stop.hidden = ENDED.has(state);

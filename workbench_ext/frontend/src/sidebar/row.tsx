@@ -6,7 +6,7 @@ import * as React from 'react';
 import { IExperiment } from '../api';
 import { Outcome } from '../outcome';
 import { Troubles } from '../trouble';
-import { StateMark, age, lasting, shown } from '../words';
+import { StateMark, age, counted, lasting, shown } from '../words';
 import { Sparkline } from './sparkline';
 
 export interface IRow {
@@ -83,13 +83,10 @@ export const Row = React.memo(function Row({
   );
 });
 
-/** `17 of 49 trials, about 5 min left` */
+/** `17 of 49 trials ended, about 5 min left` */
 function trialsOf({ experiment: { trials, seconds_left }, trans }: IRow): string {
-  const counted =
-    trials.planned === null
-      ? trans._n('%1 trial', '%1 trials', trials.begun, trials.begun)
-      : trans.__('%1 of %2 trials', trials.begun, trials.planned);
+  const ended = counted(trials, trans);
   return typeof seconds_left === 'number'
-    ? trans.__('%1, about %2 left', counted, lasting(seconds_left, trans))
-    : counted;
+    ? trans.__('%1, about %2 left', ended, lasting(seconds_left, trans))
+    : ended;
 }
