@@ -29,7 +29,10 @@ ExperimentState = Literal["waiting", "running", "paused", "stopping", "completed
 
 #: The only ways out of an ended state, of trials and of experiments: the search was extended.
 BY_EXTENSION: frozenset[tuple[str, str]] = frozenset(
-    {("completed", "running"), ("stopped", "running"), ("stopped", "paused"), ("failed", "running")}
+    {
+        *(("completed", "running"), ("stopped", "paused")),  # trials
+        *(("completed", "waiting"), ("stopped", "waiting"), ("failed", "waiting")),  # experiments
+    }
 )
 #: Legal transitions of a trial. *paused*: it holds no slot and waits at a rung (or for a person).
 LEGAL_TRIAL: frozenset[tuple[str, str]] = frozenset(
@@ -56,6 +59,9 @@ LEGAL_TRIAL: frozenset[tuple[str, str]] = frozenset(
 LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
     {
         ("waiting", "running"),
+        ("waiting", "paused"),
+        ("waiting", "stopping"),
+        ("waiting", "completed"),  # it was extended by nothing that is still to be trained
         ("waiting", "stopped"),
         ("waiting", "failed"),
         ("running", "waiting"),  # other engines of this machine hold all slots
@@ -65,6 +71,7 @@ LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
         ("running", "stopped"),  # a person had stopped its trials one by one
         ("running", "failed"),
         ("paused", "running"),
+        ("paused", "waiting"),
         ("paused", "stopping"),
         ("paused", "completed"),  # its last legs came to their end instead of pausing
         ("paused", "stopped"),
@@ -72,9 +79,12 @@ LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
         ("stopping", "stopped"),
         ("stopping", "completed"),
         ("stopping", "failed"),
-        ("completed", "running"),  # it was extended
-        ("stopped", "running"),
-        ("failed", "running"),
+        ("stopping", "running"),  # it was extended before its last legs had left
+        ("stopping", "waiting"),
+        ("stopping", "paused"),
+        ("completed", "waiting"),  # it was extended
+        ("stopped", "waiting"),
+        ("failed", "waiting"),
     }
 )
 #: States that a trial or an experiment leaves only when its search is extended.
@@ -261,7 +271,16 @@ def value_of(plain: float | str | None) -> float | None:
 def fact_from_line(line: Mapping[str, Json]) -> Fact | None:
     """The fact that a journal line holds, or None where the line is no fact for the search core."""
     fact: Fact | None = _from_line(_FACTS, line)
+    if isinstance(fact, PauseAsked) and "cause" not in line:
+        return PauseAsked(fact.reason, former_cause(fact.reason))
     return fact
+
+
+def former_cause(reason: str) -> PauseCause:
+    """The cause of a pause of which only the reason is known: early versions wrote no more, always in these words."""
+    if reason.startswith("no room: "):
+        return "room"
+    return "packages" if reason.endswith(" since the search began. To go on with it, resume.") else "person"
 
 
 def instruction_from_line(line: Mapping[str, Json]) -> Instruction | None:

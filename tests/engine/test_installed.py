@@ -14,9 +14,10 @@ from notebook_world import Notebook
 from running import ended, engine, lines, meta, spec_of, state, until, with_versions
 
 from workbench.engine.ask import ask
-from workbench.engine.installed import Installed, changes, former_cause
+from workbench.engine.installed import Installed, changes
 from workbench.errors import Paused
 from workbench.experiment import Experiment
+from workbench.records import former_cause
 from workbench.store import Store, requests
 from workbench.store.catalog import read_catalog
 from workbench.store.lease import read_engine

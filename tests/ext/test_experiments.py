@@ -61,7 +61,7 @@ async def test_a_running_one_is_as_fresh_as_its_series(ask, written):
 async def test_what_waits_for_room_its_storage_or_its_mirrors_says_so(ask, written):
     waits = "waits since 12:00:00 UTC: s3://bucket cannot be written"
     written.experiment(name="full", state="paused", reason="no room: the disk has 1 kB left", storage="is being sent")
-    written.experiment(name="disk", state="running", reason="waiting: no space is left to write x")
+    written.experiment(name="disk", state="running", disk="no space is left to write x")
     written.experiment(name="far", state="completed", reason="no room: was long ago", storage=waits)
     written.experiment(name="told", state="running", mirror="mlflow does not answer", storage="is being sent")
     written.experiment(name="telling", state="running", mirror="is being written")

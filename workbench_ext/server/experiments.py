@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import BadName, NotFound, StoreError
-from workbench.records import ENDED, SCHEMA, Goal, Spec, trial_label
+from workbench.records import SCHEMA, Goal, Spec, trial_label
 from workbench.status import RESTING, Around, Status
 from workbench.store import Store, outcome, ownership, requests
 from workbench.store.catalog import read_catalog, resolve
@@ -22,7 +22,7 @@ from workbench.store.database import state_of
 from workbench.store.glance import Glance
 from workbench.store.mirrors import MIRRORING
 from workbench.store.remote import SENDING, shown_spec
-from workbench.store.said import NO_ROOM, WAITS_FOR_DISK
+from workbench.store.said import NO_ROOM
 from workbench.store.series import Series
 
 Json = Any
@@ -249,7 +249,7 @@ class Lines:
             "deleting": self._deleting.get(row["id"]),
             "pinned": "" in (row.get("pins") or ()),
             "lineage": lineage(row),
-            "troubles": [] if status.lacks_engine else troubles(status.state, known.get("reason"), row),
+            "troubles": [] if status.lacks_engine else troubles(status, row),
         }
 
     def _meta(self, experiment_id: str) -> dict[str, Json]:
@@ -276,16 +276,13 @@ class Lines:
         return values
 
 
-def troubles(state: str, reason: str | None, row: Mapping[str, Json]) -> Json:
+def troubles(status: Status, row: Mapping[str, Json]) -> Json:
     """What keeps an experiment, the copies of its checkpoints or its mirrors waiting, in the engine's words."""
     found = []
-    told = str(row.get("reason") or "")  # a full disk takes the list's line, sometimes, and the series never
-    # An entry that an earlier version wrote has the cause in its words only.
-    lacks = row["pause"] == "room" if "pause" in row else str(reason or told).startswith(NO_ROOM)
-    if state == "paused" and lacks:
-        found.append({"kind": "room", "words": str(reason or told).removeprefix(NO_ROOM)})
-    elif state not in ENDED and told.startswith(WAITS_FOR_DISK):
-        found.append({"kind": "room", "words": told.removeprefix(WAITS_FOR_DISK)})
+    if status.pause == "room":
+        found.append({"kind": "room", "words": status.reason.removeprefix(NO_ROOM)})
+    elif status.disk:
+        found.append({"kind": "room", "words": status.disk})
     storage = row.get("storage")
     if storage and storage != SENDING:
         found.append({"kind": "storage", "words": str(storage)})

@@ -194,9 +194,9 @@ class Engine(Slots):
         self.part(loop, why)
         loop.give_up(why)
         if not is_over:
-            fields = {"state": loop.state, "reason": why, "ended": loop.ended, "verify": None, "tells": False}
+            fields = {"state": loop.state, "reason": why, "ended": loop.life.ended, "verify": None, "tells": False}
             self._put_line(loop.spec, fields)
-        private.forget(self.store.root, experiment, ended=loop.ended)
+        private.forget(self.store.root, experiment, ended=loop.life.ended)
         self._wake.set()
         asyncio.get_running_loop().call_soon(self.rebalance)
 
@@ -341,7 +341,7 @@ class Engine(Slots):
                 await loop.closed()
                 del self.loops[key]
                 self._note_work()
-                private.forget(self.store.root, key, ended=loop.ended)
+                private.forget(self.store.root, key, ended=loop.life.ended)
                 self.rebalance()
                 self.later(self._rest(key))
 

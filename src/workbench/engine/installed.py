@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 from workbench.cluster.backend import Message
 from workbench.engine.needed import imports_of, needed
 from workbench.errors import WorkbenchError
-from workbench.records import PauseAsked, PauseCause, Spec
+from workbench.records import PauseAsked, Spec
 from workbench.snapshot import environment, read_snapshot
 from workbench.store import Store
-from workbench.store.said import NO_ROOM
 
 if TYPE_CHECKING:
     from workbench.engine.loop import ExperimentLoop
@@ -30,8 +29,6 @@ log = logging.getLogger("workbench.engine")
 
 #: Seconds between two looks.
 LOOK_S = 1.0
-#: How the reason of a pause ends that this file asked for.
-_INSTALLED = " since the search began. To go on with it, resume."
 #: The journal's line that a person goes on with what is installed now.
 ACCEPTED = "EnvironmentAccepted"
 #: Packages that are named.
@@ -39,13 +36,6 @@ _NAMED = 4
 
 #: A distribution's version before and now; None where there is none.
 Changes = dict[str, tuple[str | None, str | None]]
-
-
-def former_cause(reason: str) -> PauseCause:
-    """The cause of a pause whose line in the journal, of an earlier version, has a reason only."""
-    if reason.startswith(NO_ROOM):
-        return "room"
-    return "packages" if reason.endswith(_INSTALLED) else "person"
 
 
 class Installed:
@@ -163,7 +153,10 @@ class Installed:
             for names, verb in ((put, "installed"), (gone, "removed"))
             if names
         ]
-        return f"{' and '.join(parts)} in {Path(self._spec.training.python).parent.parent}{_INSTALLED}"
+        return (
+            f"{' and '.join(parts)} in {Path(self._spec.training.python).parent.parent} since the search "
+            "began. To go on with it, resume."
+        )
 
 
 def changes(before: Mapping[str, str | None], now: Mapping[str, str]) -> Changes:

@@ -20,10 +20,11 @@ def listed(loop: ExperimentLoop) -> dict[str, Any]:
     """The line of one that is open."""
     spec, best = loop.spec, loop.shown.best
     return {
-        "started": loop.started,
+        "started": loop.life.started,
         "state": loop.state,
         "reason": loop.reason,
         "pause": loop.pause,
+        "disk": loop.disk,
         "goal": str(spec.goal),
         "trials": len(loop.search.trials),
         "planned": loop.shown.planned,
@@ -32,7 +33,7 @@ def listed(loop: ExperimentLoop) -> dict[str, Any]:
         "best": {"trial": best[0], "value": best[1]} if best else None,
         "content": spec.content,
         "notebook": spec.notebook,
-        "ended": loop.ended,
+        "ended": loop.life.ended,
         "parent": spec.parent["label"] if spec.parent else None,
         "verify": loop.verification.word,
         "checked": loop.verification.checked,

@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.cluster.backend import Message
 from workbench.compare.verdict import conclusion
-from workbench.engine.installed import ACCEPTED, former_cause
+from workbench.engine.installed import ACCEPTED
 from workbench.engine.leg import Leg, started
 from workbench.engine.legs import Legs, Surroundings
 from workbench.engine.lost import Loss
@@ -30,7 +30,6 @@ from workbench.records import (
     Finish,
     Instruction,
     Left,
-    PauseAsked,
     PauseCause,
     Reached,
     ResumeAsked,
@@ -42,14 +41,12 @@ from workbench.records import (
     fact_from_line,
     to_line,
 )
+from workbench.search.life import Life
 from workbench.store import Store
 from workbench.store.journal import OWN, Journal
-from workbench.store.said import WAITS_FOR_DISK
 
 #: Seconds before writing again after the disk refused.
 RETRY_WRITE_S = 1.0
-EXTENDED = "it was extended, and waits for a slot"
-PROBING = "the first trial is the probe; the others start after its first report"
 
 log = logging.getLogger("workbench.engine")
 
@@ -66,13 +63,12 @@ class ExperimentLoop(Legs):
         except BaseException:
             self.journal.close()
             raise
-        self.state: ExperimentState = "waiting"
-        self.reason = "it waits for a slot"
+        self.life = Life()
+        #: Why the disk refuses what is to be written, while it does.
+        self.disk: str | None = None
         self.finished = asyncio.Event()
         #: What a replay or repeats have shown, once they ended.
         self.conclusion: dict[str, Any] = {}
-        self.started: str | None = None
-        self.ended: str | None = None
         #: When its time is over. Wall time: a limit holds over engines that come and go.
         self._deadline: datetime | None = None
         self._inbox: deque[Fact] = deque()
@@ -82,10 +78,6 @@ class ExperimentLoop(Legs):
         #: Requests by which it was made longer.
         self.extended_by: set[str] = set()
         self._capacity = 0
-        self._pausing = self._stopping = False
-        self._why_paused = ""
-        #: Why it is paused, while it is.
-        self._cause: PauseCause = "person"
         #: Why some of its legs wait for a slot, where other engines hold them.
         self._lack: str | None = None
         self._pump: asyncio.Task[None] | None = None
@@ -154,12 +146,10 @@ class ExperimentLoop(Legs):
         self.retainer.take(line, line["n"])
         fact = fact_from_line(line)
         if fact is not None:
-            if isinstance(fact, PauseAsked) and "cause" not in line:
-                fact = PauseAsked(fact.reason, former_cause(fact.reason))
             if isinstance(fact, Reached | Ended):
                 self.probed = True
                 self.shown.know(fact.trial, fact.step, fact.value)
-            self._note_wish(fact)
+            self._note_wish(fact, line["at"])
             if isinstance(fact, Extended):
                 self._reopen()
             for instruction in self.search.handle(fact):
@@ -203,21 +193,13 @@ class ExperimentLoop(Legs):
         self._note(self.installed.accept(self.used_packages))
         self.tell(ResumeAsked(by))
 
-    def _note_wish(self, fact: Fact) -> None:
-        if isinstance(fact, PauseAsked):
-            # What a person paused stays so when there is room again.
-            if fact.cause != "room" or self.is_held or not self._pausing:
-                self._cause = fact.cause
-                self._why_paused = "asked to pause" if fact.cause == "person" else fact.reason
-            self._pausing = True
-        elif isinstance(fact, ResumeAsked):
-            self._pausing = False
-        elif isinstance(fact, StopAsked) and fact.trial is None:
-            self._stopping = True
-        elif isinstance(fact, Extended):
-            self._stopping = False
+    def _note_wish(self, fact: Fact, at: str) -> None:
+        if isinstance(fact, Extended):
             self.extended_by.add(fact.request)
-        if self._pausing or self._stopping:
+            if self.life.end is not None:
+                return  # it is opened again
+        self.life = self.life.after(fact, at)
+        if self.life.state in ("paused", "stopping"):
             self.verification.make_room("the experiment leaves its slots")
 
     # -- a series that was lost ---------------------------------------------------------------------------------------
@@ -267,7 +249,7 @@ class ExperimentLoop(Legs):
         """Make the search longer, whether it runs or has ended. Raises BadOption where that makes no sense."""
         label = self.spec.label
         # What the search has not taken yet counts: requests come several at once.
-        stops = self._stopping or any(isinstance(one, StopAsked) and one.trial is None for one in self._inbox)
+        stops = self.life.is_stopping or any(isinstance(one, StopAsked) and one.trial is None for one in self._inbox)
         if stops and not self.finished.is_set():
             raise BadOption(f"{label} is being stopped; wanted a search that runs or has ended. Try again in a moment.")
         if any(isinstance(one, Extended) for one in self._inbox):
@@ -284,7 +266,8 @@ class ExperimentLoop(Legs):
         self.search.extension(fact)
         if self.finished.is_set():
             # Whoever waits for its end must not take the former one for it; on a full disk nothing has changed.
-            self.shown.put_header("waiting", EXTENDED, self.started, None, self.legs.values())
+            life = self.life.extended()
+            self.shown.put_header(life.state, life.reason, life.started, None, self.legs.values())
             try:
                 self.series.flush()
             except StoreError:
@@ -298,8 +281,7 @@ class ExperimentLoop(Legs):
     def _reopen(self) -> None:
         if self.finished.is_set():
             self.finished.clear()
-            self.state, self.reason, self.ended = "waiting", EXTENDED, None
-            self._stopping = self._pausing = False
+            self.life = self.life.extended()
             self._capacity = 0
 
     def _was_extended(self, fact: Extended, at: str) -> None:
@@ -346,30 +328,44 @@ class ExperimentLoop(Legs):
             self._put_state()
 
     @property
+    def state(self) -> ExperimentState:
+        """How it stands, its slots counted."""
+        return self._seen[0]
+
+    @property
+    def reason(self) -> str:
+        """Why it stands so, in words."""
+        return self._seen[1]
+
+    @property
+    def _seen(self) -> tuple[ExperimentState, str]:
+        return self.life.seen([leg.slot is not None for leg in self.legs.values()], self._lack, self.probed)
+
+    @property
     def is_paused(self) -> bool:
         """Whether it was asked to pause, and not to go on since."""
-        return self._pausing
+        return self.life.pause is not None
 
     @property
     def pause(self) -> PauseCause | None:
         """Why it is paused; None where it is not."""
-        return self._cause if self._pausing and self.state == "paused" else None
+        return self.life.pause if self.state == "paused" else None
 
     @property
     def waits_for_consent(self) -> bool:
         """Whether it is paused because packages have changed where it trains."""
-        return self._pausing and self._cause == "packages"
+        return self.life.pause == "packages"
 
     @property
     def is_held(self) -> bool:
         """Whether it is paused for want of room on the disk; it goes on by itself when there is some."""
-        return self._pausing and self._cause == "room"
+        return self.life.pause == "room"
 
     @property
     def rests(self) -> bool:
         """Whether it is paused, nothing of it is under way, and only a person can change that: it needs no engine."""
         is_quiet = not (self.legs or self._inbox or self._lines or self.is_telling or self.finished.is_set())
-        return self._pausing and not self._stopping and not self.is_held and is_quiet
+        return self.life.state == "paused" and not self.is_held and is_quiet
 
     def set_capacity(self, slots: int, legs: int) -> None:
         """How many slots are its share, and how many legs it may have under way, queued ones counted."""
@@ -425,7 +421,7 @@ class ExperimentLoop(Legs):
             # It made sense when it was asked for. Nothing has changed, and the search goes on without it.
             log.warning("%s is not extended: %s", self.spec.label, error)
             return []
-        self._note_wish(fact)
+        self._note_wish(fact, self._now())
         self._lines.append(to_line(fact))
         for instruction in instructions:
             self._lines.append(to_line(instruction))
@@ -438,17 +434,16 @@ class ExperimentLoop(Legs):
 
     async def _commit(self) -> None:
         """Until the lines are on disk. A full disk makes the experiment wait here, and says so; nothing is lost."""
-        loop, before = asyncio.get_running_loop(), self.reason
+        loop = asyncio.get_running_loop()
         while True:
             try:
                 await loop.run_in_executor(None, self._write)
                 break
             except StoreError as error:
-                self.reason = f"{WAITS_FOR_DISK}{error}"
+                self.disk = str(error)
                 self._around.changed(self)
                 await asyncio.sleep(RETRY_WRITE_S)
-        if self.reason.startswith(WAITS_FOR_DISK):  # it may have been paused meanwhile, for a reason of its own
-            self.reason = before
+        self.disk = None
 
     def _write(self) -> None:
         # Points first: a fact that is acknowledged must not know of steps whose points a kill could still take.
@@ -491,18 +486,17 @@ class ExperimentLoop(Legs):
         self._put_state()
 
     def _digest(self) -> None:
-        facts = {"started": self.started, "over": self.ended or self._now(), "retries": self._retries}
+        facts = {"started": self.life.started, "over": self.life.ended or self._now(), "retries": self._retries}
         self._teller.end(self.search.trials, self.shown, self.state, self.reason, **facts)
 
     def _finish(self, end: Finish, at: str) -> None:
-        self.state, self.reason, self.ended = end.state, end.reason, at
+        self.life = self.life.after(end, at)
         self.finished.set()
 
     def _begin(self, at: str) -> None:
-        if self.started is None:
-            self.started = at
-            if self.spec.limit_s is not None:
-                self._deadline = _later(datetime.fromisoformat(at), self.spec.limit_s)
+        if self.life.started is None and self.spec.limit_s is not None:
+            self._deadline = _later(datetime.fromisoformat(at), self.spec.limit_s)
+        self.life = self.life.began(at)
 
     async def _close(self) -> None:
         self._put_state()
@@ -558,7 +552,7 @@ class ExperimentLoop(Legs):
         if not is_over:
             self._finish(Finish("failed", why), self._now())
             _as_far_as_it_goes(lambda: self.journal.append(to_line(Finish("failed", why))))
-            _as_far_as_it_goes(lambda: self.shown.give_up(why, self.ended or self._now()))
+            _as_far_as_it_goes(lambda: self.shown.give_up(why, self.life.ended or self._now()))
         _as_far_as_it_goes(self.journal.close)
         _as_far_as_it_goes(self.series.close)
         _let_go(self._keeping)
@@ -583,7 +577,7 @@ class ExperimentLoop(Legs):
     @property
     def may_check(self) -> bool:
         """Whether a check is due, and the experiment may hold a slot for it."""
-        return self.verification.is_wanted and not (self._pausing and not self.finished.is_set())
+        return self.verification.is_wanted and not (self.is_paused and not self.finished.is_set())
 
     def begin_check(self) -> tuple[Leg, Message]:
         """The leg of the check that is due, and what it is told."""
@@ -603,31 +597,22 @@ class ExperimentLoop(Legs):
         """Called about once a second: the time limit, and legs that say nothing."""
         if self.finished.is_set():
             return
-        trains = not self._pausing and any(leg.began is not None for leg in self.legs.values())
+        trains = not self.is_paused and any(leg.began is not None for leg in self.legs.values())
         self._teller.look(self.legs, trains=trains)
         now = time.monotonic()
-        if self._deadline is not None and not self._stopping and datetime.now(UTC) > self._deadline:
-            self._stopping = True
-            allowed = (self._deadline - datetime.fromisoformat(self.started or self._now())).total_seconds()
+        if self._deadline is not None and not self.life.is_stopping and datetime.now(UTC) > self._deadline:
+            allowed = (self._deadline - datetime.fromisoformat(self.life.started or self._now())).total_seconds()
+            self._deadline = None
             self.tell(StopAsked(None, f"its time limit of {allowed:g} s is over"))
         self._stop_hanging(now)
 
     # -- what viewers see -----------------------------------------------------------------------------------------
 
     def _put_state(self) -> None:
-        if not self.finished.is_set():
-            if self._stopping:
-                self.state, self.reason = "stopping", "asked to stop"
-            elif self._pausing:
-                self.state, self.reason = "paused", self._why_paused
-            elif self._lack is not None and self.legs and all(leg.slot is None for leg in self.legs.values()):
-                self.state, self.reason = "waiting", self._lack
-            elif self.legs:
-                self.state, self.reason = "running", "training" if self.probed else PROBING
-                if self._lack is not None and any(leg.slot is None for leg in self.legs.values()):
-                    self.reason += f"; {self._lack}"
-        self.series.put_meta("pause", {"cause": self.pause, "reason": self._why_paused} if self.pause else None)
-        self.shown.put_header(self.state, self.reason, self.started, self.ended, self.legs.values())
+        pause = {"cause": self.pause, "reason": self.life.why_paused} if self.pause else None
+        self.series.put_meta("pause", pause)
+        life = self.life
+        self.shown.put_header(self.state, self.reason, life.started, life.ended, self.legs.values())
         self._around.changed(self)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.records import ENDED, UNREADABLE, trial_label
+from workbench.records import ENDED, UNREADABLE, PauseCause, former_cause, trial_label
 from workbench.store import Store, outcome, own_cluster
 from workbench.store.lease import read_engine
 
@@ -86,6 +86,10 @@ class Status:
     state: str
     #: Why it is in that state, in words.
     reason: str
+    #: Why it is paused, where it is.
+    pause: PauseCause | None
+    #: Why the disk refuses what its engine has to write, while it does.
+    disk: str | None
     #: The best trial and its value, as the search judges; None before a trial has reached a level.
     best: tuple[int, float] | None
     progress: Progress
@@ -120,12 +124,20 @@ class Status:
             reason = NOT_TAKEN
         elif lacks and state != "paused":
             reason = around.lacks
+        disk = entry.get("disk") if around.alive and state not in RESTING else None
+        if disk:
+            reason = f"waiting: {disk}"
+        pause = (meta.get("pause") or {}).get("cause") or entry.get("pause") if state == "paused" else None
+        if state == "paused" and pause is None:
+            pause = former_cause(str(reason or ""))  # an early version wrote no cause
         best = meta.get("best") or entry.get("best")
         counts = meta.get("counts") or entry.get("counts")
         planned = (meta.get("planned") or entry.get("planned") or {}).get("trials") or trials
         return cls(
             state=state,
             reason=str(reason or ""),
+            pause=pause,
+            disk=disk,
             best=(int(best["trial"]), float(best["value"])) if best else None,
             progress=Progress.of(state, entry.get("trials"), counts, planned),
             counts=counts or {},

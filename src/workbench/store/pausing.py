@@ -18,7 +18,7 @@ def pause(store: Store, experiment_id: str, why: str) -> None:
     if entry is None or entry["state"] in (*ENDED, "paused"):
         return
     with Journal.open(paths.journal) as journal:
-        journal.append({"kind": "PauseAsked", "reason": why})
+        journal.append({"kind": "PauseAsked", "cause": "person", "reason": why})
     if paths.series.exists():
         with Series.open(paths.series) as series:
             series.put_meta("state", "paused")

@@ -18,9 +18,8 @@ from workbench.store import journal
 from workbench.store.atomic import entries_in
 from workbench.store.layout import Store
 
-#: How the engine's reason begins for a pause because there is no room, and for waiting until the disk takes a line.
-#: Journals of earlier versions tell the cause of a pause by its reason alone.
-NO_ROOM, WAITS_FOR_DISK = "no room: ", "waiting: "
+#: How the engine's reason for a pause begins where there is no room.
+NO_ROOM = "no room: "
 
 #: An experiment, and where they said so its trial and step; None means all of them.
 Pin = tuple[str, int | None, int | None]

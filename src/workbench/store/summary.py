@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from workbench.errors import WorkbenchError
-from workbench.records import ENDED, UNREADABLE, Json, Spec, fact_from_line
+from workbench.records import ENDED, UNREADABLE, Finish, Json, Spec, fact_from_line
 from workbench.store import journal, outcome
 from workbench.store.atomic import kind_of
 from workbench.store.journal import Damage
@@ -40,35 +40,24 @@ def summary(spec: Spec, lines: Iterable[Mapping[str, Json]]) -> dict[str, Any]:
     BadOption for a spec that cannot be searched.
     """
     from workbench.search import Search  # lists are made anew seldom, and `ls` starts often
+    from workbench.search.life import Life
 
-    search = Search.of(spec)
-    state, reason = "waiting", "it waits for a slot"
-    started = ended = None
+    search, life = Search.of(spec), Life()
     steps: dict[int, int] = {}
     checks, checked = 0, None
     told: dict[int, int] = {}
     lost = None
     for line in lines:
         kind = line.get("kind")
-        fact = fact_from_line(line)
-        if fact is not None:
+        if (fact := fact_from_line(line)) is not None:
+            life = life.after(fact, line["at"])
             search.handle(fact)
         if kind == "LegStarted":
-            started = started or line["at"]
-            if state == "waiting":
-                state, reason = "running", "training"
+            life = life.began(line["at"])
         elif kind in ("Reached", "Ended"):
             steps[line["trial"]] = max(line["step"], steps.get(line["trial"], 0))
-        elif kind == "PauseAsked":
-            state, reason = "paused", line.get("reason", "asked to pause")
-        elif kind == "ResumeAsked":
-            state, reason = ("running", "training") if started else ("waiting", "it waits for a slot")
-        elif kind == "StopAsked" and line.get("trial") is None:
-            state, reason = "stopping", line.get("reason", "asked to stop")
         elif kind == "Finish":
-            state, reason, ended = line["state"], line["reason"], line["at"]
-        elif kind == "Extended":
-            state, reason, ended = "running" if started else "waiting", "it was extended", None
+            life = life.after(Finish(line["state"], line["reason"]), line["at"])
         elif kind == "VerifyDue":
             checks += 1
         elif kind == "Verified":
@@ -86,10 +75,11 @@ def summary(spec: Spec, lines: Iterable[Mapping[str, Json]]) -> dict[str, Any]:
         "version": spec.version,
         "label": spec.label,
         "created": spec.created,
-        "started": started,
-        "ended": ended,
-        "state": state,
-        "reason": reason,
+        "started": life.started,
+        "ended": life.ended,
+        "state": life.state,
+        "reason": life.reason,
+        "pause": life.pause if life.state == "paused" else None,
         "goal": str(spec.goal),
         "trials": len(search.trials),
         "planned": {"trials": planned, "legs": legs},

@@ -1,0 +1,127 @@
+"""The life of an experiment: its state as its facts say. Law: pure; every change of state is one of the legal table.
+
+The engine's loop and whoever reads a journal fold the same facts, so that they say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workbench.records import (
+    ENDED,
+    LEGAL_EXPERIMENT,
+    ExperimentState,
+    Extended,
+    Finish,
+    PauseAsked,
+    PauseCause,
+    ResumeAsked,
+    StopAsked,
+)
+
+WAITS, TRAINS = "it waits for a slot", "training"
+PROBING = "the first trial is the probe; the others start after its first report"
+EXTENDED = "it was extended, and waits for a slot"
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """How an experiment stands."""
+
+    #: Why it is to pause, until it is resumed, and that in words.
+    pause: PauseCause | None = None
+    why_paused: str = ""
+    is_stopping: bool = False
+    #: How it ended, until it is extended.
+    end: Finish | None = None
+    #: Whether legs were begun since it last waited for a slot.
+    trains: bool = False
+    #: What it waits for, where it has no leg.
+    waits: str = WAITS
+    #: When its first leg began, and when it ended: ISO 8601.
+    started: str | None = None
+    ended: str | None = None
+
+    @property
+    def state(self) -> ExperimentState:
+        """Its state, as far as the facts say."""
+        if self.end is not None:
+            return self.end.state
+        if self.is_stopping:
+            return "stopping"
+        if self.pause is not None:
+            return "paused"
+        return "running" if self.trains else "waiting"
+
+    @property
+    def reason(self) -> str:
+        """Why it is in that state, in words."""
+        if self.end is not None:
+            return self.end.reason
+        if self.is_stopping:
+            return "asked to stop"
+        if self.pause is not None:
+            return self.why_paused
+        return TRAINS if self.trains else self.waits
+
+    def seen(self, slots: Collection[bool], lack: str | None, probed: bool) -> tuple[ExperimentState, str]:
+        """State and reason with what its engine knows besides.
+
+        slots: of each of its legs, whether it has a slot. lack: why some have none, where other engines hold them.
+        probed: whether a trial has reported.
+        """
+        if self.state not in ("waiting", "running") or not slots:
+            return self.state, self.reason
+        if lack is not None and not any(slots):
+            return "waiting", lack
+        reason = TRAINS if probed else PROBING
+        return "running", reason if lack is None or all(slots) else f"{reason}; {lack}"
+
+    def after(self, fact: object, at: str) -> Life:
+        """How it stands after a fact of its search, or its end, at a time in ISO 8601.
+
+        Facts about trials change nothing, and neither do those that come late. Raises ValueError for a change that
+        is not legal.
+        """
+        match fact:
+            case PauseAsked(reason=reason, cause=cause):
+                # What a person paused stays so when there is room again.
+                if self.pause is None or self.pause == "room" or cause != "room":
+                    why = "asked to pause" if cause == "person" else reason
+                    return self._changed(fact, pause=cause, why_paused=why, trains=False, waits=WAITS)
+            case ResumeAsked():
+                return self._changed(fact, pause=None, why_paused="")
+            case StopAsked(trial=None):
+                return self._changed(fact, is_stopping=True)
+            case Extended():
+                return self.extended()
+            case Finish():
+                return self._changed(fact, end=fact, ended=at)
+        return self
+
+    def extended(self) -> Life:
+        """Its search was made longer: one that has ended goes on, and one that is being stopped is not."""
+        if self.end is None:
+            return self._changed("Extended", is_stopping=False)
+        return self._changed(
+            "Extended", end=None, ended=None, pause=None, is_stopping=False, trains=False, waits=EXTENDED
+        )
+
+    def began(self, at: str) -> Life:
+        """Legs are begun at that time."""
+        return self._changed("LegStarted", trains=True, started=self.started or at)
+
+    def _changed(self, why: object, **fields: Any) -> Life:
+        if self.end is not None and why != "Extended":
+            return self  # it has ended; what comes late changes nothing
+        after = replace(self, **fields)
+        if after.state != self.state and (self.state, after.state) not in LEGAL_EXPERIMENT:
+            raise ValueError(f"an experiment that is {self.state} cannot become {after.state}: {why!r}")
+        return after
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether it is in a state that it leaves only by being extended."""
+        return self.state in ENDED
