@@ -127,7 +127,7 @@ def _viewers(store: Store, count: int) -> Iterator[None]:
     def follow() -> None:
         while not over.wait(0.2):
             with contextlib.suppress(StoreError, OSError, IndexError):
-                newest = max(read_catalog(store), key=lambda entry: str(entry["created"]) + str(entry["id"]))
+                newest = sorted(read_catalog(store), key=lambda entry: str(entry["created"]) + str(entry["id"]))[-1]
                 with Series.read(store.experiment(str(newest["id"])).series) as series:
                     series.trials()
                     series.points(names=["score"])
