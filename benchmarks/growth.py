@@ -100,11 +100,17 @@ def _shares(processes: list[psutil.Process]) -> float:
 def _kill_one(engine: psutil.Process, chance: random.Random) -> None:
     """Kill a runner or a worker: what is a forkserver's child, or has one as its child."""
     tree = engine.children(recursive=True)
-    runners = [process for process in tree if _FORKSERVER in _words(process.parent())]
+    runners = [process for process in tree if _FORKSERVER in _words(_above(process))]
     workers = [process for process in tree if any(_FORKSERVER in _words(child) for child in _below(process))]
     if below := [*runners, *(worker for worker in workers if _FORKSERVER not in _words(worker))]:
         with contextlib.suppress(psutil.Error, ProcessLookupError):
             os.kill(chance.choice(below).pid, signal.SIGKILL)
+
+
+def _above(process: psutil.Process) -> psutil.Process | None:
+    with contextlib.suppress(psutil.Error):
+        return process.parent()
+    return None
 
 
 def _below(process: psutil.Process) -> list[psutil.Process]:

@@ -15,7 +15,7 @@ import workbench.errors as errors
 from workbench.errors import BadInput, NotFound, StoreError, StoreReadOnly
 from workbench.records import ENDED, Keep, checked_name, trial_label
 from workbench.store import Store, journal, requests
-from workbench.store.catalog import read_catalog, resolve
+from workbench.store.catalog import read_entry, resolve
 from workbench.store.ownership import check_ours
 from workbench.store.usage import experiment_usage
 from workbench_ext.server.base import Refused, bad, refusal, trial
@@ -175,8 +175,7 @@ def _experiment(store: Store, body: Mapping[str, Json], kind: Kind, number: int 
     if not isinstance(given, str) or not given or "/" in given:
         raise bad("experiment", given, "an experiment's id, or a name such as digits@2")
     experiment_id = resolve(store, given).experiment
-    row = next((row for row in read_catalog(store) if row["id"] == experiment_id), None)
-    state = "waiting" if row is None else row["state"]
+    state = read_entry(store, experiment_id).get("state", "waiting")
     # What an ended trial keeps may go while its experiment goes on.
     is_whole = number is None or body["kind"] != "delete"
     if is_whole and kind.needs is not None and (state in ENDED) is kind.needs:

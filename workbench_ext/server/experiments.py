@@ -16,7 +16,7 @@ from workbench.errors import BadName, NotFound, StoreError
 from workbench.records import SCHEMA, Goal, Spec, trial_label
 from workbench.status import RESTING, Around, Status
 from workbench.store import Store, outcome, ownership, requests
-from workbench.store.catalog import read_catalog, resolve
+from workbench.store.catalog import read_catalog, read_entry, resolve
 from workbench.store.cluster import read_cluster
 from workbench.store.database import state_of
 from workbench.store.glance import Glance
@@ -79,8 +79,8 @@ def experiments(store: Store) -> Json:
 def experiment(store: Store, name: str) -> Json:
     """One experiment: its line of the list, what the series say of it as a whole, and its spec."""
     experiment_id, spec = found(store, name)
-    row = next((row for row in read_catalog(store) if row["id"] == experiment_id), None)
-    if row is None:
+    row = read_entry(store, experiment_id)
+    if not row:
         # Its page may be opened from the cell before the engine lists it.
         row = {
             "id": spec.id,

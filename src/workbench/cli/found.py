@@ -11,7 +11,7 @@ from workbench.errors import BadOption, Broken, NotFound, StoreError
 from workbench.records import Spec, trial_label
 from workbench.status import RESTING, Around, Status
 from workbench.store import Store, outcome
-from workbench.store.catalog import Reference, read_catalog, resolve
+from workbench.store.catalog import Reference, read_catalog, read_entry, resolve
 
 Row = dict[str, Any]
 
@@ -46,7 +46,7 @@ class Experiment:
             raise BadOption(f"{text!r} names an experiment; wanted a trial of it. Write for example {reference}/t0000.")
         if trial is False and reference.trial is not None:
             raise BadOption(f"{text!r} names a trial; wanted an experiment. Write {reference.label}.")
-        entry = next((row for row in read_catalog(store) if row["id"] == reference.experiment), {})
+        entry = read_entry(store, reference.experiment)
         spec = store.read_spec(reference.experiment, viewing=True)
         found = cls(store, reference, spec, entry, Around.of(store))
         found.look()
@@ -76,7 +76,7 @@ class Experiment:
     def look_around(self) -> None:
         """Look whether the engine lives, and at the catalog."""
         self.around = Around.of(self.store)
-        self.entry = next((row for row in read_catalog(self.store) if row["id"] == self.id), self.entry)
+        self.entry = read_entry(self.store, self.id) or self.entry
 
     def close(self) -> None:
         """Close its database."""

@@ -16,6 +16,7 @@ from workbench.records import ENDED, Spec, trial_label
 from workbench.standing import has_diverged
 from workbench.status import Around, Status
 from workbench.store import Store, outcome
+from workbench.store.catalog import read_entry
 from workbench.store.series import Series
 
 #: Points taken from the store at a time, so that a long history never holds the reader up.
@@ -176,9 +177,7 @@ class Board:
     @property
     def status(self) -> Status:
         """How the experiment stands; *waiting* until an engine has said something."""
-        from workbench.store.catalog import read_catalog
-
-        entry = next((row for row in read_catalog(self.store) if row["id"] == self.spec.id), {})
+        entry = read_entry(self.store, self.spec.id)
         return Status.of(entry, self.meta, Around.of(self.store), self.spec.trials)
 
     @property

@@ -30,7 +30,7 @@ from workbench.share.looking import Findings, carried, told
 from workbench.share.masking import masked_data, without_own
 from workbench.store import Store, packed
 from workbench.store.atomic import FILE_MODE, WRITING, telling, write_json
-from workbench.store.catalog import read_catalog, resolve
+from workbench.store.catalog import read_catalog, read_entry, resolve
 from workbench.store.layout import checked_id
 from workbench.store.pausing import pause
 from workbench.store.trust import is_marked, mark, mark_snapshot, same_snapshot
@@ -61,7 +61,7 @@ def export(
         raise BadInput(f"{target} exists. Name another file, or remove it first.")
     if mask:
         refuse_secrets(store, experiment_id)
-    entry = next((entry for entry in read_catalog(store) if entry["id"] == experiment_id), {})
+    entry = read_entry(store, experiment_id)
     aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{WRITING}")
     findings = Findings()
     with telling(target), tempfile.TemporaryDirectory(dir=target.parent, prefix=".workbench-") as folder:

@@ -27,7 +27,7 @@ from workbench.share.page import page
 from workbench.snapshot.masking import masked
 from workbench.store import Store
 from workbench.store.atomic import telling
-from workbench.store.catalog import read_catalog, resolve
+from workbench.store.catalog import read_entry, resolve
 
 PAGE = "index.html"
 PUBLISHED = "workbench publication"
@@ -112,8 +112,8 @@ def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) ->
                 shutil.copyfile(path, target)
     for needed in ("blobs", "snapshots", "requests"):
         (folder / needed).mkdir(exist_ok=True)
-    entry = next((entry for entry in read_catalog(store) if entry["id"] == experiment_id), None)
-    if entry is not None:
+    entry = read_entry(store, experiment_id)
+    if entry:
         tables = {"experiments": {"1": masked_data(entry)}, "about": {"1": {"schema": SCHEMA}}}
         (folder / "catalog.json").write_text(json.dumps(tables))
     about = {

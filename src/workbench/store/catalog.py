@@ -212,6 +212,15 @@ def read_catalog(store: Store) -> list[Entry]:
     It is cheap to ask often: an unchanged file is not read again. A missing or damaged list is made from specs and
     journals, in memory.
     """
+    return [dict(entry) for entry in _read(store).values()]
+
+
+def read_entry(store: Store, experiment_id: str) -> Entry:
+    """One experiment's line of :func:`read_catalog`; empty where it is not listed (yet)."""
+    return dict(_read(store).get(experiment_id, {}))
+
+
+def _read(store: Store) -> Mapping[str, Entry]:
     path = store.catalog_path
     try:
         stat = path.lstat()
@@ -219,13 +228,14 @@ def read_catalog(store: Store) -> list[Entry]:
         found = _read_lists.get(path)
         if found is None or found[0] != state:
             documents = _tables(path).get("experiments", {}).values()
-            found = state, sorted((document for document in documents if "id" in document), key=_id)
+            listed = sorted((document for document in documents if "id" in document), key=_id)
+            found = state, {_id(document): document for document in listed}
             if len(_read_lists) > 16:
                 _read_lists.clear()
             _read_lists[path] = found
-        return [dict(entry) for entry in found[1]]
+        return found[1]
     except (OSError, ValueError, AttributeError, TypeError):
-        return _from_journals(store)
+        return {_id(entry): entry for entry in _from_journals(store)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +271,7 @@ def resolve(store: Store, text: str) -> Reference:
     return Reference(entry["id"], entry["label"], trial, step)
 
 
-_read_lists: dict[Path, tuple[tuple[int, int, int], list[Entry]]] = {}
+_read_lists: dict[Path, tuple[tuple[int, int, int], dict[str, Entry]]] = {}
 
 
 def _named(store: Store, name: str, version: int | None) -> Entry:
