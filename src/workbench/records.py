@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -289,11 +290,16 @@ def instruction_from_line(line: Mapping[str, Json]) -> Instruction | None:
     return instruction
 
 
+@functools.cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def _from_line(kinds: Mapping[str, type], line: Mapping[str, Json]) -> Any:
     kind = kinds.get(line.get("kind", ""))
     if kind is None:
         return None
-    given = {f.name: line[f.name] for f in dataclasses.fields(kind) if f.name in line}
+    given = {name: line[name] for name in _names(kind) if name in line}
     if "value" in given:
         given["value"] = value_of(given["value"])
     return kind(**given)

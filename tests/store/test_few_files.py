@@ -9,7 +9,7 @@ import pytest
 from small import damage, members
 
 from workbench.cluster.log import LogWriter
-from workbench.errors import StaleAttempt
+from workbench.errors import StaleAttempt, StoreError
 from workbench.store import bundle, packed
 from workbench.store.checkpoints import Checkpoints
 from workbench.store.series import Series
@@ -162,7 +162,7 @@ def test_what_is_packed_is_read_as_before_and_leaves_two_entries_for_all_trials(
     with closing(sqlite3.connect(paths.packed)) as archive:
         names = [name for (name,) in archive.execute("SELECT name FROM sqlar ORDER BY name")]
     assert names[:2] == ["t0000.log.txt", "t0000.zip"]
-    assert packed.wrong(paths.trials) is None
+    assert list(packed.bundles(paths.trials))
     assert not [name for name in os.listdir(paths.folder) if name.startswith("packed.sqlar-")]
 
 
@@ -223,7 +223,8 @@ def test_a_damaged_pack_is_named_and_what_is_trained_anew_is_seen(paths):
     trained(paths)
     packed.pack(paths.trials)
     paths.packed.write_bytes(paths.packed.read_bytes()[:3000])
-    assert packed.wrong(paths.trials)
+    with pytest.raises((StoreError, OSError)):
+        list(packed.bundles(paths.trials))
     checkpoints = Checkpoints(paths.trial(0))
     assert checkpoints.newest() is None
     assert "packed.sqlar" in checkpoints.skipped[0].why

@@ -211,7 +211,7 @@ class Walk:
                 if (wrong := series.what_is_wrong()) is not None:
                     self.found.append(("series", True, f"{paths.series}: {wrong}; {MEND}"))
                     return
-                meta, legs = series.meta(), series.legs()
+                meta, attempts = series.meta(), series.attempts()
                 self.found += [("series", True, f"{piece}; {MEND}") for piece in series.damage]
                 lacking = known.lacking(series)
                 if lacking:
@@ -223,7 +223,7 @@ class Walk:
         except StoreError as error:
             self.found.append(("series", True, f"{error} {MEND}"))
             return
-        unknown = [leg for leg in legs if (leg["trial"], leg["attempt"]) not in known.legs]
+        unknown = attempts - known.legs.keys()
         has_finish = any(line.get("kind") == "Finish" for line in lines)
         if unknown or (meta.get("state") in ("completed", "stopped", "failed") and not has_finish):
             says = f"{paths.journal} ends before {paths.series.name} does: its end is lost. Take it from a copy"
@@ -244,7 +244,7 @@ class Walk:
                     looked_at.add(kept.bundle)
         for path in sorted(lying - looked_at):
             self._small(Bundle(path))
-        why = packed.wrong(paths.trials) or self._packed(paths.trials, lying | looked_at)
+        why = self._packed(paths.trials, lying | looked_at)
         if why is not None:
             says = f"{paths.packed} holds checkpoints and logs of trials, and is damaged ({why}). Take it from a copy"
             self.found.append(("packed", True, says))

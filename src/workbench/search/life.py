@@ -24,6 +24,8 @@ from workbench.records import (
 WAITS, TRAINS = "it waits for a slot", "training"
 PROBING = "the first trial is the probe; the others start after its first report"
 EXTENDED = "it was extended, and waits for a slot"
+#: What may change it. All else is about trials.
+_TURNS = frozenset({PauseAsked, ResumeAsked, StopAsked, Extended, Finish})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class Life:
         Facts about trials change nothing, and neither do those that come late. Raises ValueError for a change that
         is not legal.
         """
+        if type(fact) not in _TURNS:
+            return self
         match fact:
             case PauseAsked(reason=reason, cause=cause):
                 # What a person paused stays so when there is room again.
@@ -111,6 +115,8 @@ class Life:
 
     def began(self, at: str) -> Life:
         """Legs are begun at that time."""
+        if self.trains:
+            return self
         return self._changed("LegStarted", trains=True, started=self.started or at)
 
     def _changed(self, why: object, **fields: Any) -> Life:

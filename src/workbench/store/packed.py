@@ -105,26 +105,21 @@ def within(folder: Path) -> Within:
 
 
 def bundles(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """The packed checkpoints of all trials in ``folder``, by one look: paths as if they lay there, and bytes."""
+    """The packed checkpoints of all trials in ``folder``, by one look: paths as if they lay there, and bytes.
+
+    Raises StoreError, OSError or zlib.error where what is packed is damaged.
+    """
     with _reading(folder) as connection:
-        if connection is not None:
-            for name, size, data in connection.execute("SELECT name, sz, data FROM sqlar WHERE name GLOB '*.zip'"):
-                yield folder / name, _whole(size, data)
-
-
-def wrong(folder: Path) -> str | None:
-    """What is wrong with what is packed for ``folder``, or None. The files in it are not read, however large it is."""
-    try:
-        with _reading(folder) as connection:
-            if connection is None:
-                return None
-            pages, size = (connection.execute(f"PRAGMA page_{what}").fetchone()[0] for what in ("count", "size"))
-            if pages * size > _place(folder).stat().st_size:
-                return "it was cut short"
-            torn = connection.execute("SELECT name FROM sqlar WHERE length(data) > sz LIMIT 1").fetchone()
-            return f"{torn[0]} in it is not whole" if torn else None
-    except (StoreError, OSError) as error:
-        return str(error)
+        if connection is None:
+            return
+        pages, size = (connection.execute(f"PRAGMA page_{what}").fetchone()[0] for what in ("count", "size"))
+        if pages * size > _place(folder).stat().st_size:
+            raise StoreError("it was cut short")
+        torn = connection.execute("SELECT name FROM sqlar WHERE length(data) > sz LIMIT 1").fetchone()
+        if torn:
+            raise StoreError(f"{torn[0]} in it is not whole")
+        for name, size, data in connection.execute("SELECT name, sz, data FROM sqlar WHERE name GLOB '*.zip'"):
+            yield folder / name, _whole(size, data)
 
 
 def unpack(path: Path) -> None:

@@ -287,6 +287,17 @@ class Series:
             return self._records("legs", "ORDER BY trial, attempt")
         return self._records("legs", "WHERE trial = ? ORDER BY attempt", (trial,))
 
+    def attempts(self) -> set[tuple[int, int]]:
+        """Trial and attempt of every leg. Raises ValueError for a leg with fields that cannot be read."""
+        if sqlite3.sqlite_version_info < (3, 38):  # it may be built without JSON
+            return {(leg["trial"], leg["attempt"]) for leg in self.legs()}
+        texts = [name for name, kind in (*database.LEG_FIELDS.items(), ("more", "json")) if kind == "json"]
+        sound = " AND ".join(f'("{name}" IS NULL OR json_valid("{name}"))' for name in texts)
+        rows = self._fetch(f"SELECT trial, attempt, {sound} FROM legs")
+        if not all(row[2] for row in rows):
+            self.legs()  # JSON as Python writes it has NaN, which SQLite does not know
+        return {(trial, attempt) for trial, attempt, _ in rows}
+
     def what_is_wrong(self) -> str | None:
         """What is wrong with the file when all of it is read; None where nothing is."""
         with self._reading, telling_sqlite(self.path):
