@@ -40,16 +40,16 @@ def lived(*facts: object) -> Life:
         ([], "waiting", WAITS),
         ([CapacityChanged(2)], "waiting", WAITS),
         ([BEGAN, Reached(0, 1, 0.5)], "running", TRAINS),
-        ([BEGAN, LUNCH], "paused", "asked to pause"),
-        ([LUNCH], "paused", "asked to pause"),
+        ([BEGAN, LUNCH], "paused", "lunch"),
+        ([LUNCH], "paused", "lunch"),
         ([BEGAN, LUNCH, ResumeAsked("me")], "waiting", WAITS),
         ([BEGAN, LUNCH, ResumeAsked("me"), BEGAN], "running", TRAINS),
         ([BEGAN, ROOM], "paused", "no room: the disk is full"),
         # A reason is text: what a person writes steers nothing.
-        ([BEGAN, PauseAsked("no room: for me")], "paused", "asked to pause"),
+        ([BEGAN, PauseAsked("no room: for me"), ROOM], "paused", "no room: for me"),
         # What a person paused stays so, whether there is room or not.
-        ([BEGAN, LUNCH, ROOM], "paused", "asked to pause"),
-        ([BEGAN, ROOM, LUNCH], "paused", "asked to pause"),
+        ([BEGAN, LUNCH, ROOM], "paused", "lunch"),
+        ([BEGAN, ROOM, LUNCH], "paused", "lunch"),
         ([BEGAN, ROOM, PACKAGES], "paused", PACKAGES.reason),
         ([BEGAN, STOP], "stopping", "asked to stop"),
         ([BEGAN, StopAsked(3, "this one")], "running", TRAINS),
@@ -61,7 +61,7 @@ def lived(*facts: object) -> Life:
         ([BEGAN, DONE, MORE, BEGAN], "running", TRAINS),
         ([BEGAN, LUNCH, DONE, MORE], "waiting", EXTENDED),
         ([BEGAN, STOP, MORE], "running", TRAINS),
-        ([BEGAN, LUNCH, STOP, MORE], "paused", "asked to pause"),
+        ([BEGAN, LUNCH, STOP, MORE], "paused", "lunch"),
     ],
 )
 def test_how_it_stands(facts: list[object], state: str, reason: str) -> None:
@@ -109,4 +109,4 @@ def test_every_order_of_facts_is_legal_and_only_an_extension_opens_what_has_ende
 )
 def test_slots_that_others_hold(slots: list[bool], lack: str | None, probed: bool, state: str, reason: str) -> None:
     assert lived(BEGAN).seen(slots, lack, probed) == (state, reason)
-    assert lived(BEGAN, LUNCH).seen(slots, lack, probed) == ("paused", "asked to pause")
+    assert lived(BEGAN, LUNCH).seen(slots, lack, probed) == ("paused", "lunch")

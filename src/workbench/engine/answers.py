@@ -73,7 +73,7 @@ class Answers:
                     )
                 loop.tell(StopAsked(trial, by))
             case "pause":
-                loop.tell(PauseAsked(by))
+                loop.tell(PauseAsked(request.get("reason") or "asked to pause"))
             case "resume":
                 self._engine.rooms.check(is_held=loop.is_held)
                 loop.resume(by)

@@ -93,8 +93,7 @@ class Life:
             case PauseAsked(reason=reason, cause=cause):
                 # What a person paused stays so when there is room again.
                 if self.pause is None or self.pause == "room" or cause != "room":
-                    why = "asked to pause" if cause == "person" else reason
-                    return self._changed(fact, pause=cause, why_paused=why, trains=False, waits=WAITS)
+                    return self._changed(fact, pause=cause, why_paused=reason, trains=False, waits=WAITS)
             case ResumeAsked():
                 return self._changed(fact, pause=None, why_paused="")
             case StopAsked(trial=None):
