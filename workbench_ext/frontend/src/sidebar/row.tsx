@@ -83,10 +83,10 @@ export const Row = React.memo(function Row({
   );
 });
 
-/** `17 of 49 trials ended, about 5 min left` */
+/** `17 of 49 trials ended, 5 min left`: the sidebar is narrow. */
 function trialsOf({ experiment: { trials, seconds_left }, trans }: IRow): string {
   const ended = counted(trials, trans);
   return typeof seconds_left === 'number'
-    ? trans.__('%1, about %2 left', ended, lasting(seconds_left, trans))
+    ? trans.__('%1, %2 left', ended, lasting(seconds_left, trans))
     : ended;
 }
