@@ -18,7 +18,11 @@ from workbench.store import Store
 from workbench.store.checkpoints import Checkpoints
 
 #: What a training environment needs to launch and to train.
-NEEDED = ("cloudpickle", "tinydb", "xxhash")
+NEEDED = (
+    *("cloudpickle", "tinydb", "xxhash"),
+    # What a variable of the environment may need, where it could be a secret.
+    *("detect-secrets", "PyYAML", "requests", "urllib3", "idna", "certifi", "charset-normalizer"),
+)
 #: The weights depend on the library's version, as an augmentation's or an initialisation's would.
 SCRIPT = """
 import random, sys

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from running import spec_of
 from search_world import GOAL, SCHEDULERS, SPACE, World, noise, search
 
-from workbench.records import Extended, Fact, Instruction, to_line
+from workbench.records import Extended, Fact, Instruction, Scheduler, to_line
 from workbench.search import Search
+from workbench.space import uniform
 from workbench.store.summary import summary
 
 quick = settings(max_examples=12 if settings().derandomize else 400)
@@ -72,3 +73,11 @@ def test_it_names_the_best_that_the_search_names(name, seed, rate, breaks, diver
             world.turn()
     for count, best in recorder.bests[:: max(1, len(recorder.bests) // 12)] + recorder.bests[-1:]:
         assert best_of(name, recorder.lines[:count]) == best
+
+
+def test_a_planted_number_of_slots_keeps_nobody_busy():
+    """A search would begin as many trials at once: millions of slots would be minutes of work and gigabytes."""
+    spec = spec_of("", Path(), space={"x": uniform(0.0, 1.0)}, scheduler=Scheduler("asha", 1, 81, 3), trials=10**6)
+    at = {"at": "2026-11-22T12:00:00.000+00:00"}
+    lines = [{"n": 1, **at, "kind": "Began"}, {"n": 2, **at, "kind": "CapacityChanged", "slots": 10**7}]
+    assert summary(spec, lines)["trials"] <= len(lines)

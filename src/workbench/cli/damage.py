@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workbench.engine.recalled import check_lines, check_spec
 from workbench.errors import NewerSchema, StoreError, WorkbenchError
-from workbench.records import Goal
+from workbench.records import UNREADABLE, Goal
 from workbench.store import Store, database, journal, kinds, outcome, packed, summary
 from workbench.store.atomic import kind_of, open_file, read_json
 from workbench.store.bundle import Bundle
 from workbench.store.checkpoints import Checkpoints, Skipped, small, unreadable
 from workbench.store.journal import Damage
 from workbench.store.layout import ExperimentPaths, TrialPaths
+from workbench.store.recalled import check_lines, check_spec
 from workbench.store.restored import Known
 from workbench.store.series import Series
 from workbench.store.summary import Looks
@@ -149,8 +149,10 @@ class Walk:
         except (WorkbenchError, OSError) as error:
             self.found.append(("spec", True, str(error)))
         lines = self.journal("journal", paths.journal, lambda damage: summary.lines_of(self.store, experiment, damage))
+        entry = summary.entry_of(self.store, experiment)
         try:
-            check_lines(paths, lines)
+            if entry is not None and entry["state"] == UNREADABLE:  # its lines were looked at when they were read
+                check_lines(paths, lines)
         except WorkbenchError as error:
             self.found.append(("journal", True, str(error)))
         try:

@@ -23,7 +23,6 @@ from workbench.engine.looks import Looks
 from workbench.engine.loop import ExperimentLoop
 from workbench.engine.lost import Mender
 from workbench.engine.mirrors import Mirrors
-from workbench.engine.recalled import check_spec
 from workbench.engine.room import Rooms
 from workbench.engine.slots import Slots
 from workbench.engine.upkeep import Upkeep
@@ -33,6 +32,7 @@ from workbench.store import Store, private, requests
 from workbench.store.adoption import check_let_go, is_held
 from workbench.store.catalog import Catalog
 from workbench.store.lease import EngineLease
+from workbench.store.recalled import check_spec
 from workbench.store.summary import unreadable
 from workbench.store.trust import check_trusted, is_foreign
 from workbench.store.usage import trials_of

@@ -17,7 +17,6 @@ from workbench.engine.leg import Leg, started
 from workbench.engine.legs import Legs, Surroundings
 from workbench.engine.lost import Loss
 from workbench.engine.patience import checked_limit
-from workbench.engine.recalled import check_order, lines_of, nonsense
 from workbench.engine.retainer import Retainer
 from workbench.errors import BadOption, ClusterError, StoreError, Unreadable
 from workbench.records import (
@@ -44,6 +43,7 @@ from workbench.records import (
 from workbench.search.life import Life
 from workbench.store import Store
 from workbench.store.journal import OWN, Journal
+from workbench.store.recalled import check_order, lines_of, nonsense
 
 #: Seconds before writing again after the disk refused.
 RETRY_WRITE_S = 1.0

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from workbench.errors import WorkbenchError
-from workbench.records import ENDED, UNREADABLE, Finish, Json, Spec, fact_from_line
+from workbench.records import ENDED, UNREADABLE, CapacityChanged, Finish, Json, Spec, fact_from_line
 from workbench.store import journal, outcome
 from workbench.store.atomic import kind_of
 from workbench.store.journal import Damage
 from workbench.store.layout import Store
+from workbench.store.recalled import check_lines, check_spec
 from workbench.store.said import said
 
 #: Lines of the store's own journal that say how a person labels an experiment, and the field each of them sets.
@@ -33,7 +34,7 @@ Looks: TypeAlias = Mapping[Path, _Look]
 _looks: dict[Path, _Look] = {}
 
 
-def summary(spec: Spec, lines: Iterable[Mapping[str, Json]]) -> dict[str, Any]:
+def summary(spec: Spec, lines: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
     """The catalog's fields of the experiment with this spec and these journal lines.
 
     The search itself reads them again, so that its best trial here is its best trial everywhere. Raises BadSpace or
@@ -50,6 +51,9 @@ def summary(spec: Spec, lines: Iterable[Mapping[str, Json]]) -> dict[str, Any]:
     for line in lines:
         kind = line.get("kind")
         if (fact := fact_from_line(line)) is not None:
+            if isinstance(fact, CapacityChanged):
+                # Each leg that was begun has a line. A planted journal may speak of millions of slots.
+                fact = CapacityChanged(min(fact.slots, len(lines)))
             life = life.after(fact, line["at"])
             search.handle(fact)
         if kind == "LegStarted":
@@ -153,7 +157,12 @@ def _looks_like(
     try:
         lines = list(journal.read(path, damage=damage)) if lines is None else lines
         whole = state[1] or kind_of(path.lstat().st_mode)
-        entry = summary(store.read_spec(experiment_id, viewing=True), lines) if whole else None
+        entry = None
+        if whole:
+            # A search of a billion trials, or slots, would keep whoever reads it busy for ever.
+            spec = check_spec(store.read_spec(experiment_id, viewing=True))
+            check_lines(store.experiment(experiment_id), lines)
+            entry = summary(spec, lines)
         wrong = next((str(piece) for piece in journal.lasting(path, damage)), None)
         if entry is not None and wrong is not None and entry["state"] not in ENDED:
             entry = unreadable(store, experiment_id, wrong)

@@ -12,8 +12,8 @@ from typing import Any
 
 from workbench.errors import Unreadable
 from workbench.records import ENDED, MANY, Spec
-from workbench.store import ExperimentPaths
 from workbench.store.journal import Damage, lasting, read
+from workbench.store.layout import ExperimentPaths
 
 #: No trial, step, attempt or number of slots is larger.
 MOST = 10**9
