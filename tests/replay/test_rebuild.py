@@ -21,7 +21,7 @@ from workbench.store.checkpoints import Checkpoints
 NEEDED = (
     *("cloudpickle", "tinydb", "xxhash"),
     # What a variable of the environment may need, where it could be a secret.
-    *("detect-secrets", "PyYAML", "requests", "urllib3", "idna", "certifi", "charset-normalizer"),
+    *("detect-secrets", "pyyaml", "requests", "urllib3", "idna", "certifi", "charset-normalizer"),
 )
 #: The weights depend on the library's version, as an augmentation's or an initialisation's would.
 SCRIPT = """

@@ -117,12 +117,12 @@ class Status:
         ends = entry.get("state") in ENDED and not around.alive
         told = entry if ends or entry.get("state") == UNREADABLE or not meta.get("state") else meta
         state = around.state(told.get("state"))
-        # What is paused needs none before it is resumed, and says why it is paused.
-        lacks = not around.alive and state not in RESTING and state != "paused"
+        lacks = not around.alive and state not in RESTING
+        # What is paused says why; an engine begins with its resumption.
         reason = told.get("reason") or entry.get("reason")
         if not told.get("state"):
             reason = NOT_TAKEN
-        elif lacks:
+        elif lacks and state != "paused":
             reason = around.lacks
         disk = entry.get("disk") if around.alive and state not in RESTING else None
         if disk:
