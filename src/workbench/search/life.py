@@ -1,6 +1,6 @@
 """The life of an experiment: its state as its facts say. Law: pure; every change of state is one of the legal table.
 
-The engine's loop and whoever reads a journal fold the same facts, so that they say the same.
+The engine's loop and the readers of a journal fold the same facts, so they agree.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def _looks_like(
         whole = state[1] or kind_of(path.lstat().st_mode)
         entry = None
         if whole:
-            # A search of a billion trials, or slots, would keep whoever reads it busy for ever.
+            # Reading a search of a billion trials or slots would take for ever.
             spec = check_spec(store.read_spec(experiment_id, viewing=True))
             check_lines(store.experiment(experiment_id), lines)
             entry = summary(spec, lines)
