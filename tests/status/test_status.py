@@ -59,7 +59,7 @@ def test_state_and_reason(entry: dict[str, Any], meta: dict[str, Any], around: A
 def test_progress(
     state: str, begun: int | None, counts: dict[str, int] | None, planned: int | None, said: str, share: float | None
 ) -> None:
-    found = Progress.of(state, begun, counts, planned)
+    found = Progress.read(state, begun, counts, planned)
     assert (str(found), found.share) == (said, share)
 
 

@@ -514,7 +514,7 @@ class Experiment:
             return table(self._name, [("state", "not started")], "")
         board = self._look()
         status = board.status
-        facts = [("state", status.state), ("trials", str(status.progress).removesuffix(" trials ended"))]
+        facts = [("state", status.state), ("trials", f"{status.progress.ended} of {status.progress.of}")]
         if status.best is not None:
             trial, value = status.best
             facts.append((f"best {board.spec.goal.metric}", f"{number(value)} ({trial_label(trial)})"))

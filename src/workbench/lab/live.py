@@ -127,7 +127,7 @@ class LiveView(anywidget.AnyWidget):
             "last": meta.get("last") or spec.scheduler.last,
             "state": status.state,
             "reason": status.reason,
-            "progress": {"ended": progress.ended, "of": progress.planned or progress.begun, "share": progress.share},
+            "progress": {"ended": progress.ended, "of": progress.of, "share": progress.share},
             "best": {"trial": best[0], "value": plain(best[1])} if best else None,
             "slots": status.slots,
             "seconds_left": status.seconds_left,

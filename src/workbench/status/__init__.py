@@ -65,7 +65,7 @@ class Progress:
     share: float | None
 
     @classmethod
-    def of(cls, state: str, begun: int | None, counts: Mapping[str, int] | None, planned: int | None) -> Progress:
+    def read(cls, state: str, begun: int | None, counts: Mapping[str, int] | None, planned: int | None) -> Progress:
         """From an experiment's state, and its trials: how many have begun, and how many are in each state."""
         ended = sum(count for name, count in (counts or {}).items() if name in ENDED)
         begun = max(begun or 0, sum((counts or {}).values()))
@@ -74,9 +74,14 @@ class Progress:
         share = 1.0 if state == "completed" else min(ended / planned, 1.0) if planned else None
         return cls(ended, begun, planned, share)
 
+    @property
+    def of(self) -> int:
+        """How many trials those that have ended are compared with: the planned ones, else those that have begun."""
+        return self.planned or self.begun
+
     def __str__(self) -> str:
         """``18 of 49 trials ended``."""
-        return f"{self.ended} of {self.planned or self.begun} trials ended"
+        return f"{self.ended} of {self.of} trials ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,7 @@ class Status:
             pause=pause,
             disk=disk,
             best=(int(best["trial"]), float(best["value"])) if best else None,
-            progress=Progress.of(state, entry.get("trials"), counts, planned),
+            progress=Progress.read(state, entry.get("trials"), counts, planned),
             counts=counts or {},
             started=meta.get("started") or entry.get("started"),
             ended=(meta.get("ended") or entry.get("ended")) if state in ENDED else None,
