@@ -187,31 +187,6 @@ export interface ICurves {
   readonly curves: readonly ICurve[];
 }
 
-/** A journal line as the fold takes it. */
-export interface IEvent {
-  readonly n: number;
-  readonly at: string;
-  readonly kind: string;
-  readonly trial?: number;
-  readonly step?: number;
-  readonly value?: Value | null;
-  readonly reason?: string | null;
-  readonly until?: number;
-  readonly start?: number;
-  readonly attempt?: number;
-  readonly outcome?: string;
-  readonly cause?: string | null;
-  readonly state?: State;
-  /** Of an order to stop: the state that the trial has afterwards. */
-  readonly then?: 'stopped' | 'paused';
-  readonly bracket?: number;
-}
-
-export interface IEvents {
-  readonly n: number;
-  readonly events: readonly IEvent[];
-}
-
 export interface ILeg {
   readonly trial: number;
   readonly label: string;

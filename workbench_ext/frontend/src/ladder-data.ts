@@ -35,60 +35,50 @@ export interface IBracket {
   readonly bracket: number;
   /** Hyperband's round, from 0. */
   readonly turn: number;
-  /** Its first trial; null where the plan is not known. */
-  readonly first: number | null;
   readonly rungs: readonly IRung[];
 }
 
-/** Where a trial stands: the last step that was told, the end of its leg, and the step of its last entry. */
-export interface IStanding {
+export interface ILadder {
+  /** The journal's line that was read last. */
+  readonly n: number;
+  readonly goal: IGoal;
+  /** The scheduler's kind. */
+  readonly scheduler: string;
+  readonly brackets: readonly IBracket[];
+  readonly best: { readonly trial: number; readonly step: number; readonly value: number } | null;
+}
+
+/** A trial at a rung, as the server tells it. */
+export interface IToldEntry {
+  readonly step: number;
+  readonly from: number;
+  readonly value: Value | null;
+  /** Whether its value is compared with others'; one that is not comes last. */
+  readonly ranks: boolean;
+  readonly fate: Fate;
+  readonly reason: string;
+}
+
+export interface IToldTrial {
+  readonly trial: number;
   /** The place of its bracket in the list. */
   readonly bracket: number;
-  readonly step: number;
-  readonly until: number | null;
-  readonly at: number | null;
-  /** It has a leg. Facts that the leg told last may come after its end. */
-  readonly live: boolean;
-  /** Its leg was told to stop. It can still come to its last step; nothing before counts any more. */
-  readonly leaving: boolean;
-  /** The highest level at which its value was finite, and that value; null where it never was. */
-  readonly level: number;
-  readonly value: number | null;
-  /** Its newest value is nan or infinite. */
-  readonly diverged: boolean;
+  readonly entries: readonly IToldEntry[];
 }
 
-export interface IHappened {
-  readonly n: number;
-  readonly at: string;
-  readonly kind: string;
-  readonly trial?: number;
-  readonly value?: number;
-  readonly state?: string;
+/** An answer of the server: everything but the trials that did not change behind the cursor. */
+export interface ITold extends Omit<ILadder, 'brackets'> {
+  readonly brackets: readonly (Omit<IBracket, 'rungs'> & {
+    readonly rungs: readonly Omit<IRung, 'entries'>[];
+  })[];
+  readonly trials: readonly IToldTrial[];
 }
 
-export interface ILadder {
-  /** The journal's line that was folded last. */
-  readonly n: number;
-  readonly goal: IGoal;
-  readonly rule: { readonly kind: string; readonly mode: string | null; readonly eta: number | null };
-  readonly brackets: readonly IBracket[];
-  readonly trials: Readonly<Record<string, IStanding>>;
-  readonly told: number | null;
-  readonly best: { readonly trial: number; readonly step: number; readonly value: number } | null;
-  readonly happened: readonly IHappened[];
-}
-
-/** What was known before anything ran. */
-export interface IPlan {
-  readonly goal: IGoal;
-  readonly rule: ILadder['rule'];
-  readonly brackets: readonly {
-    readonly bracket: number;
-    readonly turn: number;
-    readonly first: number | null;
-    readonly rungs: readonly { readonly step: number; readonly places: number | null }[];
-  }[];
+/** What `/ladder?after=n` answers. */
+export interface ILadderAnswer {
+  readonly ladder: ITold;
+  /** What happened behind the cursor. */
+  readonly since: ISince;
 }
 
 export interface ISince {
@@ -98,24 +88,6 @@ export interface ISince {
   readonly best: { readonly first: number | null; readonly last: number } | null;
   /** When (UTC) and in which state. */
   readonly ended: { readonly at: string; readonly state: string } | null;
-}
-
-/** What happened behind the journal's line `after`, for a person who was away. */
-export function since(ladder: ILadder, after: number): ISince {
-  const fresh = ladder.happened.filter(({ n }) => n > after);
-  const count = (kind: string) => fresh.filter(one => one.kind === kind).length;
-  const bests = ladder.happened.filter(({ kind }) => kind === 'best');
-  const first = bests.filter(({ n }) => n <= after).pop();
-  const last = fresh.filter(({ kind }) => kind === 'best').pop();
-  // What was made longer has not ended.
-  const turn = fresh.filter(({ kind }) => kind === 'ended' || kind === 'extended').pop();
-  const ended = turn?.kind === 'ended' ? turn : undefined;
-  return {
-    retries: count('retry'),
-    failures: count('failure'),
-    best: last ? { first: first?.value ?? null, last: last.value! } : null,
-    ended: ended ? { at: ended.at, state: ended.state! } : null
-  };
 }
 
 /**
