@@ -17,7 +17,6 @@ from workbench.engine.answers import Answers
 from workbench.engine.book import refusal
 from workbench.engine.courier import Courier
 from workbench.engine.doorbell import ringing
-from workbench.engine.legs import Legs
 from workbench.engine.listed import listed, named
 from workbench.engine.looks import Looks
 from workbench.engine.loop import ExperimentLoop
@@ -432,7 +431,7 @@ class Engine(Slots):
         if self.trouble is not None:
             loop.fail(self.trouble)
             return
-        message = loop.message_training()
+        message = loop.installed.training()
         key = repr(sorted(message.items(), key=str))
         if key in self._warm:
             return
@@ -457,14 +456,14 @@ class Engine(Slots):
         """Put ``fields`` into the catalog. A person may have given the experiment another name since it began."""
         self.catalog.upsert_experiment(spec.id, fields if self.catalog.knows(spec.id) else {**named(spec), **fields})
 
-    def saved(self, loop: Legs, trial: int, *, passing: bool) -> None:
+    def saved(self, loop: ExperimentLoop, trial: int, *, passing: bool) -> None:
         """Have the new checkpoint copied to the experiment's storage."""
         if passing:
             self.courier.take_passing(loop.spec, trial)
         else:
             self.courier.take(loop.spec, [trial])
 
-    def storage_trouble(self, loop: Legs) -> str | None:
+    def storage_trouble(self, loop: ExperimentLoop) -> str | None:
         """Since when the experiment's storage is not to be had, and why; None where it is."""
         return self.courier.trouble(loop.spec.id)
 
