@@ -21,13 +21,14 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo demo-faults lab soak test test-fast test-main test-ext test-jest test-ui browser bench lint format clean
+.PHONY: help demo demo-faults lab soak test test-fast coverage test-main test-ext test-jest test-ui browser bench lint format clean
 
 help:
 	@echo 'make demo    run the quickstart notebook: a Hyperband search on real data'
 	@echo 'make demo-faults  the story of faults in a browser: kills, a closed tab, and the same result bit for bit'
 	@echo 'make lab     JupyterLab with Workbench, in notebooks/'
 	@echo 'make test-fast  the tests that need no engine, in two minutes'
+	@echo 'make coverage  the same tests, and how much of each room they run'
 	@echo 'make test    all tests (a browser is installed where there is none)'
 	@echo 'make soak    an hour: a search under fifty faults against a calm one, then searches without end and their table'
 	@echo 'make lint    ruff and mypy'
@@ -63,9 +64,16 @@ test: $(VENV)/.develop browser
 	@status=0; for part in test-main test-ext test-jest test-ui; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
 # What needs neither an engine nor a browser.
+FAST := tests/search tests/store tests/status tests/compare tests/test_records.py tests/test_space.py tests/test_standing.py \
+  tests/test_floors.py tests/test_docs.py -n 2 -m 'not slow' --deselect tests/status/test_same_everywhere.py
+
 test-fast: $(VENV)/.develop
-	@$(BIN)/pytest tests/search tests/store tests/status tests/compare tests/test_records.py tests/test_space.py \
-	  tests/test_standing.py tests/test_floors.py tests/test_docs.py -n 2 -m 'not slow' --deselect tests/status/test_same_everywhere.py
+	@$(BIN)/pytest $(FAST)
+
+# `.venv/bin/coverage report -m` then names the lines of each file.
+coverage: $(VENV)/.develop
+	@$(BIN)/pytest $(FAST) --cov --cov-report=
+	@$(BIN)/python tests/covered.py
 
 # Three runs: the event loop of pytest-jupyter (tests/ext) breaks Playwright's (tests/ui), and ours.
 test-main: $(VENV)/.develop
@@ -106,4 +114,4 @@ bench: $(VENV)/.develop
 
 clean:
 	rm -rf $(VENV) $(BUNDLE) workbench_ext/frontend/node_modules workbench_ext/frontend/lib workbench_ext/frontend/.yarn \
-	  workbench_ext/frontend/tsconfig.tsbuildinfo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis test-results
+	  workbench_ext/frontend/tsconfig.tsbuildinfo build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis test-results

@@ -22,7 +22,7 @@ import anywidget
 import traitlets
 
 from workbench.errors import WorkbenchError
-from workbench.experiment.board import Board, Change, progress, sentence
+from workbench.status.board import Board, Change, progress, sentence
 
 log = logging.getLogger("workbench.lab")
 

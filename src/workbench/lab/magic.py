@@ -280,7 +280,7 @@ def _expanded(shell: Any, line: str) -> str:
     if "$" not in line and "{" not in line:
         return line
     try:
-        return DollarFormatter().vformat(line, args=[], kwargs=dict(shell.user_ns))
+        return str(DollarFormatter().vformat(line, args=[], kwargs=dict(shell.user_ns)))
     except Exception as error:
         raise BadOption(
             f"%%train {line}: it cannot be expanded ({type(error).__name__}: {error}). Wanted $name of a name that the "

@@ -5,8 +5,8 @@ import math
 import pytest
 from lab.recorded import Recording
 
-from workbench.experiment.board import Board, Curve, configured, duration, number, progress, sentence
 from workbench.status import NO_ENGINE, NOT_TAKEN
+from workbench.status.board import Board, Curve, configured, duration, number, progress, sentence
 from workbench.store.lease import EngineLease
 
 

@@ -6,10 +6,10 @@ import json
 import pytest
 from lab.recorded import Recording
 
-from workbench.experiment.board import Board
-from workbench.lab import figure
 from workbench.lab.plain import Progress
 from workbench.lab.show import result
+from workbench.status import figure
+from workbench.status.board import Board
 
 
 @pytest.fixture
