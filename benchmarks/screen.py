@@ -42,11 +42,11 @@ for step in trial.steps():
 """
 CELL = "%%train {name} --goal max score --steps {points} --trials 1 --parallel 1\nx = uniform(0.0, 1.0)\n"
 
-#: What the page notes. A time is taken in the frame after the one in which something was painted.
+#: What the page notes: when something was painted, and when the frame that shows it was made.
 WATCH = """() => {
   const now = () => (performance.timeOrigin + performance.now()) / 1000;
   const noted = window.noted = { page: [], cell: [], event: [], more: [], asked: [] };
-  // Two frames on: where painting happened in a frame's own callback, the next callback is the frame after it.
+  // What is painted now is on the screen once the next frame was made: then what its callback leaves for later runs.
   const shown = (where, points) => {
     const painted = now();
     requestAnimationFrame(() => { setTimeout(() => noted[where].push([points, painted, now()])); });
@@ -70,7 +70,7 @@ WATCH = """() => {
   new PerformanceObserver(list => {
     for (const one of list.getEntries()) {
       if (one.name.includes('/curves?')) {
-        noted.asked.push([performance.timeOrigin + one.startTime, performance.timeOrigin + one.responseEnd].map(t => t / 1000));
+        noted.asked.push([one.startTime, one.responseEnd].map(time => (performance.timeOrigin + time) / 1000));
       }
     }
   }).observe({ type: 'resource', buffered: false });
