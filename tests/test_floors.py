@@ -19,6 +19,7 @@ PACKAGE = ROOT / "src" / "workbench"
 FLOORS = {
     "errors": 0,
     "interpreter": 0,
+    "pace": 0,
     "records": 0,
     "space": 0,
     "standing": 0,
@@ -76,6 +77,7 @@ CIRCLES = {
 #: environment, the engine's and the training code's may be three, and only the last is sure to hold torch.
 FORBIDDEN = {
     "errors": {"*"},
+    "pace": {"*"},
     "records": {"*"},
     "space": {"*"},
     "standing": {"*"},

@@ -5,9 +5,10 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { ICurves, experimentPath } from './api';
 import { ExperimentModel, IChanged } from './experiment';
 import { IPath, headed, path, splice, thin } from './thin';
+import { Turns, painted } from './turns';
 
-/** Milliseconds between two questions for what grew. */
-const TURN = 500;
+/** Milliseconds between two questions for what grew, while it grows. */
+const GAP = 100;
 /** Columns asked for of what grew: it is a short end. */
 const END_WIDTH = 200;
 const MOVING: ReadonlySet<string> = new Set(['running', 'stopping']);
@@ -24,6 +25,7 @@ export class Curves {
     /** Whether x is logarithmic: then its first hundredth is as wide as all the rest. */
     private _log = false
   ) {
+    _experiment.told.connect(this._told, this);
     _experiment.changed.connect(this._hear, this);
     void this._load();
   }
@@ -66,7 +68,8 @@ export class Curves {
 
   dispose(): void {
     this._disposed = true;
-    window.clearTimeout(this._timer);
+    this._turns.dispose();
+    this._experiment.told.disconnect(this._told, this);
     this._experiment.changed.disconnect(this._hear, this);
     Signal.clearData(this);
   }
@@ -125,27 +128,40 @@ export class Curves {
     }
   }
 
+  /** Something grew: what moves is asked for at once, beside the question how the trials are. */
+  private _told(): void {
+    this._since.clear();
+    if (this._paths !== null) {
+      this._want(this._moving());
+    }
+  }
+
   private _hear(_: ExperimentModel, { trials, points }: IChanged): void {
     // The first news of all trials at once is no news of their curves, which are under way.
-    if (this._paths !== null || trials.length < this._experiment.trials.size) {
-      trials.forEach(trial => this._due.add(trial));
+    const isNews = this._paths !== null || trials.length < this._experiment.trials.size;
+    const grown = [...(isNews ? trials : []), ...(points ? this._moving() : [])];
+    this._want(grown.filter(trial => !this._since.has(trial)));
+    this._since.clear();
+  }
+
+  private _want(trials: readonly number[]): void {
+    trials.forEach(trial => this._due.add(trial));
+    if (this._due.size > 0) {
+      this._turns.ask();
     }
-    if (points) {
-      for (const trial of this._experiment.trials.values()) {
-        if (MOVING.has(trial.state)) {
-          this._due.add(trial.number);
-        }
-      }
-    }
-    if (this._due.size > 0 && this._timer === 0) {
-      this._timer = window.setTimeout(() => void this._follow(), TURN);
-    }
+  }
+
+  private _moving(): number[] {
+    return [...this._experiment.trials.values()]
+      .filter(({ state }) => MOVING.has(state))
+      .map(({ number }) => number);
   }
 
   /** Ask for the ends of what may have grown. */
   private async _follow(): Promise<void> {
     const due = [...this._due];
     this._due.clear();
+    due.forEach(trial => this._since.add(trial));
     try {
       if (this._paths === null) {
         await this._load();
@@ -161,15 +177,12 @@ export class Curves {
       ]);
       if (!this._disposed) {
         this._join(ends, wholes);
+        // Painting many curves takes a while: it is part of the turn.
+        await painted();
       }
     } catch {
       // The server did not answer: the page says so. What was due is asked again with the next news.
       due.forEach(trial => this._due.add(trial));
-    } finally {
-      this._timer = 0;
-    }
-    if (this._due.size > 0 && !this._disposed && !this._experiment.stale) {
-      this._timer = window.setTimeout(() => void this._follow(), TURN);
     }
   }
 
@@ -207,7 +220,9 @@ export class Curves {
   private _error: string | null = null;
   private _looks = 0;
   private _paths: ReadonlyMap<number, IPath> | null = null;
-  private _timer = 0;
+  /** Trials that were asked for since the server told of a change: the rows that it brings are no further news. */
+  private _since = new Set<number>();
+  private _turns = new Turns(() => this._follow(), GAP);
 }
 
 function byTrial(answer: ICurves): Map<number, IPath> {

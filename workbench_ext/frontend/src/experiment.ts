@@ -1,6 +1,6 @@
 /** One open experiment as last heard of. Law: knows no DOM; asks by cursors, only while somebody looks. */
 
-import { Poll, Throttler } from '@lumino/polling';
+import { Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import {
@@ -16,6 +16,7 @@ import {
   experimentPath
 } from './api';
 import { IChange, Live } from './live';
+import { Turns } from './turns';
 
 /** What a turn of asking found. */
 export interface IChanged {
@@ -27,8 +28,8 @@ export interface IChanged {
   readonly ladder: boolean;
 }
 
-/** Milliseconds for which the changes that we are told of are gathered. */
-const GATHERED = 100;
+/** Milliseconds between two questions for rows because of changes that we are told of. Points are asked for apart. */
+const GAP = 250;
 
 export class ExperimentModel {
   constructor(
@@ -53,12 +54,17 @@ export class ExperimentModel {
         this._changed.emit(NOTHING);
       }
     });
-    this._soon = new Throttler(() => this._poll.refresh(), { limit: GATHERED, edge: 'trailing' });
+    this._soon = new Turns(() => this._poll.refresh(), GAP);
     _live.changed.connect(this._told, this);
   }
 
   get changed(): ISignal<this, IChanged> {
     return this._changed;
+  }
+
+  /** It has grown, as the server tells. What is told of it is asked for; who asks for points need not wait for that. */
+  get told(): ISignal<this, void> {
+    return this._toldOf;
   }
 
   /** What commands call it. */
@@ -193,7 +199,8 @@ export class ExperimentModel {
   private _told(_: Live, { store, experiments }: IChange): void {
     const isMeant = store === this.store && experiments.includes(this.ref);
     if (this._watched && !document.hidden && isMeant) {
-      void this._soon.invoke();
+      this._toldOf.emit();
+      this._soon.ask();
     }
   }
 
@@ -203,10 +210,11 @@ export class ExperimentModel {
   private _meta: Readonly<Record<string, unknown>> = {};
   private _poll: Poll;
   private _row: IExperiment | null = null;
-  private _soon: Throttler;
+  private _soon: Turns;
   private _spec: Spec | null = null;
   private _stale = false;
   private _text = '';
+  private _toldOf = new Signal<this, void>(this);
   private _trials = new Map<number, ITrial>();
   private _watched = false;
 }
