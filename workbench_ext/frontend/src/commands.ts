@@ -5,9 +5,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { ENDED, IAnswer, IExperiment, IRef, ITrial } from './api';
+import { ENDED, IAnswer, IExperiment, IRef, IRequest, ITrial } from './api';
 import { askText, confirmed } from './dialogs';
-import { Requests, refused } from './requests';
+import { Requests, isDone, refused } from './requests';
 import { StoreModel } from './stores';
 import { bytes } from './words';
 
@@ -44,7 +44,7 @@ export function addCommands(
   };
   const trialOf = ({ trial }: Args): number | null => (typeof trial === 'number' ? trial : null);
   /** The commands that act on those of the picked experiments that they fit. */
-  const asking = (kind: string, fits: (row: IExperiment) => boolean) => async (args: Args) => {
+  const asking = (kind: IRequest['kind'], fits: (row: IExperiment) => boolean) => async (args: Args) => {
     await requests.askEach(kind, rows(args).filter(fits));
   };
 
@@ -206,7 +206,7 @@ export function addCommands(
         experiment: row.id,
         ...(trial === null ? {} : { trial })
       });
-      if (answer?.accepted) {
+      if (isDone(answer)) {
         Notification.success(trans.__('%1 is being replayed.', row.label), { autoClose: 5000 });
       }
     }
@@ -299,7 +299,7 @@ export function addCommands(
         trans
       });
       const done = sure ? await requests.ask(store, 'gc', { dry_run: false }) : null;
-      if (done?.accepted) {
+      if (isDone(done)) {
         Notification.success(trans.__('Cleaned up: %1 freed.', bytes(amount(done) ?? freed ?? 0)), {
           autoClose: 5000
         });
@@ -337,7 +337,7 @@ function isGoing({ state }: IExperiment): boolean {
 
 /** The bytes of all kinds that an answer about cleaning up speaks of. */
 function amount(answer: IAnswer): number | null {
-  return typeof answer.total === 'number' ? answer.total : null;
+  return isDone(answer) ? (answer.total ?? null) : null;
 }
 
 /** `digits@2`, or how many. */

@@ -3,7 +3,7 @@
 import { Poll, Throttler } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { Api, IExperiment, IExperiments, IHealth } from './api';
+import { Api, IExperiment, IExperiments, IHealth, ILine } from './api';
 import { IChange, Live } from './live';
 
 /** Milliseconds for which the changes that we are told of are gathered. */
@@ -107,7 +107,7 @@ export class ExperimentsModel {
     }
   }
 
-  private _take(experiments: readonly IExperiment[], health: IHealth): void {
+  private _take(experiments: readonly ILine[], health: IHealth): void {
     this._pace();
     const store = this.api.store ?? '';
     const text = JSON.stringify([experiments, health]);

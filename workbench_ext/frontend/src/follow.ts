@@ -2,7 +2,7 @@
 
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { ApiError, IEvents, ILeg, ITimeline, experimentPath } from './api';
+import { Answer, ApiError, IEvents, ILeg, ITimeline, experimentPath } from './api';
 import { ExperimentModel, IChanged } from './experiment';
 import { Ladder } from './ladder';
 import { ILadder } from './ladder-data';
@@ -75,7 +75,7 @@ export class LadderModel extends Follower {
     const { api, ref } = this.experiment;
     // An engine that has just begun may not have written its plan yet.
     if (!this._fold || this._ladder?.brackets.length === 0) {
-      const { ladder } = await api.get<{ ladder: ILadder }>(experimentPath(ref, 'ladder'));
+      const { ladder } = await api.get<Answer<'ladder'>>(experimentPath(ref, 'ladder'));
       this._fold = new Ladder(ladder);
       this._ladder = ladder;
       return true;

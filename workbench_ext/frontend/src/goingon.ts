@@ -8,7 +8,7 @@ import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { IExperiment } from './api';
 import { ITargets } from './commands';
 import { askFields } from './dialogs';
-import { Requests } from './requests';
+import { Requests, isDone } from './requests';
 
 /** What a search is to have more of: trials, steps up to, seconds. */
 export interface IMore {
@@ -116,7 +116,7 @@ export function addGoingOn(
         trans
       });
       const answer = more && (await requests.ask(row.store, 'extend', { experiment: row.id, ...more }));
-      if (answer?.accepted) {
+      if (isDone(answer)) {
         Notification.success(trans.__('%1 goes on.', row.label), { autoClose: 5000 });
       }
     }
@@ -146,7 +146,7 @@ export function addGoingOn(
         trial,
         ...(upTo.step === null ? {} : { step: upTo.step })
       });
-      if (answer?.accepted) {
+      if (isDone(answer)) {
         Notification.success(trans.__('%1 is checked in a slot that nobody wants; its page tells the verdict.', name), {
           autoClose: 5000
         });

@@ -8,6 +8,7 @@ const answer = (offset: number, text: string, more: Partial<ILog> = {}): ILog =>
   text,
   next: offset + text.length,
   size: offset + text.length,
+  line: '',
   ...more
 });
 

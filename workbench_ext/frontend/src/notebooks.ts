@@ -7,7 +7,7 @@ import { PageConfig } from '@jupyterlab/coreutils';
 import { INotebookTracker, Notebook, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { IExperiment, IRef, ISnapshot, experimentPath } from './api';
+import { IDocument, IExperiment, IRef, ISnapshot, experimentPath } from './api';
 import { SnapshotDrive, Which } from './drive';
 import { experimentsIcon } from './icons';
 import { contentsPath } from './paths';
@@ -225,7 +225,7 @@ function sendDocuments({ api, stores }: IWorkbench, tracker: INotebookTracker): 
     const content = panel.model.toJSON() as unknown as {
       cells: { outputs?: unknown; execution_count?: unknown }[];
     };
-    const body = {
+    const body: IDocument = {
       path: panel.context.path,
       cell_id: cell.model.id,
       source,

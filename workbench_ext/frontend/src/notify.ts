@@ -23,8 +23,7 @@ export class Newsroom {
   /** What is new since the last list. */
   read(experiments: readonly IExperiment[], health: IHealth | null): readonly INews[] {
     const news: INews[] = [];
-    const alive =
-      typeof health?.engine === 'object' ? health.engine.alive : (health?.engine ?? true);
+    const alive = health?.engine.alive ?? true;
     for (const experiment of experiments) {
       const before = this._states.get(experiment.id);
       this._states.set(experiment.id, experiment.state);

@@ -3,12 +3,20 @@
 import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { IAnswer, IExperiment, IStore } from './api';
+import { Answer, IAnswer, IExperiment, IRequest, IStore } from './api';
 import { Settings } from './settings';
 import { Stores } from './stores';
 
 /** Milliseconds that a word of success stays. */
 const BRIEFLY = 5000;
+
+/** What a request says beside its kind. */
+type Fields = Omit<IRequest, 'kind'>;
+
+/** Whether the engine has done what it was asked for. */
+export function isDone(answer: IAnswer | null): answer is Answer<'ask'> {
+  return answer !== null && 'accepted' in answer;
+}
 
 export class Requests {
   constructor(
@@ -18,11 +26,12 @@ export class Requests {
   ) {}
 
   /** Ask the engine of a store. Resolves with the answer, or null where the server refused: the person has been told why. */
-  async ask(store: string, kind: string, fields: object = {}): Promise<IAnswer | null> {
+  async ask(store: string, kind: IRequest['kind'], fields: Fields = {}): Promise<IAnswer | null> {
     const { api } = this._stores;
     try {
-      const answer = await api.of(store).post<IAnswer>('requests', { kind, ...fields });
-      if (answer.state === 'waiting' && kind !== 'delete') {
+      const request: IRequest = { kind, ...fields };
+      const answer = await api.of(store).post<IAnswer>('requests', request);
+      if (!isDone(answer) && kind !== 'delete') {
         Notification.info(
           this._trans.__('The engine has not answered yet. What you asked for waits until it does.'),
           { autoClose: BRIEFLY }
@@ -38,7 +47,7 @@ export class Requests {
   }
 
   /** Ask the same for several experiments, one after the other. */
-  async askEach(kind: string, rows: readonly IExperiment[], fields: object = {}): Promise<void> {
+  async askEach(kind: IRequest['kind'], rows: readonly IExperiment[], fields: Fields = {}): Promise<void> {
     for (const { store, id } of rows) {
       if ((await this.ask(store, kind, { ...fields, experiment: id })) === null) {
         return;
@@ -57,7 +66,7 @@ export class Requests {
     const undo = 1000 * this._settings.value.undoSeconds;
     const not_before = new Date(Date.now() + undo).toISOString();
     const answer = await this.ask(store, 'delete', { experiment, not_before });
-    if (answer === null) {
+    if (answer === null || isDone(answer)) {
       return;
     }
     const left = answer.until ? Date.parse(answer.until) - Date.now() : 0;

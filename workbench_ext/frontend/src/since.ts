@@ -4,9 +4,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ISignal, Signal } from '@lumino/signaling';
 import { Throttler } from '@lumino/polling';
 
-import { IEvents, experimentPath } from './api';
+import { Answer, IEvents, experimentPath } from './api';
 import { ExperimentModel, IChanged } from './experiment';
-import { ILadder, ISince, since } from './ladder-data';
+import { ISince, since } from './ladder-data';
 import { ViewState } from './state';
 import { clock, shown, stateWord } from './words';
 
@@ -76,7 +76,7 @@ export class Since {
   private async _read(): Promise<void> {
     const { api, ref } = this._experiment;
     try {
-      const { n, ladder } = await api.get<{ n: number; ladder: ILadder }>(
+      const { n, ladder } = await api.get<Answer<'ladder'>>(
         experimentPath(ref, 'ladder')
       );
       const seen = this._state.get<number | null>(SEEN, null);

@@ -4,7 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { Api, ApiError, ICluster, IExperiment, IRef, IStore, IStoreInfo, experimentPath } from './api';
+import { Answer, Api, ApiError, ICluster, IExperiment, IExperimentAnswer, IRef, IStore, IStoreInfo, experimentPath } from './api';
 import { ExperimentsModel } from './experiments';
 import { Live } from './live';
 import { Followed } from './resources';
@@ -147,7 +147,7 @@ export class Stores {
       const path = this._notebook;
       // Asked first: the server may meet the store by it. A path that it refuses has none that is shown.
       const beside = path === null ? null : await this._of({ path }).catch(unreachable);
-      const { stores } = await this.api.get<{ stores: readonly IStoreInfo[] }>('stores');
+      const { stores } = await this.api.get<Answer<'stores'>>('stores');
       // Two questions may be under way: the older answer says nothing new.
       if (turn >= this._taken) {
         this._taken = turn;
@@ -187,12 +187,12 @@ export class Stores {
 
   /** The line of an experiment that is called by its name or its id. */
   async named(store: StoreModel, name: string): Promise<IExperiment> {
-    const { experiment } = await store.api.get<{ experiment: IExperiment }>(experimentPath(name));
-    return experiment;
+    const { experiment } = await store.api.get<IExperimentAnswer>(experimentPath(name));
+    return { ...experiment, store: store.id };
   }
 
   private async _of(query: { path?: string | null; experiment?: string }): Promise<IStoreInfo | null> {
-    return (await this.api.get<{ store: IStoreInfo | null }>('stores/of', query)).store;
+    return (await this.api.get<Answer<'storeOf'>>('stores/of', query)).store;
   }
 
   private _take(infos: readonly IStoreInfo[], beside: string | null): void {

@@ -13,8 +13,7 @@ export function AdoptBanner(props: {
   adopt: () => void;
 }): React.JSX.Element | null {
   const { health, trans, adopt } = props;
-  // Earlier servers do not say whose it is.
-  if (!health?.store || health.ours !== false) {
+  if (!health?.store || health.ours) {
     return null;
   }
   return (
@@ -22,7 +21,7 @@ export function AdoptBanner(props: {
       <p className="wb-Section-note">
         {trans.__(
           'The store here is not known as yours. It is shown, and nothing in it runs: %1',
-          health.root ?? ''
+          health.root
         )}
         <button type="button" className="wb-Button" onClick={adopt}>
           {trans.__('Adopt It …')}

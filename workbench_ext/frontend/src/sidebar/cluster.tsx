@@ -3,7 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { ICluster, IEngine, IHealth, IHeld, IWorker } from '../api';
+import { ICluster, IHealth, IHeld, IWorker } from '../api';
 import { useSignal } from '../hooks';
 import { Followed } from '../resources';
 import { bytes } from '../words';
@@ -25,7 +25,7 @@ export function ClusterSection(props: {
 }): React.JSX.Element {
   const { cluster, health, trans, where, shown, open, onToggle, startEngine } = props;
   // Without an engine there is no cluster: what it was is of no use.
-  const { alive } = engineOf(health);
+  const alive = health?.engine.alive ?? false;
   useFollowed(cluster, shown && alive);
   useSignal(cluster.changed);
   const { error } = cluster;
@@ -78,7 +78,7 @@ function summary(
     const all = workers.reduce((sum, worker) => sum + worker.slots, 0);
     return trans.__('%1 of %2 slots in use', used, all);
   }
-  switch (engineOf(health).state) {
+  switch (health?.engine.state ?? 'none') {
     case 'dead':
       return trans.__('engine died');
     case 'none':
@@ -88,14 +88,6 @@ function summary(
   }
 }
 
-/** Earlier servers said of the engine only whether it lives. */
-function engineOf(health: IHealth | null): IEngine {
-  const engine = health?.engine;
-  return typeof engine === 'object'
-    ? engine
-    : { alive: engine === true, state: engine === true ? 'running' : 'none' };
-}
-
 /** How the engine is, and what to do where it is not well. */
 function EngineNote(props: {
   health: IHealth | null;
@@ -103,12 +95,12 @@ function EngineNote(props: {
   startEngine: () => void;
 }): React.JSX.Element | null {
   const { health, trans, startEngine } = props;
-  const { state, host, pid } = engineOf(health);
   if (health === null) {
     return null;
   }
+  const { state, host, pid } = health.engine;
   const where = host ? trans.__('%1, process %2', host, pid ?? '?') : '';
-  const said: Readonly<Record<string, string>> = {
+  const said: Readonly<Record<IHealth['engine']['state'], string>> = {
     running: where ? trans.__('Engine runs on %1.', where) : trans.__('The engine runs.'),
     closing: trans.__('The engine is ending: it saves its checkpoints first.'),
     none: trans.__('No engine runs: nothing trains. One starts with the next experiment.'),
@@ -119,7 +111,7 @@ function EngineNote(props: {
   return (
     <>
       <p className={`wb-Section-note${state === 'dead' ? ' wb-mod-trouble' : ''}`}>
-        {said[state ?? 'none']}
+        {said[state]}
         {state === 'dead' && (
           <button type="button" className="wb-Button" onClick={startEngine}>
             {trans.__('Start it again')}

@@ -48,14 +48,16 @@ export function StoreSection(props: {
               <span>
                 {value.quota
                   ? trans.__('%1 of %2 allowed', bytes(value.bytes), bytes(value.quota))
-                  : trans.__('%1 used, %2 free', bytes(value.bytes), bytes(value.free))}
+                  : value.free === null
+                    ? trans.__('%1 used', bytes(value.bytes))
+                    : trans.__('%1 used, %2 free', bytes(value.bytes), bytes(value.free))}
               </span>
             </div>
             <Bar
               parts={[
                 {
                   kind: 'used',
-                  share: value.bytes / (value.quota ?? value.bytes + value.free)
+                  share: value.bytes / Math.max(1, value.quota ?? value.bytes + (value.free ?? 0))
                 }
               ]}
             />

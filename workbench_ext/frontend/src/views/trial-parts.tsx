@@ -34,7 +34,7 @@ export function Checkpoints(props: {
             <div className="wb-Checkpoint-line">
               <strong>{trans.__('step %1', one.step)}</strong>
               {one.sound ? (
-                <span>{bytes(one.bytes)}</span>
+                <span>{bytes(one.bytes ?? 0)}</span>
               ) : (
                 <span className="wb-Checkpoint-bad">✕ {one.why ?? trans.__('damaged')}</span>
               )}
@@ -151,7 +151,7 @@ function words(file: IDataFile, trans: IContext['trans']): string {
   return [
     size === undefined ? null : bytes(size),
     files ? trans._n('%1 file', '%1 files', files, files) : null,
-    rows === undefined ? null : trans._n('%1 row', '%1 rows', rows, rows),
+    typeof rows !== 'number' ? null : trans._n('%1 row', '%1 rows', rows, rows),
     modified ? new Date(modified).toLocaleString() : null,
     digest ? trans.__('digest %1', digest.slice(0, 8)) : trans.__('not read in time'),
     sampled ? trans.__('of samples') : null

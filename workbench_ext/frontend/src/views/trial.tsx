@@ -18,7 +18,7 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
   useSignal(experiment.changed);
   const row = experiment.trials.get(number);
   // What is read from disk is read again when the trial's row changed: its `change` counts them.
-  const turn = (row as { change?: number } | undefined)?.change ?? JSON.stringify(row);
+  const turn = row?.change ?? 0;
   const [again, setAgain] = React.useState(0);
   const asked = useAsked(
     () => api.get<ITrialAnswer>(experimentPath(experiment.ref, 'trials', number)),
@@ -84,7 +84,7 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
         </div>
         <div>
           <Section title={trans.__('Configuration')}>
-            <Facts data={trial.configuration} />
+            <Facts data={trial.configuration ?? {}} />
           </Section>
           {page && (
             <>
