@@ -7,7 +7,7 @@ import { components, operations } from './schema';
 
 // Types of what is sent are generated from the server's description (openapi.yaml, by `jlpm generate`); here they only
 // get the names by which the page calls them.
-type Schemas = components['schemas'];
+export type Schemas = components['schemas'];
 
 /** What an address answers, by the `operationId` that the description gives it. */
 export type Answer<Operation extends keyof operations> = operations[Operation] extends {
