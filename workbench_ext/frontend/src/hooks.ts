@@ -5,9 +5,9 @@ import { CommandRegistry } from '@lumino/commands';
 import { ISignal } from '@lumino/signaling';
 import { RefObject, useCallback, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'react';
 
-import { ApiError, IMetrics, experimentPath } from './api';
-import { ExperimentModel } from './experiment';
-import { Selection } from './selection';
+import { ApiError, IMetrics, experimentPath } from './server/api';
+import { ExperimentModel } from './experiment/experiment';
+import { Selection } from './experiment/selection';
 import { ViewState } from './state';
 
 /** Render again when a signal says so. Returns a number that differs after each, for use as a dependency. */

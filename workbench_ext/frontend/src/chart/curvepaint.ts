@@ -1,8 +1,8 @@
 /** How curves of a metric look: smoothed, coloured, the best before all others. Law: pure but for the canvas it is given. */
 
-import { ITrial } from '../api';
-import { smoothed, spacing } from '../smooth';
-import { firstAtLeast, IPath } from '../thin';
+import { ITrial } from '../server/api';
+import { smoothed, spacing } from '../curves/smooth';
+import { firstAtLeast, IPath } from '../curves/thin';
 import { distance, endOf, extent, trace } from './lines';
 import { IView } from './plot';
 import { around, IScale } from './scale';

@@ -1,6 +1,6 @@
 /** Curves on a canvas: painting, finding, catching them. Law: pure but for the canvas it is given. */
 
-import { firstAtLeast, IPath } from '../thin';
+import { firstAtLeast, IPath } from '../curves/thin';
 import { IBox } from './plot';
 import { IScale } from './scale';
 

@@ -1,7 +1,7 @@
 /** Trials as lines across one axis for each of their values. Law: pure but for the canvas it is given. */
 
-import { ITrial } from '../api';
-import { goalValue, IParameter, placeOf } from '../parameters';
+import { ITrial } from '../server/api';
+import { goalValue, IParameter, placeOf } from '../parameters/parameters';
 import { extent } from './lines';
 import { around, IScale, scale } from './scale';
 

@@ -6,9 +6,9 @@
 
 import * as React from 'react';
 
-import { IContext } from '../context';
+import { IContext } from '../experiment/context';
 import { useSize, useTurns } from '../hooks';
-import { openTrialMenu } from '../trialmenu';
+import { openTrialMenu } from '../trial/menu';
 import { trialKey } from './keys';
 import { cleared, IFrame, ITheme, paintAxes } from './paint';
 import { IAxis, IScale, part, Range, scale } from './scale';

@@ -2,8 +2,8 @@
 
 import { scaleLinear, scaleLog } from 'd3-scale';
 
-import { Value } from '../api';
-import { numeric } from '../thin';
+import { Value } from '../server/api';
+import { numeric } from '../curves/thin';
 
 export type Range = readonly [number, number];
 

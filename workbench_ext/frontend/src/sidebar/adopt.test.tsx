@@ -2,11 +2,11 @@
 import * as React from 'react';
 import { renderToStaticMarkup } from 'react-dom/server';
 
-import { IHealth, IOwnership } from '../api';
+import { IHealth, IOwnership } from '../server/api';
 import { AdoptBanner, adoptStore, meaning } from './adopt';
 
-jest.mock('../dialogs', () => ({ confirmed: jest.fn() }));
-import { confirmed } from '../dialogs';
+jest.mock('../commands/dialogs', () => ({ confirmed: jest.fn() }));
+import { confirmed } from '../commands/dialogs';
 
 const filled = (text: string, ...values: unknown[]) =>
   text.replace(/%(\d)/g, (_, at) => String(values[Number(at) - 1]));

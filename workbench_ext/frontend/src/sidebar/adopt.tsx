@@ -3,8 +3,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { Api, IHealth, IOwnership } from '../api';
-import { confirmed } from '../dialogs';
+import { Api, IHealth, IOwnership } from '../server/api';
+import { confirmed } from '../commands/dialogs';
 
 /** What is said, and a button, while the store is somebody else's. */
 export function AdoptBanner(props: {

@@ -3,9 +3,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { ICluster, IHealth, IHeld, IWorker } from '../api';
+import { ICluster, IHealth, IHeld, IWorker } from '../server/api';
 import { useSignal } from '../hooks';
-import { Followed } from '../resources';
+import { Followed } from '../stores/resources';
 import { bytes } from '../words';
 import { Bar, Section, useFollowed } from './section';
 

@@ -1,6 +1,6 @@
 /** Which experiments the sidebar shows. Law: pure. */
 
-import { ENDED, IExperiment } from '../api';
+import { ENDED, IExperiment } from '../server/api';
 
 export interface IFilter {
   /** Words that must all occur in a label, a tag, the note, the notebook's path or the goal. */

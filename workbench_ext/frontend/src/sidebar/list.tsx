@@ -4,9 +4,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
 import * as React from 'react';
 
-import { IExperiment, IRef } from '../api';
+import { IExperiment, IRef } from '../server/api';
 import { useSignal, useSize } from '../hooks';
-import { StoreModel, Stores, keyOf, refOf } from '../stores';
+import { StoreModel, Stores, keyOf, refOf } from '../stores/stores';
 import { stateWord } from '../words';
 import { EVERYTHING, IFilter, filtered, tagsOf } from './filter';
 import { Group } from './group';

@@ -6,10 +6,10 @@ import { Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import * as React from 'react';
 
-import { IRef } from '../api';
+import { IRef } from '../server/api';
 import { useSignal } from '../hooks';
 import { ViewState } from '../state';
-import { StoreModel, Stores } from '../stores';
+import { StoreModel, Stores } from '../stores/stores';
 import { AdoptBanner } from './adopt';
 import { ClusterSection } from './cluster';
 import { ExperimentList } from './list';

@@ -3,9 +3,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { IExperiment } from '../api';
-import { Outcome } from '../outcome';
-import { Troubles } from '../trouble';
+import { IExperiment } from '../server/api';
+import { Outcome } from '../experiment/outcome';
+import { Troubles } from '../experiment/trouble';
 import { StateMark, age, counted, lasting, shown } from '../words';
 import { Sparkline } from './sparkline';
 

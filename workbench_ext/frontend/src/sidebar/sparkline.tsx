@@ -2,7 +2,7 @@
 
 import * as React from 'react';
 
-import { Value } from '../api';
+import { Value } from '../server/api';
 
 const WIDTH = 52;
 const HEIGHT = 16;

@@ -3,9 +3,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { IStore } from '../api';
+import { IStore } from '../server/api';
 import { useSignal } from '../hooks';
-import { Followed } from '../resources';
+import { Followed } from '../stores/resources';
 import { bytes } from '../words';
 import { Bar, Section, useFollowed } from './section';
 
