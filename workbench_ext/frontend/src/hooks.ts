@@ -79,9 +79,7 @@ export function useAsked<T>(ask: () => Promise<T>, why: readonly unknown[]): IAs
 
 /** A choice of the person's that lasts with the workspace. `T` is plain JSON, which interfaces cannot say of themselves. */
 export function useKept<T>(state: ViewState, key: string, otherwise: T): [T, (value: T) => void] {
-  const [value, setValue] = useState<T>(
-    () => state.get(key, otherwise as ReadonlyPartialJSONValue) as T
-  );
+  const [value, setValue] = useState<T>(() => state.get(key, otherwise as ReadonlyPartialJSONValue) as T);
   const keep = (next: T) => {
     setValue(next);
     state.set(key, next as ReadonlyPartialJSONValue);

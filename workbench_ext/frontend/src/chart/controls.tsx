@@ -33,11 +33,7 @@ export function Tick(props: {
 }): React.JSX.Element {
   return (
     <label className="wb-Control" title={props.caption}>
-      <input
-        type="checkbox"
-        checked={props.value}
-        onChange={event => props.onChange(event.target.checked)}
-      />
+      <input type="checkbox" checked={props.value} onChange={event => props.onChange(event.target.checked)} />
       {props.label}
     </label>
   );
@@ -70,8 +66,12 @@ export function Modes(props: {
           {label}
         </button>
       ))}
-      <button type="button" disabled={!props.zoomed} onClick={props.onReset}
-        title={trans.__('Show all; so does a double click')}>
+      <button
+        type="button"
+        disabled={!props.zoomed}
+        onClick={props.onReset}
+        title={trans.__('Show all; so does a double click')}
+      >
         {trans.__('All')}
       </button>
     </span>

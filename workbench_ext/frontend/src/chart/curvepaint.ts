@@ -126,7 +126,10 @@ export function pointOut(
     return;
   }
   paper.lineJoin = 'round';
-  for (const [width, colour] of [[6, page], [3, line.colour]] as const) {
+  for (const [width, colour] of [
+    [6, page],
+    [3, line.colour]
+  ] as const) {
     paper.lineWidth = width;
     paper.strokeStyle = paper.fillStyle = colour;
     paper.beginPath();

@@ -38,10 +38,12 @@ export function addCommands(
       .map(ref => targets.row(ref))
       .filter(row => row !== undefined);
   const some = (fits: (row: IExperiment) => boolean) => (args: Args) => rows(args).some(fits);
-  const one = (fits: (row: IExperiment) => boolean = () => true) => (args: Args) => {
-    const found = rows(args);
-    return found.length === 1 && fits(found[0]!);
-  };
+  const one =
+    (fits: (row: IExperiment) => boolean = () => true) =>
+    (args: Args) => {
+      const found = rows(args);
+      return found.length === 1 && fits(found[0]!);
+    };
   const trialOf = ({ trial }: Args): number | null => (typeof trial === 'number' ? trial : null);
   /** The commands that act on those of the picked experiments that they fit. */
   const asking = (kind: IRequest['kind'], fits: (row: IExperiment) => boolean) => async (args: Args) => {
@@ -116,9 +118,7 @@ export function addCommands(
       const found = rows(args);
       const many = found.length > 1;
       const { button, value } = await InputDialog.getText({
-        title: many
-          ? trans.__('Tags to add to %1', named(found, trans))
-          : trans.__('Tags of %1', named(found, trans)),
+        title: many ? trans.__('Tags to add to %1', named(found, trans)) : trans.__('Tags of %1', named(found, trans)),
         label: trans.__('Separated by commas'),
         text: many ? '' : (found[0]!.tags ?? []).join(', '),
         okLabel: trans.__('Tag')
@@ -189,9 +189,7 @@ export function addCommands(
         items: [...new Set([...sameName, ...others].map(({ label }) => label))],
         okLabel: trans.__('Compare')
       });
-      return value
-        ? commands.execute('workbench:compare', { a: value, b: first!.label, store: first!.store })
-        : null;
+      return value ? commands.execute('workbench:compare', { a: value, b: first!.label, store: first!.store }) : null;
     }
   });
 
@@ -214,9 +212,7 @@ export function addCommands(
 
   commands.addCommand('workbench:pin', {
     label: args =>
-      args.pinned === true || (trialOf(args) === null && rows(args)[0]?.pinned)
-        ? trans.__('Unpin')
-        : trans.__('Pin'),
+      args.pinned === true || (trialOf(args) === null && rows(args)[0]?.pinned) ? trans.__('Unpin') : trans.__('Pin'),
     caption: trans.__('Cleaning up leaves what is pinned'),
     isEnabled: one(),
     execute: async args => {
@@ -342,7 +338,5 @@ function amount(answer: IAnswer): number | null {
 
 /** `digits@2`, or how many. */
 function named(rows: readonly IExperiment[], trans: TranslationBundle): string {
-  return rows.length === 1
-    ? rows[0]!.label
-    : trans._n('%1 experiment', '%1 experiments', rows.length, rows.length);
+  return rows.length === 1 ? rows[0]!.label : trans._n('%1 experiment', '%1 experiments', rows.length, rows.length);
 }

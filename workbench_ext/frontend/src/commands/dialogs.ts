@@ -17,10 +17,7 @@ export async function askText(options: {
   const { button, value } = await showDialog({
     title,
     body,
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.okButton({ label: okLabel })
-    ],
+    buttons: [Dialog.cancelButton({ label: trans.__('Cancel') }), Dialog.okButton({ label: okLabel })],
     focusNodeSelector: 'textarea'
   });
   return button.accept ? (value ?? '') : null;
@@ -67,10 +64,7 @@ export async function askFields<K extends string, T extends object>(options: {
     const { button, value } = await showDialog({
       title,
       body: new FieldsBody(fields, typed, wrong),
-      buttons: [
-        Dialog.cancelButton({ label: trans.__('Cancel') }),
-        Dialog.okButton({ label: okLabel })
-      ],
+      buttons: [Dialog.cancelButton({ label: trans.__('Cancel') }), Dialog.okButton({ label: okLabel })],
       focusNodeSelector: 'input'
     });
     if (!button.accept || value === null) {

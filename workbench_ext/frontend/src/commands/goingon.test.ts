@@ -4,7 +4,8 @@ jest.mock('./dialogs', () => ({}));
 import { readMore, readSpan, readUpTo, readWhole } from './goingon';
 
 const trans = {
-  __: (text: string, ...values: unknown[]) => values.reduce<string>((said, one, n) => said.replace(`%${n + 1}`, String(one)), text)
+  __: (text: string, ...values: unknown[]) =>
+    values.reduce<string>((said, one, n) => said.replace(`%${n + 1}`, String(one)), text)
 } as never;
 
 test('times are read with their unit, and nothing else is one', () => {

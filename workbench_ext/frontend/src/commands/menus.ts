@@ -31,16 +31,13 @@ export const menus: JupyterFrontEndPlugin<void> = {
   optional: [ICommandPalette],
   activate: (app: JupyterFrontEnd, workbench: IWorkbench, palette: ICommandPalette | null) => {
     const { stores, documents, picks, requests, trans } = workbench;
-    const shownDocument = () =>
-      documents.find(document => document === app.shell.currentWidget) ?? null;
+    const shownDocument = () => documents.find(document => document === app.shell.currentWidget) ?? null;
     const tabbed = () => {
       const tab = app.contextMenuHitTest(node => 'id' in node.dataset);
       return documents.find(({ id }) => id === tab?.dataset.id) ?? shownDocument();
     };
     const opened = (ref: IRef) =>
-      documents.find(
-        ({ experiment }) => experiment.ref === ref.experiment && experiment.store === ref.store
-      );
+      documents.find(({ experiment }) => experiment.ref === ref.experiment && experiment.store === ref.store);
     const row = (ref: IRef): IExperiment | undefined =>
       // The page of an experiment is followed also while the list is not.
       (opened(ref)?.isVisible ? opened(ref)?.experiment.row : null) ??
@@ -53,8 +50,7 @@ export const menus: JupyterFrontEndPlugin<void> = {
           const store = typeof args.store === 'string' ? args.store : stores.current?.id;
           return store === undefined ? [] : [{ experiment: args.experiment, store }];
         }
-        const shown =
-          args.from === 'sidebar' ? null : args.from === 'tab' ? tabbed() : shownDocument();
+        const shown = args.from === 'sidebar' ? null : args.from === 'tab' ? tabbed() : shownDocument();
         return shown ? [shown.experiment.named] : [...picks.picked].map(refOf);
       },
       row,

@@ -13,7 +13,7 @@ export interface IRow {
 export function sideBySide(diff: readonly DiffLine[]): IRow[] {
   const rows: IRow[] = [];
   let [n, m] = [0, 0];
-  for (let at = 0; at < diff.length; ) {
+  for (let at = 0; at < diff.length;) {
     if (diff[at]![0] === ' ') {
       const text = diff[at]![1];
       rows.push({ a: { n: ++n, text }, b: { n: ++m, text }, changed: false });

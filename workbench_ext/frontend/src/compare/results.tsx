@@ -43,9 +43,7 @@ export function CompareResults(props: { context: IPageContext; found: ICompariso
       {selection && <p className="wb-Compare-noise">{selection}</p>}
       {noise && (
         <p className="wb-Compare-noise">
-          {noise.verdict
-            ? trans.__('Within the noise: %1', noise.why)
-            : trans.__('More than noise: %1', noise.why)}
+          {noise.verdict ? trans.__('Within the noise: %1', noise.why) : trans.__('More than noise: %1', noise.why)}
         </p>
       )}
       {metrics.length > 0 && (
@@ -67,9 +65,7 @@ export function CompareResults(props: { context: IPageContext; found: ICompariso
           </tbody>
         </table>
       )}
-      {metric && (
-        <Overlay context={context} found={found} metric={metric} pairs={drawn} partsAt={partsAt} />
-      )}
+      {metric && <Overlay context={context} found={found} metric={metric} pairs={drawn} partsAt={partsAt} />}
       {pairs.length > 0 && (
         <>
           <h5>
@@ -131,9 +127,7 @@ function Trial(props: {
       <button
         type="button"
         className="wb-Link"
-        onClick={() =>
-          void context.commands.execute('workbench:open-trial', { experiment: side.experiment, trial })
-        }
+        onClick={() => void context.commands.execute('workbench:open-trial', { experiment: side.experiment, trial })}
       >
         {label}
       </button>
@@ -169,14 +163,12 @@ function Overlay(props: {
         trials,
         width: SIZE.width
       });
-      return curves.map(
-        ({ trial, x, y }): ILine => ({
-          side,
-          trial,
-          x,
-          y: y.map(value => (typeof value === 'number' ? value : NaN))
-        })
-      );
+      return curves.map(({ trial, x, y }): ILine => ({
+        side,
+        trial,
+        x,
+        y: y.map(value => (typeof value === 'number' ? value : NaN))
+      }));
     });
     return (await Promise.all(sides)).flat();
   }, [found, metric, pairs.length]);
@@ -208,9 +200,7 @@ function Overlay(props: {
         </span>
         {partsAt !== null && <span>{trans.__('they part at step %1', partsAt)}</span>}
         {found.a.trial === null && pairs.length === 0 && <span>{trans.__('the best of each')}</span>}
-        {found.results.pairs.length > pairs.length && (
-          <span>{trans.__('the first %1 pairs', pairs.length)}</span>
-        )}
+        {found.results.pairs.length > pairs.length && <span>{trans.__('the first %1 pairs', pairs.length)}</span>}
       </figcaption>
       <div className="wb-Overlay-plot">
         <svg

@@ -32,25 +32,14 @@ export function CompareView(props: { context: IPageContext; a: string; b: string
           <span className="wb-Side-b">{found.b.ref}</span>
         </h2>
         <span className="wb-Compare-actions">
-          <button
-            type="button"
-            className="wb-Button"
-            onClick={() => context.openCompare(b, a)}
-          >
+          <button type="button" className="wb-Button" onClick={() => context.openCompare(b, a)}>
             {trans.__('Swap')}
           </button>
-          <button
-            type="button"
-            className="wb-Button"
-            disabled={asked.asking}
-            onClick={() => setTurn(turn + 1)}
-          >
+          <button type="button" className="wb-Button" disabled={asked.asking} onClick={() => setTurn(turn + 1)}>
             {trans.__('Compare Again')}
           </button>
         </span>
-        <p className="wb-Compare-title">
-          {found.same ? trans.__('Nothing that is known differs.') : found.title}
-        </p>
+        <p className="wb-Compare-title">{found.same ? trans.__('Nothing that is known differs.') : found.title}</p>
         {found.partial.length > 0 && (
           <ul className="wb-Compare-partial" aria-label={trans.__('What is not known')}>
             {found.partial.map(word => (
@@ -67,11 +56,7 @@ export function CompareView(props: { context: IPageContext; a: string; b: string
   );
 }
 
-function Section(props: {
-  context: IPageContext;
-  section: IComparisonSection;
-  found: IComparison;
-}): React.JSX.Element {
+function Section(props: { context: IPageContext; section: IComparisonSection; found: IComparison }): React.JSX.Element {
   const { context, section, found } = props;
   const { trans } = context;
   const cells = (section.cells ?? []).filter(({ state }) => state !== 'same');

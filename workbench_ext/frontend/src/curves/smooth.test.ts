@@ -26,7 +26,12 @@ test('a thinned line is smoothed about as the whole one is', () => {
   const y = x.map(k => Math.sin(k / 200));
   const whole = smoothed(x, y, 0.95);
   const few = x.filter(k => k % 5 === 0);
-  const thinned = smoothed(few, few.map(k => y[k]!), 0.95, spacing(few, 1_001));
+  const thinned = smoothed(
+    few,
+    few.map(k => y[k]!),
+    0.95,
+    spacing(few, 1_001)
+  );
   expect(Math.abs(thinned.at(-1)! - whole.at(-1)!)).toBeLessThan(0.02);
 });
 

@@ -7,12 +7,7 @@
  * between two points of the curve before it was thinned: a thinned one is smoothed as the whole one would be. Values
  * that are not finite stay as they are and count for nothing.
  */
-export function smoothed(
-  x: readonly number[],
-  y: readonly number[],
-  weight: number,
-  spacing = 1
-): number[] {
+export function smoothed(x: readonly number[], y: readonly number[], weight: number, spacing = 1): number[] {
   if (weight <= 0) {
     return [...y];
   }

@@ -31,8 +31,7 @@ export function splice(curve: IPath, end: IPath): IPath {
   const place = end.x.length === 0 ? curve.x.length : firstAtLeast(curve.x, end.x[0]!);
   const left = curve.x.length - place;
   const same =
-    left === end.x.length &&
-    end.x.every((x, k) => x === curve.x[place + k] && Object.is(end.y[k], curve.y[place + k]));
+    left === end.x.length && end.x.every((x, k) => x === curve.x[place + k] && Object.is(end.y[k], curve.y[place + k]));
   if (same) {
     return curve;
   }
@@ -81,7 +80,7 @@ export function thin(path: IPath, columns: number): IPath {
   const kept: number[] = [0];
   const first = x[0]!;
   const width = (x[x.length - 1]! - first) / columns || 1;
-  for (let at = 1; at < x.length - 1; ) {
+  for (let at = 1; at < x.length - 1;) {
     const column = Math.floor((x[at]! - first) / width);
     let lowest = -1;
     let highest = -1;

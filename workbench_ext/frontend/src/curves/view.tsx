@@ -48,10 +48,7 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
     () => colouring(by, { trials, parameters: known, goal: experiment.goal, dark: theme.dark, trans }),
     [by, known, looks, theme.dark, experiment.goal?.mode]
   );
-  const order = React.useMemo(
-    () => ranked(trials, experiment.goal?.mode ?? 'max'),
-    [looks, experiment.goal?.mode]
-  );
+  const order = React.useMemo(() => ranked(trials, experiment.goal?.mode ?? 'max'), [looks, experiment.goal?.mode]);
   const paths = curves?.paths ?? null;
   const detail = curves?.detail ?? null;
   const closer = detail && view && detail.low <= view.x[0] && detail.high >= view.x[1] ? detail.paths : paths;
@@ -102,31 +99,58 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
     trans._n('Curves of %2 over %3: %1 trial.', 'Curves of %2 over %3: %1 trials.', count, metric, picture.x.label) +
     (bestTrial ? ' ' + trans.__('Best: %1 with %2.', bestTrial.label, shown(goalValue(bestTrial))) : '') +
     ' ' +
-    trans.__('Up and down go through the trials from the best, Enter opens one, Space selects it; the table lists them.');
+    trans.__(
+      'Up and down go through the trials from the best, Enter opens one, Space selects it; the table lists them.'
+    );
   return (
     <div className="wb-View wb-Curves">
       <div className="wb-Controls" role="toolbar" aria-label={trans.__('How curves are shown')}>
-        <Choice label={trans.__('Metric')} value={metric} onChange={setMetric}
-          options={(names.length ? names : [metric]).map(name => [name, name])} />
+        <Choice
+          label={trans.__('Metric')}
+          value={metric}
+          onChange={setMetric}
+          options={(names.length ? names : [metric]).map(name => [name, name])}
+        />
         <label className="wb-Control">
           {trans.__('Smoothing')}
-          <input type="range" min={0} max={0.99} step={0.01} value={weight}
+          <input
+            type="range"
+            min={0}
+            max={0.99}
+            step={0.01}
+            value={weight}
             aria-valuetext={weight === 0 ? trans.__('off') : String(weight)}
-            onChange={event => setWeight(Number(event.target.value))} />
+            onChange={event => setWeight(Number(event.target.value))}
+          />
           <output>{weight.toFixed(2)}</output>
         </label>
-        <Choice label={trans.__('Over')} value={unit} onChange={value => setUnit(value as Unit)}
-          options={[['step', trans.__('step')], ['time', trans.__('time')]]} />
-        <Choice label={trans.__('Colour')} value={by} onChange={setBy}
+        <Choice
+          label={trans.__('Over')}
+          value={unit}
+          onChange={value => setUnit(value as Unit)}
+          options={[
+            ['step', trans.__('step')],
+            ['time', trans.__('time')]
+          ]}
+        />
+        <Choice
+          label={trans.__('Colour')}
+          value={by}
+          onChange={setBy}
           options={[
             ['value', experiment.goal?.metric ?? trans.__('value')],
             ['state', trans.__('state')],
             ...known.map(({ name }) => [`p:${name}`, name] as [string, string])
-          ]} />
+          ]}
+        />
         <Tick label={trans.__('log x')} value={logX} onChange={setLogX} />
         <Tick label={trans.__('log y')} value={logY} onChange={setLogY} />
-        <Tick label={trans.__('outliers')} value={whole} onChange={setWhole}
-          caption={trans.__('Show all values, even where a few squeeze all others')} />
+        <Tick
+          label={trans.__('outliers')}
+          value={whole}
+          onChange={setWhole}
+          caption={trans.__('Show all values, even where a few squeeze all others')}
+        />
         <span className="wb-Controls-gap" />
         <Modes trans={trans} mode={mode} onMode={setMode} zoomed={view !== null} onReset={() => setView(null)} />
       </div>
@@ -143,11 +167,24 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
           )}
         </span>
       </div>
-      <Plot context={context} picture={picture} theme={theme} mode={mode} summary={summary}
-        onView={setView} onWidth={setWidth} />
-      {curves?.error && <p className="wb-Note wb-Over" role="status">{curves.error}</p>}
+      <Plot
+        context={context}
+        picture={picture}
+        theme={theme}
+        mode={mode}
+        summary={summary}
+        onView={setView}
+        onWidth={setWidth}
+      />
+      {curves?.error && (
+        <p className="wb-Note wb-Over" role="status">
+          {curves.error}
+        </p>
+      )}
       {!curves?.error && paths !== null && count === 0 && (
-        <p className="wb-Note wb-Over" role="status">{trans.__('Nobody has reported %1 yet.', metric)}</p>
+        <p className="wb-Note wb-Over" role="status">
+          {trans.__('Nobody has reported %1 yet.', metric)}
+        </p>
       )}
     </div>
   );

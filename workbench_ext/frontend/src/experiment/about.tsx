@@ -44,9 +44,7 @@ function facts(spec: Spec, trans: TranslationBundle): [string, string][] {
     [trans.__('Seed'), spec.seed],
     [trans.__('Created'), spec.created]
   ];
-  return named
-    .filter(([, value]) => value !== null && value !== undefined)
-    .map(([name, value]) => [name, said(value)]);
+  return named.filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => [name, said(value)]);
 }
 
 function said(value: unknown): string {

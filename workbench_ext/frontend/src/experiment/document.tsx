@@ -142,15 +142,7 @@ export class ExperimentDocument extends MainAreaWidget<ReactWidget> {
   private _since: Since;
 }
 
-function Page({
-  context,
-  place,
-  since
-}: {
-  context: IContext;
-  place: Place;
-  since: Since;
-}): React.JSX.Element {
+function Page({ context, place, since }: { context: IContext; place: Place; since: Since }): React.JSX.Element {
   const { experiment, trans } = context;
   useSignal(experiment.changed);
   useSignal(place.changed);
@@ -168,12 +160,7 @@ function Page({
     <div className="wb-Page">
       <Header context={context} since={since} />
       <Tabs context={context} place={place} />
-      <div
-        className="wb-Page-view"
-        role="tabpanel"
-        aria-labelledby={tabId(experiment.key, view.id)}
-        tabIndex={-1}
-      >
+      <div className="wb-Page-view" role="tabpanel" aria-labelledby={tabId(experiment.key, view.id)} tabIndex={-1}>
         {inTrial ? (
           <TrialPage key={place.trial} context={context} trial={place.trial!} />
         ) : (
@@ -204,13 +191,7 @@ function Tabs({ context, place }: { context: IContext; place: Place }): React.JS
     }
   };
   return (
-    <div
-      className="wb-Tabs"
-      role="tablist"
-      aria-label={trans.__('Views')}
-      ref={list}
-      onKeyDown={move}
-    >
+    <div className="wb-Tabs" role="tablist" aria-label={trans.__('Views')} ref={list} onKeyDown={move}>
       {VIEWS.map(({ id, label }) => {
         const selected = id === place.tab;
         return (

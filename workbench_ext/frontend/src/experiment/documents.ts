@@ -1,12 +1,7 @@
 /** The plugin that opens pages and restores them with the workspace. */
 
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import {
-  MainAreaWidget,
-  Notification,
-  ReactWidget,
-  WidgetTracker
-} from '@jupyterlab/apputils';
+import { MainAreaWidget, Notification, ReactWidget, WidgetTracker } from '@jupyterlab/apputils';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
@@ -81,9 +76,7 @@ export const documents: JupyterFrontEndPlugin<void> = {
     const open = async (ref: string, where: IWhere, tab: string, trial: number | null) => {
       const store = await stores.find(ref, where);
       const id = ID.test(ref) ? ref : (await stores.named(store, ref)).id;
-      let document = tracker.find(
-        ({ experiment }) => experiment.ref === id && experiment.store === store.id
-      );
+      let document = tracker.find(({ experiment }) => experiment.ref === id && experiment.store === store.id);
       if (!document) {
         const state = await new ViewState(database, `workbench-ext:${id}`).load();
         const place = new Place(tab || state.get('tab', settings.value.defaultTab), trial);

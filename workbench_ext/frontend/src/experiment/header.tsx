@@ -9,13 +9,7 @@ import { Since, sinceWords } from './since';
 import { Troubles } from './trouble';
 import { StateMark, clock, counted, lasting, shown } from '../words';
 
-export function Header({
-  context,
-  since
-}: {
-  context: IContext;
-  since: Since;
-}): React.JSX.Element {
+export function Header({ context, since }: { context: IContext; since: Since }): React.JSX.Element {
   const { experiment, trans } = context;
   useSignal(experiment.changed);
   const row = experiment.row!;
@@ -31,15 +25,11 @@ export function Header({
           </span>
         )}
         <span>{counted(row.trials, trans)}</span>
-        {row.slots && !experiment.ended && (
-          <span>{trans.__('%1 of %2 slots', row.slots.used, row.slots.given)}</span>
-        )}
+        {row.slots && !experiment.ended && <span>{trans.__('%1 of %2 slots', row.slots.used, row.slots.given)}</span>}
         {typeof row.seconds_left === 'number' && !experiment.ended && (
           <span>{trans.__('about %1 left', lasting(row.seconds_left, trans))}</span>
         )}
-        <span title={new Date(row.created).toLocaleString()}>
-          {trans.__('started %1', clock(row.created))}
-        </span>
+        <span title={new Date(row.created).toLocaleString()}>{trans.__('started %1', clock(row.created))}</span>
         <Actions context={context} />
       </div>
       {row.reason && <div className="wb-Header-reason">{row.reason}</div>}
@@ -105,13 +95,7 @@ function Actions({ context }: { context: IContext }): React.JSX.Element {
 }
 
 /** What happened since the person looked. */
-function Happened({
-  context: { trans },
-  since
-}: {
-  context: IContext;
-  since: Since;
-}): React.JSX.Element | null {
+function Happened({ context: { trans }, since }: { context: IContext; since: Since }): React.JSX.Element | null {
   useSignal(since.changed);
   if (since.happened === null) {
     return null;

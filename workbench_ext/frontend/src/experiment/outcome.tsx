@@ -34,10 +34,7 @@ export function InexactMark(props: {
 }
 
 /** How an experiment went besides its best, a line for each; `few`: only what went wrong. */
-export function Outcome(props: {
-  outcome: IOutcome | undefined;
-  few?: boolean;
-}): React.JSX.Element | null {
+export function Outcome(props: { outcome: IOutcome | undefined; few?: boolean }): React.JSX.Element | null {
   const { outcome, few } = props;
   const lines: [string, string | undefined][] = [
     ['✕', outcome?.failed],

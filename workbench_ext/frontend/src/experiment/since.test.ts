@@ -31,7 +31,5 @@ test('it says what happened, and nothing of what did not', () => {
 
 test('an end of another day says the day', () => {
   const at = new Date(2026, 10, 3, 14, 5).toISOString();
-  expect(sinceWords({ ...NOTHING, ended: { at, state: 'failed' } }, trans, NOON)).toMatch(
-    /^failed .*3.* 14:05$/
-  );
+  expect(sinceWords({ ...NOTHING, ended: { at, state: 'failed' } }, trans, NOON)).toMatch(/^failed .*3.* 14:05$/);
 });

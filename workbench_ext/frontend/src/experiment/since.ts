@@ -76,9 +76,7 @@ export class Since {
   private async _read(): Promise<void> {
     const { api, ref } = this._experiment;
     try {
-      const { n, ladder } = await api.get<Answer<'ladder'>>(
-        experimentPath(ref, 'ladder')
-      );
+      const { n, ladder } = await api.get<Answer<'ladder'>>(experimentPath(ref, 'ladder'));
       const seen = this._state.get<number | null>(SEEN, null);
       this._happened = seen === null ? null : worthSaying(since(ladder, seen));
       this._see(n);

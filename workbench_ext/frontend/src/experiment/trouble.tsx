@@ -33,8 +33,7 @@ export function Troubles(props: {
     <div className="wb-Troubles" role="status">
       {troubles.map(trouble => (
         <span key={trouble.kind} className="wb-Trouble" title={trouble.words}>
-          <span aria-hidden="true">{SIGNS[trouble.kind]}</span>{' '}
-          <strong>{troubleWord(trouble, trans)}</strong>
+          <span aria-hidden="true">{SIGNS[trouble.kind]}</span> <strong>{troubleWord(trouble, trans)}</strong>
           {whole && `: ${trouble.words}`}
         </span>
       ))}

@@ -71,9 +71,7 @@ export function honest(ladder: ILadder, trains: (trial: number) => boolean): ILa
         rung.entries.some(queued)
           ? {
               ...rung,
-              entries: rung.entries.map(entry =>
-                queued(entry) ? { ...entry, fate: 'waiting' as const } : entry
-              )
+              entries: rung.entries.map(entry => (queued(entry) ? { ...entry, fate: 'waiting' as const } : entry))
             }
           : rung
       )

@@ -108,9 +108,7 @@ export function colourOf(
   ends: readonly [number, number] | null,
   dark: boolean
 ): string | null {
-  return typeof value === 'number' && ends
-    ? viridis(visible(share(value, ends), dark))
-    : null;
+  return typeof value === 'number' && ends ? viridis(visible(share(value, ends), dark)) : null;
 }
 
 function* seen({ layout, scroll, size }: IPainting): Generator<IPanel> {
@@ -266,12 +264,7 @@ function radius({ height, spacing, entry }: INode): number {
 }
 
 /** Each fate has a shape of its own, so that colour is not needed to tell them apart. */
-function mark(
-  paper: CanvasRenderingContext2D,
-  painting: IPainting,
-  node: INode,
-  size: number
-): void {
+function mark(paper: CanvasRenderingContext2D, painting: IPainting, node: INode, size: number): void {
   const { theme } = painting;
   const { x, y } = painting.at(node);
   const { fate, value } = node.entry;

@@ -86,4 +86,3 @@ function* ranks(most: number): Generator<number> {
     }
   }
 }
-

@@ -23,7 +23,7 @@ const plain = (ladder: ILadder) => JSON.parse(JSON.stringify(ladder)) as ILadder
 
 /** Whole numbers that look drawn by lot and are the same each time. */
 function* lots(seed: number): Generator<number> {
-  for (let state = seed; ; ) {
+  for (let state = seed; ;) {
     state = (state * 1103515245 + 12345) % 2147483648;
     yield state >> 8;
   }
@@ -38,8 +38,8 @@ describe.each(RECORDED)('%s', (_, { plan, events, ladder }) => {
     for (let seed = 1; seed <= 60; seed++) {
       const lot = lots(seed);
       let fold = new Ladder(plan);
-      for (let at = 0; at < events.length; ) {
-        const next = at + 1 + (lot.next().value as number) % 90;
+      for (let at = 0; at < events.length;) {
+        const next = at + 1 + ((lot.next().value as number) % 90);
         fold.fold(events.slice(Math.max(0, at - 2), next));
         fold = seed % 3 ? fold : new Ladder(plain(fold.snapshot()));
         if (seed % 2) {

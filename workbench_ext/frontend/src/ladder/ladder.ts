@@ -266,9 +266,7 @@ export class Ladder {
       return Math.max(0, above(this._firsts, number, first => first) - 1);
     }
     const known = this._brackets.findIndex(one => one.bracket === bracket);
-    return known >= 0
-      ? known
-      : this._brackets.push({ bracket, turn: 0, first: null, rungs: [] }) - 1;
+    return known >= 0 ? known : this._brackets.push({ bracket, turn: 0, first: null, rungs: [] }) - 1;
   }
 
   /** The rung at `step`; of an older journal, whose plan is not known, a new one. */

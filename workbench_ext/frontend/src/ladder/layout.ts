@@ -251,7 +251,6 @@ function place(
 
 /** By rank; then who trains and who waits; those that ended without a value last. */
 function inRows(entries: readonly IEntry[]): readonly IEntry[] {
-  const ended = ({ fate, rank }: IEntry) =>
-    rank === null && (fate === 'failed' || fate === 'stopped') ? 1 : 0;
+  const ended = ({ fate, rank }: IEntry) => (rank === null && (fate === 'failed' || fate === 'stopped') ? 1 : 0);
   return entries.some(ended) ? [...entries].sort((a, b) => ended(a) - ended(b)) : entries;
 }

@@ -20,13 +20,9 @@ export function LadderLegend(props: {
   const { trans } = context;
   useSignal(context.themeChanged);
   const { dark } = theme();
-  const colours = Array.from({ length: STOPS }, (_, k) =>
-    viridis(visible(k / (STOPS - 1), dark))
-  );
+  const colours = Array.from({ length: STOPS }, (_, k) => viridis(visible(k / (STOPS - 1), dark)));
   const has = (fate: string) =>
-    ladder.brackets.some(({ rungs }) =>
-      rungs.some(({ entries }) => entries.some(entry => entry.fate === fate))
-    );
+    ladder.brackets.some(({ rungs }) => rungs.some(({ entries }) => entries.some(entry => entry.fate === fate)));
   const marks: [string, string, boolean][] = [
     ['on', trans.__('went on'), true],
     ['stopped', trans.__('ended here'), has('stopped')],
@@ -68,7 +64,5 @@ export function LadderLegend(props: {
 }
 
 function hasFree({ brackets }: ILadder): boolean {
-  return brackets.some(({ rungs }) =>
-    rungs.some(({ places, entries }) => (places ?? 0) > entries.length)
-  );
+  return brackets.some(({ rungs }) => rungs.some(({ places, entries }) => (places ?? 0) > entries.length));
 }

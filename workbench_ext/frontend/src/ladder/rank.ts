@@ -38,18 +38,12 @@ export function ranked(rung: Rung, isTop: boolean, rule: ILadder['rule'], sign: 
     });
   const others = all.filter(({ value }) => value === null).sort((a, b) => a.trial - b.trial);
   const { cut, going } = isTop ? { cut: null, going: 0 } : cutOf(told, rule);
-  const entries = [
-    ...told.map((entry, at) => shown(entry, at + 1)),
-    ...others.map(entry => shown(entry, null))
-  ];
+  const entries = [...told.map((entry, at) => shown(entry, at + 1)), ...others.map(entry => shown(entry, null))];
   return (rung.given = { step: rung.step, places: rung.places, cut, going, entries });
 }
 
 /** The value of the last rank that goes on, and how many do; no value where all of them do. */
-function cutOf(
-  told: readonly Entry[],
-  rule: ILadder['rule']
-): { cut: number | null; going: number } {
+function cutOf(told: readonly Entry[], rule: ILadder['rule']): { cut: number | null; going: number } {
   let going = 0;
   if (rule.kind === 'hyperband') {
     told.forEach(({ fate }, at) => {
@@ -77,11 +71,5 @@ function word(value: number): Value {
 
 /** A number as an event writes it: nan and infinities may be words, and nan may be nothing. */
 export function number(value: Value | null): number {
-  return typeof value === 'number'
-    ? value
-    : value === 'inf'
-      ? Infinity
-      : value === '-inf'
-        ? -Infinity
-        : NaN;
+  return typeof value === 'number' ? value : value === 'inf' ? Infinity : value === '-inf' ? -Infinity : NaN;
 }

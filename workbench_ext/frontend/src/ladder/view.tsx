@@ -43,10 +43,7 @@ function Picture(props: { context: IContext; ladder: ILadder }): React.JSX.Eleme
   const scroll = React.useRef<HTMLDivElement>(null);
   const size = useSize(scroll);
   const [width, height] = [Math.floor(size.width), Math.max(Math.floor(size.height), LEAST)];
-  const picture = React.useMemo(
-    () => (width > 0 ? layout(ladder, width, height) : null),
-    [ladder, width, height]
-  );
+  const picture = React.useMemo(() => (width > 0 ? layout(ladder, width, height) : null), [ladder, width, height]);
   const [pointed, setPointed] = React.useState<string | null>(null);
   const [isByKey, setByKey] = React.useState(false);
   const stage = useStage(context, scroll, picture, ladder, width, Math.floor(size.height));
@@ -131,9 +128,7 @@ function Picture(props: { context: IContext; ladder: ILadder }): React.JSX.Eleme
         aria-roledescription={trans.__('ladder of rungs')}
         aria-label={summary(ladder, trans)}
         onKeyDown={key}
-        onScroll={({ currentTarget }) =>
-          stage.current?.scrolled(currentTarget.scrollLeft, currentTarget.scrollTop)
-        }
+        onScroll={({ currentTarget }) => stage.current?.scrolled(currentTarget.scrollLeft, currentTarget.scrollTop)}
         onMouseMove={event => look(found(event), false)}
         onMouseLeave={() => look(null, false)}
         onBlur={() => isByKey && look(null, false)}
@@ -203,12 +198,7 @@ function boxOf({ x, y, entry }: INode, { trials }: ILayout, scroll: HTMLElement 
 }
 
 /** What happened to a trial at a rung, below its line or above it. */
-function Card(props: {
-  story: IStory;
-  box: IBox;
-  width: number;
-  height: number;
-}): React.JSX.Element {
+function Card(props: { story: IStory; box: IBox; width: number; height: number }): React.JSX.Element {
   const { story, box, width, height } = props;
   const side = box.x > width * 0.66 ? { right: Math.max(width - box.x - 24, 8) } : { left: Math.max(box.x - 24, 8) };
   const edge = box.bottom > height * 0.6 ? { bottom: height - box.top + 16 } : { top: box.bottom + 16 };
@@ -278,8 +268,8 @@ function words(context: IContext, trans: TranslationBundle): IWords {
       !isHalving()
         ? trans.__('All trials')
         : rounds() && left === EDGE.left
-        ? trans.__('Round %1 · bracket %2', bracket.turn + 1, bracket.bracket)
-        : trans.__('Bracket %1', bracket.bracket),
+          ? trans.__('Round %1 · bracket %2', bracket.turn + 1, bracket.bracket)
+          : trans.__('Bracket %1', bracket.bracket),
     trials: ({ columns }) => {
       const first = columns[0]?.rung;
       const many = Math.max(first?.places ?? 0, first?.entries.length ?? 0);

@@ -61,11 +61,7 @@ export function configured(configuration: Readonly<Record<string, unknown>>): st
 
 /** A hyperparameter's value, short. */
 export function said(value: unknown): string {
-  return typeof value === 'number'
-    ? shown(value)
-    : typeof value === 'string'
-      ? value
-      : JSON.stringify(value);
+  return typeof value === 'number' ? shown(value) : typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 function title({ entry }: INode, label: string, at: number, trans: TranslationBundle): string {
@@ -92,12 +88,7 @@ function title({ entry }: INode, label: string, at: number, trans: TranslationBu
 }
 
 /** Where the journal gives no reason: the value and its rank as they are now. */
-function standing(
-  { entry }: INode,
-  { goal }: ILadder,
-  told: number,
-  trans: TranslationBundle
-): string {
+function standing({ entry }: INode, { goal }: ILadder, told: number, trans: TranslationBundle): string {
   return entry.rank === null || entry.value === null
     ? ''
     : trans.__('%1 %2 is rank %3 of %4', goal.metric, shown(entry.value), entry.rank, told);
@@ -112,7 +103,5 @@ function trained(legs: ILegs, trial: number, at: number, trans: TranslationBundl
   const seconds = (leg.left_s ?? Date.now() / 1000) - leg.began_s;
   const time = seconds < 10 ? trans.__('%1 s', seconds.toPrecision(2)) : lasting(seconds, trans);
   const where = slot === null ? time : trans.__('%1 on slot %2', time, slot);
-  return leg.attempt > 1 && leg.start === 0
-    ? trans.__('%1, attempt %2', where, leg.attempt)
-    : where;
+  return leg.attempt > 1 && leg.start === 0 ? trans.__('%1, attempt %2', where, leg.attempt) : where;
 }

@@ -17,7 +17,10 @@ test('a store that does not lie beside the notebook is named', () => {
 });
 
 test('many trials stand in lines that can be read', () => {
-  const lines = selection('digits@2', Array.from({ length: 30 }, (_, k) => k)).split('\n');
+  const lines = selection(
+    'digits@2',
+    Array.from({ length: 30 }, (_, k) => k)
+  ).split('\n');
   expect(lines.every(line => line.length <= 88)).toBe(true);
   expect(lines.join('').match(/"t\d{4}"/g)).toHaveLength(30);
 });

@@ -2,11 +2,7 @@
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
-import {
-  INotebookTracker,
-  NotebookActions,
-  NotebookPanel
-} from '@jupyterlab/notebook';
+import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 
 import { IWorkbench } from '../tokens';
 
@@ -84,9 +80,7 @@ export function trainCell(cells: readonly string[], label: string): number | nul
  * root: the folder of its store, where that is not the one beside the notebook.
  */
 export function selection(label: string, trials: readonly number[], root?: string): string {
-  const names = [...trials]
-    .sort((a, b) => a - b)
-    .map(number => JSON.stringify(`t${String(number).padStart(4, '0')}`));
+  const names = [...trials].sort((a, b) => a - b).map(number => JSON.stringify(`t${String(number).padStart(4, '0')}`));
   const opened = root === undefined ? named(label) : `${named(label)}, store=${named(root)}`;
   const one = `selected = wb.open(${opened}).trials.loc[[${names.join(', ')}]]`;
   const head = 'import workbench as wb\n\n';

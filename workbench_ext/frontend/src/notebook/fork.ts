@@ -94,11 +94,13 @@ export function forkCell(
     return head;
   }
   const [, ...lines] = train.trimStart().split('\n');
-  const body = lines.filter(line => !line.startsWith('#|')).map(line => {
-    const match = /^([^\W\d]\w*)(\s*:[^=]+)?\s*=(?!=)(.*)$/u.exec(line);
-    const isHyperparameter = match !== null && Object.hasOwn(configuration, match[1]!) && isWhole(match[3]!);
-    return isHyperparameter ? `${match[1]!} = ${python(configuration[match[1]!])}` : line;
-  });
+  const body = lines
+    .filter(line => !line.startsWith('#|'))
+    .map(line => {
+      const match = /^([^\W\d]\w*)(\s*:[^=]+)?\s*=(?!=)(.*)$/u.exec(line);
+      const isHyperparameter = match !== null && Object.hasOwn(configuration, match[1]!) && isWhole(match[3]!);
+      return isHyperparameter ? `${match[1]!} = ${python(configuration[match[1]!])}` : line;
+    });
   return [head, ...body].join('\n');
 }
 

@@ -43,11 +43,7 @@ export const notebooks: JupyterFrontEndPlugin<void> = {
   }
 };
 
-function addLinks(
-  app: JupyterFrontEnd,
-  workbench: IWorkbench,
-  tracker: INotebookTracker | null
-): void {
+function addLinks(app: JupyterFrontEnd, workbench: IWorkbench, tracker: INotebookTracker | null): void {
   const { commands, shell } = app;
   const { api, trans } = workbench;
   const pathOf = (args: ReadonlyPartialJSONObject): string | null => {
@@ -63,9 +59,7 @@ function addLinks(
     execute: async args => {
       const { store, experiment } = meant(workbench, args)!;
       try {
-        const { cells, train_cell } = await api
-          .of(store)
-          .get<ISnapshot>(experimentPath(experiment, 'snapshot'));
+        const { cells, train_cell } = await api.of(store).get<ISnapshot>(experimentPath(experiment, 'snapshot'));
         const started = cells.find(({ n }) => n === train_cell);
         const panel: unknown = await commands.execute('docmanager:open', {
           path: pathOf(args),
@@ -78,10 +72,9 @@ function addLinks(
         await panel.revealed;
         const at = cellAt(panel.content, started?.cell_id ?? null, started?.source ?? null);
         if (at < 0) {
-          Notification.warning(
-            trans.__('The cell that started this experiment is no longer in the notebook.'),
-            { autoClose: 8000 }
-          );
+          Notification.warning(trans.__('The cell that started this experiment is no longer in the notebook.'), {
+            autoClose: 8000
+          });
           return;
         }
         panel.content.deselectAll();
@@ -102,9 +95,7 @@ function addLinks(
     isEnabled: () => here() !== null,
     execute: () => commands.execute('workbench:open', { experiment: here() })
   });
-  tracker?.activeCellChanged.connect(() =>
-    commands.notifyCommandChanged('workbench:open-from-cell')
-  );
+  tracker?.activeCellChanged.connect(() => commands.notifyCommandChanged('workbench:open-from-cell'));
 
   // A live view has a button of its own; it shows it where somebody listens.
   document.body.dataset.workbenchPages = 'true';
@@ -130,26 +121,20 @@ function experimentOf(cell: Cell | null): string | null {
 /** Where a cell is now: by its id, or else by its text. -1 where it is gone. */
 function cellAt({ widgets }: Notebook, id: string | null, source: string | null): number {
   const byId = widgets.findIndex(({ model }) => id !== null && model.id === id);
-  return byId >= 0
-    ? byId
-    : widgets.findIndex(({ model }) => source !== null && model.sharedModel.source === source);
+  return byId >= 0 ? byId : widgets.findIndex(({ model }) => source !== null && model.sharedModel.source === source);
 }
 
 /** The experiment that arguments name. One without a store is in the one that is meant where none is named. */
 function meant({ stores }: IWorkbench, args: ReadonlyPartialJSONObject): IRef | null {
   const store = typeof args.store === 'string' ? args.store : stores.current?.id;
-  return typeof args.experiment === 'string' && store !== undefined
-    ? { experiment: args.experiment, store }
-    : null;
+  return typeof args.experiment === 'string' && store !== undefined ? { experiment: args.experiment, store } : null;
 }
 
 function rowOf({ stores, documents }: IWorkbench, ref: IRef | null): IExperiment | null {
   if (ref === null) {
     return null;
   }
-  const page = documents.find(
-    ({ experiment }) => experiment.ref === ref.experiment && experiment.store === ref.store
-  );
+  const page = documents.find(({ experiment }) => experiment.ref === ref.experiment && experiment.store === ref.store);
   return stores.row(ref) ?? page?.experiment.row ?? null;
 }
 
@@ -188,15 +173,11 @@ function addAsItWas(app: JupyterFrontEnd, workbench: IWorkbench): void {
     execute: async args => {
       const ref = target(args)!;
       try {
-        const snapshot = await api
-          .of(ref.store)
-          .get<ISnapshot>(experimentPath(ref.experiment, 'snapshot'));
+        const snapshot = await api.of(ref.store).get<ISnapshot>(experimentPath(ref.experiment, 'snapshot'));
         // What says most: the open document, the saved file, or at least the cells that were executed.
         const which: Which = snapshot.document ? 'document' : snapshot.notebook ? 'file' : 'executed';
         const words: Readonly<Record<Which, string>> = {
-          document: snapshot.document?.unsaved
-            ? trans.__('as it was, with unsaved edits')
-            : trans.__('as it was'),
+          document: snapshot.document?.unsaved ? trans.__('as it was, with unsaved edits') : trans.__('as it was'),
           file: trans.__('as it was saved'),
           executed: trans.__('cells as executed')
         };

@@ -69,7 +69,8 @@ export function ParallelAxis(props: IProps): React.JSX.Element {
     // Arrows move the brush's lower end, with Shift its upper one.
     const moves: Readonly<Record<string, () => readonly [number, number] | null>> = {
       ArrowUp: () => (event.shiftKey ? [Math.max(top - by, 0), bottom] : [top, Math.max(bottom - by, top + by)]),
-      ArrowDown: () => (event.shiftKey ? [Math.min(top + by, bottom - by), bottom] : [top, Math.min(bottom + by, height)]),
+      ArrowDown: () =>
+        event.shiftKey ? [Math.min(top + by, bottom - by), bottom] : [top, Math.min(bottom + by, height)],
       Escape: () => null,
       Delete: () => null
     };
@@ -80,9 +81,7 @@ export function ParallelAxis(props: IProps): React.JSX.Element {
       onBrush(act());
     }
   };
-  const says = brush
-    ? trans.__('%1 to %2', said(axis, brush[1]), said(axis, brush[0]))
-    : trans.__('not brushed');
+  const says = brush ? trans.__('%1 to %2', said(axis, brush[1]), said(axis, brush[0])) : trans.__('not brushed');
   return (
     <g transform={`translate(${left}, 0)`}>
       <text className="wb-Axis-title" y={-24} textAnchor="middle">
@@ -90,19 +89,27 @@ export function ParallelAxis(props: IProps): React.JSX.Element {
         {cut(axis.label, room)}
       </text>
       <line className="wb-Axis-line" y1={0} y2={height} />
-      {axis.scale.ticks.filter(({ label }) => label).map(({ at, label }) => {
-        const top = axis.scale.of(at);
-        return top >= -1 && top <= height + 1 ? (
-          <g key={label + at} transform={`translate(0, ${top})`}>
-            <line className="wb-Axis-line" x1={last ? 0 : -4} x2={last ? 4 : 0} />
-            <text className="wb-Axis-tick" x={last ? 8 : -8} dy="0.32em" textAnchor={last ? 'start' : 'end'}>
-              {cut(label, room)}
-            </text>
-          </g>
-        ) : null;
-      })}
+      {axis.scale.ticks
+        .filter(({ label }) => label)
+        .map(({ at, label }) => {
+          const top = axis.scale.of(at);
+          return top >= -1 && top <= height + 1 ? (
+            <g key={label + at} transform={`translate(0, ${top})`}>
+              <line className="wb-Axis-line" x1={last ? 0 : -4} x2={last ? 4 : 0} />
+              <text className="wb-Axis-tick" x={last ? 8 : -8} dy="0.32em" textAnchor={last ? 'start' : 'end'}>
+                {cut(label, room)}
+              </text>
+            </g>
+          ) : null;
+        })}
       {props.lacking && (
-        <text className="wb-Axis-tick" y={height + 20} x={last ? 8 : -8} dy="0.32em" textAnchor={last ? 'start' : 'end'}>
+        <text
+          className="wb-Axis-tick"
+          y={height + 20}
+          x={last ? 8 : -8}
+          dy="0.32em"
+          textAnchor={last ? 'start' : 'end'}
+        >
           {trans.__('none')}
         </text>
       )}
@@ -110,12 +117,26 @@ export function ParallelAxis(props: IProps): React.JSX.Element {
         <rect className="wb-Axis-brush" x={-7} width={14} y={brush[0]} height={Math.max(brush[1] - brush[0], 1)} />
       )}
       <g ref={group}>
-        <rect className="wb-Axis-reach" x={-REACH} width={2 * REACH} y={0} height={height}
-          tabIndex={0} role="slider" aria-orientation="vertical" aria-label={trans.__('Brush of %1', axis.label)}
-          aria-valuemin={0} aria-valuemax={100} aria-valuetext={says}
+        <rect
+          className="wb-Axis-reach"
+          x={-REACH}
+          width={2 * REACH}
+          y={0}
+          height={height}
+          tabIndex={0}
+          role="slider"
+          aria-orientation="vertical"
+          aria-label={trans.__('Brush of %1', axis.label)}
+          aria-valuemin={0}
+          aria-valuemax={100}
+          aria-valuetext={says}
           aria-valuenow={Math.round(100 * (1 - (brush?.[1] ?? height) / height))}
-          onPointerDown={down} onPointerMove={move} onPointerUp={up}
-          onPointerCancel={() => (drag.current = null)} onKeyDown={key} />
+          onPointerDown={down}
+          onPointerMove={move}
+          onPointerUp={up}
+          onPointerCancel={() => (drag.current = null)}
+          onKeyDown={key}
+        />
       </g>
     </g>
   );

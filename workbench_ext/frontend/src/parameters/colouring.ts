@@ -9,7 +9,14 @@ import { stateWord } from '../words';
 
 /** What a picture's colours mean. */
 export type Legend =
-  | { readonly kind: 'amount'; readonly label: string; readonly low: number; readonly high: number; readonly log: boolean; readonly colours: readonly string[] }
+  | {
+      readonly kind: 'amount';
+      readonly label: string;
+      readonly low: number;
+      readonly high: number;
+      readonly log: boolean;
+      readonly colours: readonly string[];
+    }
   | { readonly kind: 'names'; readonly label: string; readonly names: readonly (readonly [string, string])[] };
 
 export interface IColouring {

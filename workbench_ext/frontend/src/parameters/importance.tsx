@@ -35,26 +35,41 @@ export function ImportanceView({ context }: { context: IContext }): React.JSX.El
   return (
     <div className="wb-View wb-Importance">
       <div className="wb-Controls" role="toolbar" aria-label={trans.__('Whose importance')}>
-        <Choice label={trans.__('Metric')} value={metric} onChange={setMetric}
-          options={(metrics.length ? metrics : [metric]).map(name => [name, name])} />
+        <Choice
+          label={trans.__('Metric')}
+          value={metric}
+          onChange={setMetric}
+          options={(metrics.length ? metrics : [metric]).map(name => [name, name])}
+        />
         <span className="wb-Count" role="status">
           {value &&
             !error &&
             trans.__('%1 trials, %2; R² on held-out trials %3', value.trials, value.method, shown(value.quality))}
         </span>
       </div>
-      {error && <p className="wb-Note" role="status">{error.message}</p>}
+      {error && (
+        <p className="wb-Note" role="status">
+          {error.message}
+        </p>
+      )}
       {few && (
         <p className="wb-Note" role="status">
           {trans.__('%1 of the trials have a value: importance needs %2 or more.', valued, LEAST)}
         </p>
       )}
-      {!error && !few && value === null && asking && <p className="wb-Note" role="status">{trans.__('Working it out …')}</p>}
+      {!error && !few && value === null && asking && (
+        <p className="wb-Note" role="status">
+          {trans.__('Working it out …')}
+        </p>
+      )}
       {rows.length > 0 && (
         <div className="wb-Bars">
           <table>
             <caption>
-              {trans.__('How much of the differences in %1 each hyperparameter explains. The line is one standard deviation.', metric)}
+              {trans.__(
+                'How much of the differences in %1 each hyperparameter explains. The line is one standard deviation.',
+                metric
+              )}
             </caption>
             <thead className="wb-visually-hidden">
               <tr>
@@ -66,8 +81,12 @@ export function ImportanceView({ context }: { context: IContext }): React.JSX.El
               {rows.map(({ name, importance, std }) => (
                 <tr key={name}>
                   <th scope="row">
-                    <button type="button" className="wb-Link" title={trans.__('Show %1 against the goal', name)}
-                      onClick={() => look(name)}>
+                    <button
+                      type="button"
+                      className="wb-Link"
+                      title={trans.__('Show %1 against the goal', name)}
+                      onClick={() => look(name)}
+                    >
                       {name}
                     </button>
                   </th>
@@ -75,11 +94,14 @@ export function ImportanceView({ context }: { context: IContext }): React.JSX.El
                     <span className="wb-Bar">
                       <span className="wb-Bar-fill" style={{ width: `${(100 * importance) / most}%` }} />
                       {std !== null && std > 0 && (
-                        <span className="wb-Bar-std" aria-hidden="true"
+                        <span
+                          className="wb-Bar-std"
+                          aria-hidden="true"
                           style={{
                             left: `${(100 * Math.max(importance - std, 0)) / most}%`,
                             width: `${(100 * (Math.min(std, importance) + std)) / most}%`
-                          }} />
+                          }}
+                        />
                       )}
                     </span>
                   </td>

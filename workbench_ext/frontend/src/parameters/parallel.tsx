@@ -42,7 +42,13 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
   const order = React.useMemo(() => ranked(trials, goal?.mode ?? 'max'), [turn]);
   const height = Math.max(size.height - MARGIN.top - MARGIN.bottom - 16, 80);
   const axes = React.useMemo(
-    () => dimensions(known.filter(({ name }) => !hidden.includes(name)), goal, order, height),
+    () =>
+      dimensions(
+        known.filter(({ name }) => !hidden.includes(name)),
+        goal,
+        order,
+        height
+      ),
     [known, hidden, order, height]
   );
   const width = Math.max(size.width - MARGIN.left - MARGIN.right, (axes.length - 1) * APART);
@@ -110,7 +116,10 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
     const paper = cleared(over.current, frame.width, frame.height);
     const tops = selection.hovered === null ? undefined : lines.get(selection.hovered);
     if (tops) {
-      for (const [thick, colour] of [[6, theme.page], [3, colours.of(selection.hovered!)]] as const) {
+      for (const [thick, colour] of [
+        [6, theme.page],
+        [3, colours.of(selection.hovered!)]
+      ] as const) {
         paper.lineWidth = thick;
         paper.strokeStyle = colour;
         paper.beginPath();
@@ -177,19 +186,30 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
     }
   };
   const summary =
-    trans._n('%1 trial across %2 axes: %3.', '%1 trials across %2 axes: %3.', order.length, axes.length,
-      axes.map(({ label }) => label).join(', ')) +
+    trans._n(
+      '%1 trial across %2 axes: %3.',
+      '%1 trials across %2 axes: %3.',
+      order.length,
+      axes.length,
+      axes.map(({ label }) => label).join(', ')
+    ) +
     ' ' +
-    trans.__('Up and down go through the trials from the best, Enter opens one, Space selects it; the table lists and filters them.');
+    trans.__(
+      'Up and down go through the trials from the best, Enter opens one, Space selects it; the table lists and filters them.'
+    );
   return (
     <div className="wb-View wb-Parallel">
       <div className="wb-Controls" role="toolbar" aria-label={trans.__('How the axes are shown')}>
-        <Choice label={trans.__('Colour')} value={by} onChange={setBy}
+        <Choice
+          label={trans.__('Colour')}
+          value={by}
+          onChange={setBy}
           options={[
             ['value', goal?.metric ?? trans.__('value')],
             ['state', trans.__('state')],
             ...known.map(({ name }) => [`p:${name}`, name] as [string, string])
-          ]} />
+          ]}
+        />
         <LegendBar legend={colours.legend} />
         <span className="wb-Controls-gap" />
         <span className="wb-Count" role="status">
@@ -202,25 +222,45 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
             {trans.__('Clear')}
           </button>
         )}
-        <Picker label={trans.__('Axes')} choices={known.map(({ name }) => [name, name, !hidden.includes(name)])}
+        <Picker
+          label={trans.__('Axes')}
+          choices={known.map(({ name }) => [name, name, !hidden.includes(name)])}
           onChange={(name, shown) => {
             setBrushes({});
             setHidden(shown ? hidden.filter(other => other !== name) : [...hidden, name]);
-          }} />
+          }}
+        />
       </div>
-      <div className="wb-Plot wb-Parallel-plot" ref={host} tabIndex={0} role="application"
-        aria-roledescription={trans.__('chart')} aria-label={summary}
+      <div
+        className="wb-Plot wb-Parallel-plot"
+        ref={host}
+        tabIndex={0}
+        role="application"
+        aria-roledescription={trans.__('chart')}
+        aria-label={summary}
         onKeyDown={event => {
-          if (event.target === event.currentTarget &&
-              trialKey(event.key, context, order.map(({ number }) => number), look)) {
+          if (
+            event.target === event.currentTarget &&
+            trialKey(
+              event.key,
+              context,
+              order.map(({ number }) => number),
+              look
+            )
+          ) {
             event.preventDefault();
             event.stopPropagation();
           }
-        }}>
+        }}
+      >
         <div className="wb-Parallel-sheet" style={{ width: width + MARGIN.left + MARGIN.right }}>
           <div className="wb-Plot-area" style={frame}>
             <canvas className="wb-Plot-data" ref={data} aria-hidden="true" />
-            <canvas className="wb-Plot-over" ref={over} aria-hidden="true" onClick={click}
+            <canvas
+              className="wb-Plot-over"
+              ref={over}
+              aria-hidden="true"
+              onClick={click}
               onPointerMove={event => {
                 pointer.current = placeOf(event);
                 lookLater();
@@ -233,25 +273,36 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
                   event.stopPropagation();
                   openTrialMenu(context, trial, event.clientX, event.clientY);
                 }
-              }} />
+              }}
+            />
           </div>
           <svg className="wb-Parallel-axes" width={width + MARGIN.left + MARGIN.right} height={height + 100}>
             <g transform={`translate(${MARGIN.left}, ${MARGIN.top})`}>
               {axes.map((axis: IDimension, k) => (
-                <ParallelAxis key={axis.id} axis={axis} left={lefts[k]!} height={height} trans={trans}
-                  room={axes.length > 1 ? width / (axes.length - 1) : width} last={k === axes.length - 1}
-                  lacking={order.some(trial => axis.lacks(trial))} brush={brushes[axis.id] ?? null}
+                <ParallelAxis
+                  key={axis.id}
+                  axis={axis}
+                  left={lefts[k]!}
+                  height={height}
+                  trans={trans}
+                  room={axes.length > 1 ? width / (axes.length - 1) : width}
+                  last={k === axes.length - 1}
+                  lacking={order.some(trial => axis.lacks(trial))}
+                  brush={brushes[axis.id] ?? null}
                   onBrush={range => {
                     const { [axis.id]: _, ...others } = brushes;
                     brush(range ? { ...others, [axis.id]: range } : others);
-                  }} />
+                  }}
+                />
               ))}
             </g>
           </svg>
           <Tip context={context} hit={hit} frame={frame} />
         </div>
       </div>
-      {order.length === 0 && !experiment.row?.trials.begun && <p className="wb-Note wb-Over">{trans.__('No trial has begun yet.')}</p>}
+      {order.length === 0 && !experiment.row?.trials.begun && (
+        <p className="wb-Note wb-Over">{trans.__('No trial has begun yet.')}</p>
+      )}
     </div>
   );
 }

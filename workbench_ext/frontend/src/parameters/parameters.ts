@@ -63,7 +63,7 @@ function options(form: IForm | undefined): unknown[] {
 
 /** A category as people read it. */
 export function categoryLabel(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value) ?? String(value);
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
 }
 
 /** Where a trial stands on a parameter's axis; NaN where the parameter is inactive for it. */

@@ -65,12 +65,14 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
       })),
       ...(goal ? [{ id: 'goal', label: goal.metric, parameter: null, of: goalValue }] : []),
       { id: 'step', label: trans.__('step'), parameter: null, of: (trial: ITrial) => trial.step ?? NaN },
-      ...metrics.filter(name => name !== goal?.metric).map(name => ({
-        id: `m:${name}`,
-        label: trans.__('last %1', name),
-        parameter: null,
-        of: (trial: ITrial) => (xId === `m:${name}` ? lastX : lastY).get(trial.number) ?? NaN
-      }))
+      ...metrics
+        .filter(name => name !== goal?.metric)
+        .map(name => ({
+          id: `m:${name}`,
+          label: trans.__('last %1', name),
+          parameter: null,
+          of: (trial: ITrial) => (xId === `m:${name}` ? lastX : lastY).get(trial.number) ?? NaN
+        }))
     ],
     [known, goal?.metric, metrics, lastX, lastY, xId]
   );
@@ -88,14 +90,12 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
   const points = React.useMemo(() => {
     const spreadX = xValue.parameter?.kind === 'category' ? SPREAD : 0;
     const spreadY = yValue.parameter?.kind === 'category' ? SPREAD : 0;
-    return order.map(
-      (trial): IPoint => ({
-        trial: trial.number,
-        x: xValue.of(trial) + spreadX * jitter(trial.number),
-        y: yValue.of(trial) + spreadY * jitter(trial.number * 7 + 3),
-        failed: trial.state === 'failed'
-      })
-    );
+    return order.map((trial): IPoint => ({
+      trial: trial.number,
+      x: xValue.of(trial) + spreadX * jitter(trial.number),
+      y: yValue.of(trial) + spreadY * jitter(trial.number * 7 + 3),
+      failed: trial.state === 'failed'
+    }));
   }, [order, xValue, yValue]);
   const placed = React.useMemo(
     () => points.filter(({ x, y }) => Number.isFinite(x) && Number.isFinite(y) && (!logX || x > 0) && (!logY || y > 0)),
@@ -116,8 +116,18 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
       return trial;
     };
     return {
-      x: axisOf(xValue, placed.map(({ x }) => x), logX, view?.x),
-      y: axisOf(yValue, placed.map(({ y }) => y), logY, view?.y),
+      x: axisOf(
+        xValue,
+        placed.map(({ x }) => x),
+        logX,
+        view?.x
+      ),
+      y: axisOf(
+        yValue,
+        placed.map(({ y }) => y),
+        logY,
+        view?.y
+      ),
       data: [placed, colours, selected, theme],
       order: placed.map(({ trial }) => trial),
       nearest: near,
@@ -185,18 +195,24 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
   const summary =
     trans._n('%1 trial: %2 against %3.', '%1 trials: %2 against %3.', placed.length, yValue.label, xValue.label) +
     ' ' +
-    trans.__('Up and down go through the trials from the best, Enter opens one, Space selects it; the table lists them.');
+    trans.__(
+      'Up and down go through the trials from the best, Enter opens one, Space selects it; the table lists them.'
+    );
   return (
     <div className="wb-View wb-Scatter">
       <div className="wb-Controls" role="toolbar" aria-label={trans.__('What the points show')}>
         <Choice label={trans.__('Across')} value={xValue.id} onChange={setX} options={options} />
         <Choice label={trans.__('Up')} value={yValue.id} onChange={setY} options={options} />
-        <Choice label={trans.__('Colour')} value={by} onChange={setBy}
+        <Choice
+          label={trans.__('Colour')}
+          value={by}
+          onChange={setBy}
           options={[
             ['value', goal?.metric ?? trans.__('value')],
             ['state', trans.__('state')],
             ...known.map(({ name }) => [`p:${name}`, name] as [string, string])
-          ]} />
+          ]}
+        />
         {canLog(xValue) && (
           <Tick label={trans.__('log x')} value={logX} onChange={on => setLogs({ ...logs, [xValue.id]: on })} />
         )}

@@ -84,9 +84,7 @@ export interface IRef {
   readonly store: string;
 }
 
-export type Query = Readonly<
-  Record<string, string | number | boolean | readonly number[] | null | undefined>
->;
+export type Query = Readonly<Record<string, string | number | boolean | readonly number[] | null | undefined>>;
 
 /** The server refused, in its own words; or it could not be reached (status 0). */
 export class ApiError extends Error {
@@ -180,9 +178,7 @@ export function experimentPath(ref: string, ...below: readonly (string | number)
 }
 
 function queried(query: Query): string {
-  const given = Object.entries(query).filter(
-    ([, value]) => value !== null && value !== undefined && value !== ''
-  );
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== '');
   return given.length === 0
     ? ''
     : `?${given.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`).join('&')}`;

@@ -32,10 +32,9 @@ export class Requests {
       const request: IRequest = { kind, ...fields };
       const answer = await api.of(store).post<IAnswer>('requests', request);
       if (!isDone(answer) && kind !== 'delete') {
-        Notification.info(
-          this._trans.__('The engine has not answered yet. What you asked for waits until it does.'),
-          { autoClose: BRIEFLY }
-        );
+        Notification.info(this._trans.__('The engine has not answered yet. What you asked for waits until it does.'), {
+          autoClose: BRIEFLY
+        });
       }
       return answer;
     } catch (error) {
@@ -57,7 +56,10 @@ export class Requests {
 
   /** What an experiment takes on the disk; null where the server does not say. */
   async bytesOf({ store, id }: IExperiment): Promise<number | null> {
-    const disk = await this._stores.api.of(store).get<IStore>('store').catch(() => null);
+    const disk = await this._stores.api
+      .of(store)
+      .get<IStore>('store')
+      .catch(() => null);
     return disk?.experiments.find(one => one.id === id)?.bytes ?? null;
   }
 

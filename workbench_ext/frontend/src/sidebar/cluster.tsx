@@ -68,11 +68,7 @@ export function ClusterSection(props: {
   );
 }
 
-function summary(
-  workers: readonly IWorker[],
-  health: IHealth | null,
-  trans: TranslationBundle
-): string {
+function summary(workers: readonly IWorker[], health: IHealth | null, trans: TranslationBundle): string {
   if (workers.length > 0) {
     const used = workers.reduce((sum, worker) => sum + worker.used, 0);
     const all = workers.reduce((sum, worker) => sum + worker.slots, 0);
@@ -141,10 +137,7 @@ export function Others(props: {
   return (
     <ul className="wb-Section-note wb-Others" aria-label={trans.__('Slots held by other stores')}>
       {others.map(({ slot, store, experiment, pid, since }) => (
-        <li
-          key={slot}
-          title={trans.__('Process %1, since %2', pid, new Date(since).toLocaleString())}
-        >
+        <li key={slot} title={trans.__('Process %1, since %2', pid, new Date(since).toLocaleString())}>
           {trans.__('%1 is held by %2', slot, experiment ? `${store} (${experiment})` : store)}
         </li>
       ))}
@@ -191,11 +184,7 @@ function Memory(props: {
   );
 }
 
-function Worker(props: {
-  worker: IWorker;
-  slots: Slots;
-  trans: TranslationBundle;
-}): React.JSX.Element {
+function Worker(props: { worker: IWorker; slots: Slots; trans: TranslationBundle }): React.JSX.Element {
   const { worker, slots, trans } = props;
   const facts = [
     trans._n('%1 slot', '%1 slots', worker.slots, worker.slots),

@@ -113,12 +113,7 @@ function Sidebar(
     <div className="wb-Sidebar">
       <h2 className="wb-Experiments-title">{trans.__('Experiments')}</h2>
       {open.map(store => (
-        <AdoptBanner
-          key={store.id}
-          health={store.experiments.health}
-          trans={trans}
-          adopt={() => props.adopt(store)}
-        />
+        <AdoptBanner key={store.id} health={store.experiments.health} trans={trans} adopt={() => props.adopt(store)} />
       ))}
       <ExperimentList
         stores={stores}

@@ -37,9 +37,7 @@ export function StoreSection(props: {
             : trans.__('The server does not answer; this is what it said last.')}
         </p>
       )}
-      {value === null && !error && (
-        <p className="wb-Section-note">{trans.__('Reading the store …')}</p>
-      )}
+      {value === null && !error && <p className="wb-Section-note">{trans.__('Reading the store …')}</p>}
       {value !== null && (
         <>
           <div className="wb-Meter">

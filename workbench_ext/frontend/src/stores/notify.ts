@@ -98,7 +98,5 @@ export function said({ kind, experiment }: INews, trans: TranslationBundle): str
     return reason ? trans.__('%1 failed: %2', label, reason) : trans.__('%1 failed', label);
   }
   const ended = state === 'stopped' ? trans.__('%1 was stopped', label) : trans.__('%1 is complete', label);
-  return best && goal
-    ? trans.__('%1: best %2 %3 (%4)', ended, goal.metric, shown(best.value), best.trial)
-    : ended;
+  return best && goal ? trans.__('%1: best %2 %3 (%4)', ended, goal.metric, shown(best.value), best.trial) : ended;
 }

@@ -4,7 +4,18 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { Answer, Api, ApiError, ICluster, IExperiment, IExperimentAnswer, IRef, IStore, IStoreInfo, experimentPath } from '../server/api';
+import {
+  Answer,
+  Api,
+  ApiError,
+  ICluster,
+  IExperiment,
+  IExperimentAnswer,
+  IRef,
+  IStore,
+  IStoreInfo,
+  experimentPath
+} from '../server/api';
 import { ExperimentsModel } from './experiments';
 import { Live } from '../server/live';
 import { Followed } from './resources';
@@ -92,9 +103,7 @@ export class Stores {
     if (!first) {
       return [];
     }
-    const there = [first, ...others.sort(byFolder)].filter(
-      ({ id, info }) => info.exists || id === this._beside
-    );
+    const there = [first, ...others.sort(byFolder)].filter(({ id, info }) => info.exists || id === this._beside);
     const beside = there.filter(({ id }) => id === this._beside);
     const rest = there.filter(({ id }) => id !== this._beside);
     return there.length > 0 ? [...beside, ...rest] : [first];
@@ -178,8 +187,7 @@ export class Stores {
     const found = store ? this.get(store) : info ? this.get(info.id) : this.current;
     if (!found) {
       throw (
-        this._error ??
-        new ApiError(404, this._trans.__('The store in %1 is not there any more.', `${folder ?? ''}/`))
+        this._error ?? new ApiError(404, this._trans.__('The store in %1 is not there any more.', `${folder ?? ''}/`))
       );
     }
     return found;

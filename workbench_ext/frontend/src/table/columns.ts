@@ -21,11 +21,7 @@ export interface IColumn {
 }
 
 /** Trial, state, goal, step, the hyperparameters, and what else is known of a trial. */
-export function columns(
-  known: readonly IParameter[],
-  goal: IGoal | null,
-  trans: TranslationBundle
-): IColumn[] {
+export function columns(known: readonly IParameter[], goal: IGoal | null, trans: TranslationBundle): IColumn[] {
   const metric = goal?.metric ?? 'value';
   const own: IColumn[] = known.map(parameter => ({
     id: parameter.name,

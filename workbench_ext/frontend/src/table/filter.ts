@@ -66,7 +66,10 @@ export function parse(text: string, columns: readonly string[]): Filter {
     at += 2;
   }
   alternatives.push(all(parts));
-  return { test: alternatives.length === 1 ? alternatives[0]! : row => alternatives.some(test => test(row)), error: null };
+  return {
+    test: alternatives.length === 1 ? alternatives[0]! : row => alternatives.some(test => test(row)),
+    error: null
+  };
 }
 
 /** A filter of one column: `< 0.01`, `0.1..0.5`, `!= sgd`, or a part of its text. Null where it has no meaning. */

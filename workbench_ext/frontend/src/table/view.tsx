@@ -52,7 +52,14 @@ export function TableView({ context }: { context: IContext }): React.JSX.Element
   const [typed, setTyped] = useKept(state, 'table.filter', '');
   const [perColumn, setPerColumn] = useKept<boolean>(state, 'table.perColumn', false);
 
-  const filter = React.useMemo(() => parse(typed, all.map(({ id }) => id)), [typed, all]);
+  const filter = React.useMemo(
+    () =>
+      parse(
+        typed,
+        all.map(({ id }) => id)
+      ),
+    [typed, all]
+  );
   const definitions = React.useMemo(() => all.map(definition), [all]);
   const table = useReactTable({
     data: rows,
@@ -92,8 +99,16 @@ export function TableView({ context }: { context: IContext }): React.JSX.Element
         onShown={(id, visible) => setShown({ ...shown, [id]: visible })}
         found={numbers}
       />
-      <Grid context={context} table={table} found={found} numbers={numbers} colours={colours} goal={goal?.metric ?? null}
-        perColumn={perColumn} onAll={() => selection.set(numbers)} />
+      <Grid
+        context={context}
+        table={table}
+        found={found}
+        numbers={numbers}
+        colours={colours}
+        goal={goal?.metric ?? null}
+        perColumn={perColumn}
+        onAll={() => selection.set(numbers)}
+      />
       {found.length === 0 && (
         <p className="wb-Note wb-Over" role="status">
           {rows.length > 0
@@ -259,18 +274,40 @@ function Grid(props: IGridProps): React.JSX.Element {
       onKeyDown={key}
       onMouseLeave={() => selection.hover(null)}
     >
-      <Head table={table} trans={trans} width={wide} perColumn={props.perColumn}
+      <Head
+        table={table}
+        trans={trans}
+        width={wide}
+        perColumn={props.perColumn}
         chosen={numbers.length > 0 && numbers.every(number => selected.has(number))}
-        some={selected.size > 0} onAll={all => (all ? props.onAll() : selection.clear())} />
+        some={selected.size > 0}
+        onAll={all => (all ? props.onAll() : selection.clear())}
+      />
       <div className="wb-Table-body" role="rowgroup" style={{ height: virtual.getTotalSize(), width: wide }}>
         {virtual.getVirtualItems().map(item => {
           const row = found[item.index]!;
           const { number } = row.original;
           return (
-            <TableRow key={number} id={rowId(experiment.key, number)} row={row} trial={row.original} columns={visible}
-              shape={shape} top={item.start} place={item.index + 2} selected={selected.has(number)}
-              active={number === active} hovered={number === hovered} colour={colours.of(number)} goal={props.goal}
-              trans={trans} selection={selection} onPick={pick} onOpen={context.openTrial} onMenu={menu} />
+            <TableRow
+              key={number}
+              id={rowId(experiment.key, number)}
+              row={row}
+              trial={row.original}
+              columns={visible}
+              shape={shape}
+              top={item.start}
+              place={item.index + 2}
+              selected={selected.has(number)}
+              active={number === active}
+              hovered={number === hovered}
+              colour={colours.of(number)}
+              goal={props.goal}
+              trans={trans}
+              selection={selection}
+              onPick={pick}
+              onOpen={context.openTrial}
+              onMenu={menu}
+            />
           );
         })}
       </div>

@@ -103,12 +103,7 @@ export function paintTimeline(paper: CanvasRenderingContext2D, picture: ITimelin
   paper.restore();
 }
 
-function paintRow(
-  paper: CanvasRenderingContext2D,
-  picture: ITimeline,
-  bars: readonly IBar[],
-  top: number
-): void {
+function paintRow(paper: CanvasRenderingContext2D, picture: ITimeline, bars: readonly IBar[], top: number): void {
   const { theme, rowHeight, span, now, lit, focus } = picture;
   const high = Math.max(8, rowHeight * 0.7);
   const y = top + (rowHeight - high) / 2;

@@ -66,7 +66,11 @@ test('the share of slots in use counts what trains until now', () => {
 });
 
 test('ticks are round times since the beginning, and not more than fit', () => {
-  expect(ticks([100, 220], 100, 900).map(({ label }) => label).slice(0, 4)).toEqual(['0 s', '15 s', '30 s', '45 s']);
+  expect(
+    ticks([100, 220], 100, 900)
+      .map(({ label }) => label)
+      .slice(0, 4)
+  ).toEqual(['0 s', '15 s', '30 s', '45 s']);
   expect(ticks([100, 100.5], 100, 600).map(({ label }) => label)[1]).toBe('0.1 s');
   expect(ticks([0, 86400], 0, 600)[1]!.label).toBe('6:00 h');
   expect(ticks([0, 1e7], 0, 600).length).toBeLessThan(8);

@@ -142,8 +142,7 @@ export function beside({ rows }: ITimes, bar: IBar, key: string): IBar | null {
       const forth = key === 'ArrowDown' ? 1 : -1;
       for (let row = bar.row + forth; rows[row]; row += forth) {
         const found = rows[row]!.reduce<IBar | null>(
-          (best, one) =>
-            !best || Math.abs(one.from - bar.from) < Math.abs(best.from - bar.from) ? one : best,
+          (best, one) => (!best || Math.abs(one.from - bar.from) < Math.abs(best.from - bar.from) ? one : best),
           null
         );
         if (found) {

@@ -9,19 +9,7 @@ import { legsOf } from '../experiment/follow';
 import { useSignal, useSize } from '../hooks';
 import { configured } from '../ladder/words';
 import { SIGNS, barColour, paintTimeline, timeAt, xOf } from './draw';
-import {
-  IBar,
-  ITimes,
-  Incident,
-  ROOM,
-  Span,
-  barAt,
-  beside,
-  rowHeight,
-  times,
-  use,
-  zoomed
-} from './layout';
+import { IBar, ITimes, Incident, ROOM, Span, barAt, beside, rowHeight, times, use, zoomed } from './layout';
 import { openTrialMenu } from '../trial/menu';
 import { lasting } from '../words';
 
@@ -180,14 +168,7 @@ function Timeline({ context, found }: { context: IContext; found: ITimes }): Rea
   const story = bar && told(context, bar, now);
   return (
     <div className="wb-Timeline">
-      <Bar
-        found={found}
-        span={span}
-        now={now}
-        trans={trans}
-        zoom={zoom}
-        fit={chosen && (() => setChosen(null))}
-      />
+      <Bar found={found} span={span} now={now} trans={trans} zoom={zoom} fit={chosen && (() => setChosen(null))} />
       <div
         className="wb-Timeline-scroll"
         ref={scroll}
@@ -292,11 +273,7 @@ function Bar(props: {
           )
           .map(([outcome, label]) => (
             <li key={label}>
-              <span
-                className="wb-Timeline-mark"
-                style={{ background: barColour(outcome) }}
-                aria-hidden="true"
-              >
+              <span className="wb-Timeline-mark" style={{ background: barColour(outcome) }} aria-hidden="true">
                 {outcome && outcome in SIGNS ? SIGNS[outcome as Incident] : ''}
               </span>
               {label}
@@ -319,7 +296,13 @@ function Bar(props: {
         </span>
       )}
       <span className="wb-Timeline-zoom">
-        <button type="button" className="wb-Button" title={trans.__('Closer')} aria-label={trans.__('Closer')} onClick={() => zoom(0.6)}>
+        <button
+          type="button"
+          className="wb-Button"
+          title={trans.__('Closer')}
+          aria-label={trans.__('Closer')}
+          onClick={() => zoom(0.6)}
+        >
           +
         </button>
         <button
@@ -376,9 +359,7 @@ function told({ experiment, trans }: IContext, { leg, from, to, begin }: IBar, n
 
 function same({ rows }: ITimes, bar: IBar): IBar | null {
   const { trial, attempt } = bar.leg;
-  return (
-    rows[bar.row]?.find(({ leg }) => leg.trial === trial && leg.attempt === attempt) ?? null
-  );
+  return rows[bar.row]?.find(({ leg }) => leg.trial === trial && leg.attempt === attempt) ?? null;
 }
 
 /** From the first leg to the last, or to now. */

@@ -42,12 +42,7 @@ export function TrialCurves(props: { context: IContext; trial: number; turn: unk
   );
 }
 
-function Small(props: {
-  name: string;
-  goal: boolean;
-  curve: ICurve;
-  context: IContext;
-}): React.JSX.Element {
+function Small(props: { name: string; goal: boolean; curve: ICurve; context: IContext }): React.JSX.Element {
   const { name, goal, curve, context } = props;
   const { trans } = context;
   const [pointed, setPointed] = React.useState<number | null>(null);
@@ -56,10 +51,8 @@ function Small(props: {
   const [low, high] = [Math.min(...finite), Math.max(...finite)];
   const [first, last] = [curve.x[0]!, curve.x[curve.x.length - 1]!];
   const { width, height, left, right, top, bottom } = SIZE;
-  const x = (at: number) =>
-    left + (last > first ? (at - first) / (last - first) : 0.5) * (width - left - right);
-  const y = (value: number) =>
-    top + (high > low ? (high - value) / (high - low) : 0.5) * (height - top - bottom);
+  const x = (at: number) => left + (last > first ? (at - first) / (last - first) : 0.5) * (width - left - right);
+  const y = (value: number) => top + (high > low ? (high - value) / (high - low) : 0.5) * (height - top - bottom);
   let line = '';
   let drawing = false;
   curve.x.forEach((at, k) => {
@@ -95,14 +88,7 @@ function Small(props: {
         viewBox={`0 0 ${width} ${height}`}
         preserveAspectRatio="none"
         role="img"
-        aria-label={trans.__(
-          '%1 from step %2 to %3, between %4 and %5',
-          name,
-          first,
-          last,
-          shown(low),
-          shown(high)
-        )}
+        aria-label={trans.__('%1 from step %2 to %3, between %4 and %5', name, first, last, shown(low), shown(high))}
         onPointerMove={point}
         onPointerLeave={() => setPointed(null)}
       >

@@ -61,9 +61,7 @@ function BySteps(props: {
           value={at}
           aria-label={trans.__('Step of %1', title)}
           aria-valuetext={trans.__('step %1', file.step ?? at)}
-          onChange={({ target }) =>
-            setChosen(Number(target.value) === last ? null : Number(target.value))
-          }
+          onChange={({ target }) => setChosen(Number(target.value) === last ? null : Number(target.value))}
         />
       )}
       <Content context={context} trial={trial} file={file} />

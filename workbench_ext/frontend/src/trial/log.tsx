@@ -75,11 +75,7 @@ export function TrialLog(props: { context: IContext; trial: number; ended: boole
     <div className="wb-Log">
       <div className="wb-Log-bar">
         <label>
-          <input
-            type="checkbox"
-            checked={follow}
-            onChange={({ target }) => setFollow(target.checked)}
-          />
+          <input type="checkbox" checked={follow} onChange={({ target }) => setFollow(target.checked)} />
           {trans.__('Follow')}
         </label>
         {tail.start > 0 && (

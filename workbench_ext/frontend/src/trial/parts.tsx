@@ -29,46 +29,37 @@ export function Checkpoints(props: {
   };
   return (
     <ul className="wb-Checkpoints">
-        {checkpoints.map(one => (
-          <li key={one.step}>
-            <div className="wb-Checkpoint-line">
-              <strong>{trans.__('step %1', one.step)}</strong>
-              {one.sound ? (
-                <span>{bytes(one.bytes ?? 0)}</span>
-              ) : (
-                <span className="wb-Checkpoint-bad">✕ {one.why ?? trans.__('damaged')}</span>
-              )}
-              {one.pinned && <span>{trans.__('pinned')}</span>}
-              {one.sound && commands.hasCommand('workbench:pin') && (
-                <button
-                  type="button"
-                  className="wb-Button"
-                  disabled={asking !== null}
-                  aria-label={
-                    one.pinned
-                      ? trans.__('Unpin step %1', one.step)
-                      : trans.__('Pin step %1', one.step)
-                  }
-                  onClick={() => void pin(one)}
-                >
-                  {one.pinned ? trans.__('Unpin') : trans.__('Pin')}
-                </button>
-              )}
-            </div>
-            {one.holds.length > 0 && (
-              <div className="wb-Checkpoint-holds">{one.holds.join(', ')}</div>
+      {checkpoints.map(one => (
+        <li key={one.step}>
+          <div className="wb-Checkpoint-line">
+            <strong>{trans.__('step %1', one.step)}</strong>
+            {one.sound ? (
+              <span>{bytes(one.bytes ?? 0)}</span>
+            ) : (
+              <span className="wb-Checkpoint-bad">✕ {one.why ?? trans.__('damaged')}</span>
             )}
-          </li>
-        ))}
+            {one.pinned && <span>{trans.__('pinned')}</span>}
+            {one.sound && commands.hasCommand('workbench:pin') && (
+              <button
+                type="button"
+                className="wb-Button"
+                disabled={asking !== null}
+                aria-label={one.pinned ? trans.__('Unpin step %1', one.step) : trans.__('Pin step %1', one.step)}
+                onClick={() => void pin(one)}
+              >
+                {one.pinned ? trans.__('Unpin') : trans.__('Pin')}
+              </button>
+            )}
+          </div>
+          {one.holds.length > 0 && <div className="wb-Checkpoint-holds">{one.holds.join(', ')}</div>}
+        </li>
+      ))}
     </ul>
   );
 }
 
 /** Each time it was started again, and why. */
-export function Restarts(props: {
-  context: IContext;
-  restarts: ITrialAnswer['restarts'];
-}): React.JSX.Element {
+export function Restarts(props: { context: IContext; restarts: ITrialAnswer['restarts'] }): React.JSX.Element {
   const { context, restarts } = props;
   const { trans } = context;
   return (
@@ -90,10 +81,7 @@ export function Restarts(props: {
 }
 
 /** What was found in the training code's names, and what was left out. */
-export function Found(props: {
-  context: IContext;
-  found: ITrialAnswer['found'];
-}): React.JSX.Element {
+export function Found(props: { context: IContext; found: ITrialAnswer['found'] }): React.JSX.Element {
   const { context, found } = props;
   const { trans } = context;
   if (!found || Object.values(found).every(isEmpty)) {
@@ -170,11 +158,7 @@ export function Snapshot({ context }: { context: IContext }): React.JSX.Element 
   );
   const snapshot = asked.value;
   if (!has) {
-    return (
-      <p className="wb-Trial-none">
-        {trans.__('It was started without one: not from a notebook.')}
-      </p>
-    );
+    return <p className="wb-Trial-none">{trans.__('It was started without one: not from a notebook.')}</p>;
   }
   if (!snapshot) {
     return <p className="wb-Trial-none">{asked.error?.message ?? '…'}</p>;
@@ -211,11 +195,7 @@ export function Snapshot({ context }: { context: IContext }): React.JSX.Element 
   );
 }
 
-function More(props: {
-  title: string;
-  isThere: boolean;
-  children: React.ReactNode;
-}): React.JSX.Element | null {
+function More(props: { title: string; isThere: boolean; children: React.ReactNode }): React.JSX.Element | null {
   return props.isThere ? (
     <details className="wb-More">
       <summary>{props.title}</summary>

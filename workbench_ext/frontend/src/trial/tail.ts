@@ -37,9 +37,7 @@ export function followed(tail: ITail, answer: ILog): ITail {
 
 /** The log with what came before it. */
 export function preceded(tail: ITail, answer: ILog): ITail {
-  return answer.next === tail.start
-    ? { ...tail, text: plain(answer.text) + tail.text, start: answer.offset }
-    : tail;
+  return answer.next === tail.start ? { ...tail, text: plain(answer.text) + tail.text, start: answer.offset } : tail;
 }
 
 /** What a person reads of printed text: the last of what a line was redrawn with, and nothing that acts. */

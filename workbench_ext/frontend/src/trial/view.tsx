@@ -34,7 +34,10 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
     );
   }
   const facts: [string, React.ReactNode][] = [
-    [experiment.goal?.metric ?? trans.__('value'), hasDiverged(trial.value) ? trans.__('diverged') : shown(trial.value)],
+    [
+      experiment.goal?.metric ?? trans.__('value'),
+      hasDiverged(trial.value) ? trans.__('diverged') : shown(trial.value)
+    ],
     [trans.__('best'), shown(trial.best)],
     [trans.__('step'), trial.step ?? 0],
     [trans.__('attempt'), trial.attempt]
