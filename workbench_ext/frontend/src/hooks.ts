@@ -72,7 +72,7 @@ export function useAsked<T>(ask: () => Promise<T>, why: readonly unknown[]): IAs
     return () => {
       newest.current += 1;
     };
-    // The question itself is a new function at each rendering; `why` says when to ask it.
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- the question is a new function at each rendering: `why` says when to ask
   }, why);
   return state;
 }

@@ -180,16 +180,21 @@ export function addCommands(
         }
         // The older one first: what changed is read from left to right.
         const [a, b] = first.created <= second.created ? [first, second] : [second, first];
-        return commands.execute('workbench:compare', { a: a.label, b: b.label, store: first.store });
+        return commands.execute('workbench:compare', {
+          a: a.label,
+          b: b.label,
+          store: first.store
+        }) as Promise<unknown>;
       }
       const others = targets.all(first!.store).filter(({ id }) => id !== first!.id);
-      const sameName = others.filter(({ name }) => name !== undefined && name === first!.name);
+      const sameName = others.filter(({ name }) => name !== null && name === first!.name);
       const { value } = await InputDialog.getItem({
         title: trans.__('Compare %1 with', first!.label),
         items: [...new Set([...sameName, ...others].map(({ label }) => label))],
         okLabel: trans.__('Compare')
       });
-      return value ? commands.execute('workbench:compare', { a: value, b: first!.label, store: first!.store }) : null;
+      const pair = { a: value, b: first!.label, store: first!.store };
+      return value ? (commands.execute('workbench:compare', pair) as Promise<unknown>) : null;
     }
   });
 

@@ -10,12 +10,11 @@ import { IPicture, IView, Mode, Plot } from '../chart/plot';
 import { IAxis, shown } from '../chart/scale';
 import { useTheme } from '../chart/theme';
 import { IFact, trialFacts } from '../chart/tip';
-import { colouring } from '../parameters/colouring';
 import { IContext } from '../experiment/context';
 import { Curves, Unit } from './curves';
 import { useKept, useMetrics, useSelected, useSignal } from '../hooks';
-import { goalValue, parameters, ranked } from '../parameters/parameters';
-import { IPath } from './thin';
+import { useColouring, useParameters, useRanked } from '../parameters/memory';
+import { goalValue } from '../parameters/parameters';
 import { Choice, Modes, Tick } from '../chart/controls';
 
 export function CurvesView({ context }: { context: IContext }): React.JSX.Element {
@@ -41,20 +40,19 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
   useDetail(curves, view);
 
   const { trials } = experiment;
-  const known = React.useMemo(() => parameters(experiment.spec, trials), [experiment.spec, trials.size]);
+  const known = useParameters(experiment);
   // Trials change in place: what they looked like is what counts.
   const looks = [...trials.values()].map(({ state, value }) => `${state}${value}`).join();
-  const colours = React.useMemo(
-    () => colouring(by, { trials, parameters: known, goal: experiment.goal, dark: theme.dark, trans }),
-    [by, known, looks, theme.dark, experiment.goal?.mode]
-  );
-  const order = React.useMemo(() => ranked(trials, experiment.goal?.mode ?? 'max'), [looks, experiment.goal?.mode]);
+  const order = useRanked(experiment, looks);
+  const colours = useColouring(by, experiment, known, order, theme.dark, trans);
   const paths = curves?.paths ?? null;
   const detail = curves?.detail ?? null;
   const closer = detail && view && detail.low <= view.x[0] && detail.high >= view.x[1] ? detail.paths : paths;
-  const smooth = (from: ReadonlyMap<number, IPath> | null) => smoothLines(from, weight);
-  const lines = React.useMemo(() => smooth(paths), [paths, weight]);
-  const closerLines = React.useMemo(() => (closer === paths ? lines : smooth(closer)), [closer, lines, weight]);
+  const lines = React.useMemo(() => smoothLines(paths, weight), [paths, weight]);
+  const closerLines = React.useMemo(
+    () => (closer === paths ? lines : smoothLines(closer, weight)),
+    [closer, paths, lines, weight]
+  );
   const all = React.useMemo(() => fullView(lines, logX, logY, whole), [lines, logX, logY, whole]);
   const best = experiment.row?.best?.number ?? null;
   const bestTrial = best === null ? undefined : trials.get(best);
@@ -85,13 +83,14 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
       const value = line.raw ? line.raw[at]! : line.y[at]!;
       const facts: IFact[] = [
         [metric, shown(value)],
-        [unit === 'step' ? trans.__('step') : trans.__('seconds'), shown(line.x[at]!)]
+        [unit === 'step' ? trans.__('step') : trans.__('seconds'), shown(line.x[at])]
       ];
       if (line.raw) {
-        facts.splice(1, 0, [trans.__('smoothed'), shown(line.y[at]!)]);
+        facts.splice(1, 0, [trans.__('smoothed'), shown(line.y[at])]);
       }
       return trial ? [...facts, ...trialFacts(trial, context)] : facts;
     }
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- trials change in place: `order` says when
   }, [closerLines, colours, order, selected, best, view, all, theme, metric, unit, logX, logY]);
 
   const count = paths?.size ?? 0;

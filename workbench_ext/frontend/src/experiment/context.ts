@@ -7,7 +7,7 @@ import { ComponentType } from 'react';
 
 import { Api } from '../server/api';
 import { ExperimentModel } from './experiment';
-import { PlotlyModule } from '../notebook/plotly';
+import { IPlotly } from '../notebook/plotly';
 import { Selection } from './selection';
 import { ViewState } from '../state';
 
@@ -25,7 +25,7 @@ export interface IPageContext {
   /** Show a comparison in a page of its own. References as people write them: `digits@2/t0007:27`. */
   openCompare(a: string, b: string): void;
   /** Plotly, loaded once from our own server. */
-  plotly(): Promise<PlotlyModule>;
+  plotly(): Promise<IPlotly>;
 }
 
 /** What the views of an experiment's page are given. They share its model and its selection. */

@@ -162,7 +162,7 @@ function Page({ context, place, since }: { context: IContext; place: Place; sinc
       <Tabs context={context} place={place} />
       <div className="wb-Page-view" role="tabpanel" aria-labelledby={tabId(experiment.key, view.id)} tabIndex={-1}>
         {inTrial ? (
-          <TrialPage key={place.trial} context={context} trial={place.trial!} />
+          <TrialPage key={place.trial} context={context} trial={place.trial} />
         ) : (
           <view.component key={view.id} context={context} />
         )}

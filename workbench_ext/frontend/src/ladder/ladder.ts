@@ -9,6 +9,7 @@ import { IEvent, IGoal } from '../server/api';
 import { Fate, IHappened, ILadder, IPlan, IStanding } from './data';
 import { Entry, Rung, number, ranked } from './rank';
 
+// eslint-disable-next-line @typescript-eslint/naming-convention -- the fold's own, which changes; IBracket is what is sent
 interface Bracket {
   readonly bracket: number;
   readonly turn: number;

@@ -4,6 +4,7 @@ import { Value } from '../server/api';
 import { Fate, IEntry, ILadder, IRung } from './data';
 
 /** A trial at a rung while it is folded. */
+// eslint-disable-next-line @typescript-eslint/naming-convention -- the fold's own, which changes; IEntry is what is sent
 export interface Entry {
   readonly trial: number;
   readonly from: number;

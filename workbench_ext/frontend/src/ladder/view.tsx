@@ -61,6 +61,7 @@ function Picture(props: { context: IContext; ladder: ILadder }): React.JSX.Eleme
   }
   React.useEffect(() => {
     stage.current?.point(lit, isByKey ? node : null);
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- `lit` is a new list at each rendering: what is in it counts
   }, [lit.join(), isByKey, node, picture]);
   React.useEffect(() => () => selection.hover(null), [selection]);
 
@@ -228,7 +229,7 @@ function useStage(
     if (!base || !over) {
       return;
     }
-    const made = new LadderStage(base, over, words(context, trans), ({ entry, column, ...node }) => {
+    const made = new LadderStage(base, over, words(context, trans), ({ entry, ...node }) => {
       const done = experiment.trials.get(entry.trial)?.step ?? 0;
       const until = picked(node.key);
       return until > entry.from ? (done - entry.from) / (until - entry.from) : 0;
@@ -244,11 +245,13 @@ function useStage(
       made.dispose();
       stage.current = null;
     };
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- the stage lives as long as its canvases; a page stays with its experiment
   }, []);
   React.useEffect(() => {
     if (picture) {
       stage.current?.show(ladder, picture, width, height);
     }
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- a picture is made of its ladder
   }, [picture, width, height]);
   return stage;
 }

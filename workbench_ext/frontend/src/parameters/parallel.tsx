@@ -8,10 +8,9 @@ import { across, between, brushed, Brushes, dimensions, IDimension } from '../ch
 import { trialKey } from '../chart/keys';
 import { IHit, Tip, trialFacts } from '../chart/tip';
 import { useTheme } from '../chart/theme';
-import { colouring } from './colouring';
 import { IContext } from '../experiment/context';
 import { useKept, useSelected, useSignal, useSize, useTurns } from '../hooks';
-import { parameters, ranked } from './parameters';
+import { useColouring, useParameters, useRanked } from './memory';
 import { openTrialMenu } from '../trial/menu';
 import { Choice, Picker } from '../chart/controls';
 import { ParallelAxis } from './axis';
@@ -38,8 +37,8 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
   const over = React.useRef<HTMLCanvasElement>(null);
   const [hit, setHit] = React.useState<IHit | null>(null);
 
-  const known = React.useMemo(() => parameters(experiment.spec, trials), [experiment.spec, trials.size]);
-  const order = React.useMemo(() => ranked(trials, goal?.mode ?? 'max'), [turn]);
+  const known = useParameters(experiment);
+  const order = useRanked(experiment, turn);
   const height = Math.max(size.height - MARGIN.top - MARGIN.bottom - 16, 80);
   const axes = React.useMemo(
     () =>
@@ -49,15 +48,13 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
         order,
         height
       ),
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- each answer brings a goal of its own: `order` says when it counts
     [known, hidden, order, height]
   );
   const width = Math.max(size.width - MARGIN.left - MARGIN.right, (axes.length - 1) * APART);
   const lefts = axes.map((_, k) => (axes.length > 1 ? (k * width) / (axes.length - 1) : width / 2));
   const frame: IFrame = { left: MARGIN.left, top: MARGIN.top, width, height: height + 26 };
-  const colours = React.useMemo(
-    () => colouring(by, { trials, parameters: known, goal, dark: theme.dark, trans }),
-    [by, known, order, theme.dark]
-  );
+  const colours = useColouring(by, experiment, known, order, theme.dark, trans);
   const lines = React.useMemo(
     () => new Map(order.map(trial => [trial.number, axes.map(axis => axis.of(trial))])),
     [order, axes]
@@ -107,6 +104,7 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
       }
     }
     paper.globalAlpha = 1;
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- `order` and `lefts` are those of `lines` and the width
   }, [lines, colours, selected, theme, frame.width, frame.height, shown]);
 
   const pointOut = useTurns(() => {
@@ -138,7 +136,7 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
     return () => {
       selection.changed.disconnect(follow);
     };
-  }, [selection]);
+  }, [selection, pointOut]);
 
   const look = (number: number | null, place?: readonly [number, number]) => {
     selection.hover(number);
@@ -290,7 +288,7 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
                   lacking={order.some(trial => axis.lacks(trial))}
                   brush={brushes[axis.id] ?? null}
                   onBrush={range => {
-                    const { [axis.id]: _, ...others } = brushes;
+                    const { [axis.id]: _gone, ...others } = brushes;
                     brush(range ? { ...others, [axis.id]: range } : others);
                   }}
                 />

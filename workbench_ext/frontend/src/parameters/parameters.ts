@@ -25,9 +25,9 @@ interface IForm {
 
 /** The hyperparameters, in the order of the space; those that only trials know come last. */
 export function parameters(spec: Spec | null, trials: ReadonlyMap<number, ITrial>): IParameter[] {
-  const space = (spec?.space ?? {}) as { parameters?: readonly IForm[] };
+  const space = (spec?.space ?? {}) as { parameters?: unknown };
   const forms = new Map<string, IForm>();
-  for (const form of Array.isArray(space.parameters) ? space.parameters : []) {
+  for (const form of Array.isArray(space.parameters) ? (space.parameters as readonly IForm[]) : []) {
     forms.set(String(form.name), form);
   }
   const values = new Map<string, unknown[]>([...forms.keys()].map(name => [name, []]));
@@ -47,8 +47,8 @@ function parameter(name: string, form: IForm | undefined, found: readonly unknow
     const categories = [...labels];
     return { name, kind: 'category', log: false, low: 0, high: categories.length - 1, categories };
   }
-  const low = bounded ? (form.low as number) : Math.min(...numbers);
-  const high = bounded ? (form.high as number) : Math.max(...numbers);
+  const low = bounded ? form.low : Math.min(...numbers);
+  const high = bounded ? form.high : Math.max(...numbers);
   return { name, kind: 'number', log: form?.kind === 'loguniform' && low > 0, low, high, categories: [] };
 }
 

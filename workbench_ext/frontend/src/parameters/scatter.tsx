@@ -10,10 +10,10 @@ import { IPicture, IView, Mode, Plot } from '../chart/plot';
 import { around, IAxis, IScale, Range, shown } from '../chart/scale';
 import { useTheme } from '../chart/theme';
 import { IFact, trialFacts } from '../chart/tip';
-import { colouring } from './colouring';
 import { IContext } from '../experiment/context';
 import { useAsked, useKept, useMetrics, useSelected, useSignal } from '../hooks';
-import { goalValue, IParameter, parameters, placeOf, ranked } from './parameters';
+import { useColouring, useParameters, useRanked } from './memory';
+import { goalValue, IParameter, placeOf } from './parameters';
 import { numeric } from '../curves/thin';
 import { Choice, Modes, Tick } from '../chart/controls';
 
@@ -45,7 +45,7 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
   const selected = useSelected(selection);
   const { trials, goal } = experiment;
   const metrics = useMetrics(experiment);
-  const known = React.useMemo(() => parameters(experiment.spec, trials), [experiment.spec, trials.size]);
+  const known = useParameters(experiment);
   const [xId, setX] = useKept(state, 'scatter.x', '');
   const [yId, setY] = useKept(state, 'scatter.y', 'goal');
   const [by, setBy] = useKept(state, 'scatter.colour', 'value');
@@ -74,6 +74,7 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
           of: (trial: ITrial) => (xId === `m:${name}` ? lastX : lastY).get(trial.number) ?? NaN
         }))
     ],
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- each answer brings a goal of its own: its metric is what counts
     [known, goal?.metric, metrics, lastX, lastY, xId]
   );
   const xValue = values.find(({ id }) => id === xId) ?? values[0]!;
@@ -82,11 +83,8 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
   const logY = logs[yValue.id] ?? yValue.parameter?.log ?? false;
   React.useEffect(() => setView(null), [xValue.id, yValue.id, logX, logY]);
 
-  const order = React.useMemo(() => ranked(trials, goal?.mode ?? 'max'), [turn]);
-  const colours = React.useMemo(
-    () => colouring(by, { trials, parameters: known, goal, dark: theme.dark, trans }),
-    [by, known, order, theme.dark]
-  );
+  const order = useRanked(experiment, turn);
+  const colours = useColouring(by, experiment, known, order, theme.dark, trans);
   const points = React.useMemo(() => {
     const spreadX = xValue.parameter?.kind === 'category' ? SPREAD : 0;
     const spreadY = yValue.parameter?.kind === 'category' ? SPREAD : 0;
@@ -188,6 +186,7 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
         }
       }
     };
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- trials change in place: `placed` says when
   }, [placed, colours, selected, theme, view, xValue, yValue, logX, logY]);
 
   const options = values.map(({ id, label }) => [id, label] as const);
@@ -248,6 +247,7 @@ function useLast({ experiment }: IContext, id: string): ReadonlyMap<number, numb
   React.useEffect(() => {
     const later = window.setTimeout(() => setBeat(turn), metric === null ? 0 : 3000);
     return () => window.clearTimeout(later);
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- while a beat is due, later turns must not put it off
   }, [metric, beat === turn]);
   const asked = useAsked(
     async () =>

@@ -284,6 +284,7 @@ function Rows({
   const minute = useMinute();
   const list = React.useRef<HTMLDivElement>(null);
   const [top, setTop] = React.useState(0);
+  // eslint-disable-next-line react-hooks/exhaustive-deps -- what stands above may grow at any time; the same number renders nothing
   React.useLayoutEffect(() => setTop(list.current?.offsetTop ?? 0));
   const active = rows.findIndex(row => keyOfRow(row) === picks.active);
   const virtualizer = useVirtualizer({

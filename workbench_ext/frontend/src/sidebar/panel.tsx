@@ -154,5 +154,5 @@ function Sidebar(
 
 /** What was kept with the workspace. Earlier versions kept the names of what was folded. */
 function known(kept: readonly string[] | Folded): Folded {
-  return Array.isArray(kept) ? Object.fromEntries(kept.map(name => [name, true])) : (kept as Folded);
+  return Array.isArray(kept) ? Object.fromEntries(kept.map((name: string) => [name, true])) : (kept as Folded);
 }

@@ -39,7 +39,7 @@ class Served {
         return Promise.reject(new ApiError(400, 'a notebook below the folder'));
       }
       if (this.unmet[given]) {
-        this.stores = [...this.stores, this.unmet[given]!];
+        this.stores = [...this.stores, this.unmet[given]];
         delete this.unmet[given];
       }
       const id = this.beside[given] ?? this.holding[String(query.experiment)];

@@ -18,12 +18,12 @@ import * as React from 'react';
 
 import { ITrial } from '../server/api';
 import { useTheme } from '../chart/theme';
-import { IColouring, colouring } from '../parameters/colouring';
+import { IColouring } from '../parameters/colouring';
 import { IColumn, columns, compare } from './columns';
 import { IContext } from '../experiment/context';
 import { Cell, columnTest, parse } from './filter';
 import { useKept, useSelected, useSignal } from '../hooks';
-import { parameters, ranked } from '../parameters/parameters';
+import { useColouring, useParameters, useRanked } from '../parameters/memory';
 import { openTrialMenu } from '../trial/menu';
 import { Head } from './head';
 import { ROW_HEIGHT, TableRow } from './row';
@@ -36,15 +36,13 @@ export function TableView({ context }: { context: IContext }): React.JSX.Element
   const { experiment, trans, state, selection } = context;
   const turn = useSignal(experiment.changed);
   const theme = useTheme(context);
-  const { trials, goal } = experiment;
-  const known = React.useMemo(() => parameters(experiment.spec, trials), [experiment.spec, trials.size]);
+  const { goal } = experiment;
+  const known = useParameters(experiment);
+  // eslint-disable-next-line react-hooks/exhaustive-deps -- each answer brings a goal of its own: its metric is what counts
   const all = React.useMemo(() => columns(known, goal, trans), [known, goal?.metric]);
   // Until a person sorts, the best come first.
-  const rows = React.useMemo(() => ranked(trials, goal?.mode ?? 'max'), [turn]);
-  const colours = React.useMemo(
-    () => colouring('value', { trials, parameters: known, goal, dark: theme.dark, trans }),
-    [rows, theme.dark]
-  );
+  const rows = useRanked(experiment, turn);
+  const colours = useColouring('value', experiment, known, rows, theme.dark, trans);
   const [sorting, setSorting] = useKept<SortingState>(state, 'table.sort', []);
   const [shown, setShown] = useKept<VisibilityState>(state, 'table.columns', {});
   const [sizes, setSizes] = useKept<ColumnSizingState>(state, 'table.sizes', {});
@@ -142,13 +140,13 @@ function definition(column: IColumn): ColumnDef<ITrial> {
     meta: column,
     sortUndefined: 'last',
     sortDescFirst: false,
-    sortingFn: (a, b, id) => compare(a.getValue(id) as Cell, b.getValue(id) as Cell),
-    filterFn: (row, id, text: string) => columnTest(text)?.(row.getValue(id) as Cell) ?? true
+    sortingFn: (a, b, id) => compare(a.getValue<Cell>(id), b.getValue<Cell>(id)),
+    filterFn: (row, id, text: string) => columnTest(text)?.(row.getValue<Cell>(id)) ?? true
   };
 }
 
 function passes(row: Row<ITrial>, _: string, test: ((row: (column: string) => Cell) => boolean) | null): boolean {
-  return test === null || test(column => row.getValue(column) as Cell);
+  return test === null || test(column => row.getValue<Cell>(column));
 }
 
 interface IGridProps {

@@ -19,7 +19,7 @@ const TURN = 250;
 export function TimelineView({ context }: { context: IContext }): React.JSX.Element {
   const legs = legsOf(context.experiment);
   useSignal(legs.changed);
-  const found = React.useMemo(() => times(legs.legs, legs.slots), [legs.legs]);
+  const found = React.useMemo(() => times(legs.legs, legs.slots), [legs.legs, legs.slots]);
   if (found.bars.length > 0) {
     return <Timeline context={context} found={found} />;
   }
@@ -73,6 +73,7 @@ function Timeline({ context, found }: { context: IContext; found: ITimes }): Rea
     const frame = requestAnimationFrame(paint);
     return () => cancelAnimationFrame(frame);
   });
+  // eslint-disable-next-line react-hooks/exhaustive-deps -- all else is painted in the next frame, above; a theme at once
   React.useEffect(paint, [themed]);
   React.useEffect(() => () => selection.hover(null), [selection]);
 

@@ -26,7 +26,7 @@ export function Value({ value }: { value: unknown }): React.JSX.Element {
   if (value === null || value === undefined) {
     return <>–</>;
   }
-  if (Array.isArray(value)) {
+  if (isList(value)) {
     return value.every(one => typeof one !== 'object' || one === null) ? (
       <>{value.map(said).join(', ')}</>
     ) : (
@@ -48,6 +48,10 @@ export function Value({ value }: { value: unknown }): React.JSX.Element {
     );
   }
   return <>{said(value)}</>;
+}
+
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value);
 }
 
 export function isEmpty(value: unknown): boolean {

@@ -122,6 +122,7 @@ function Figure({ context, trial, file }: { context: IContext; trial: number; fi
     return () => {
       gone = true;
     };
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- a file is known by its name; each answer has it anew
   }, [trial, file.name, themed]);
   React.useEffect(() => {
     const node = box.current;
@@ -130,6 +131,7 @@ function Figure({ context, trial, file }: { context: IContext; trial: number; fi
         void context.plotly().then(plotly => plotly.purge(node));
       }
     };
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- only when the figure goes; Plotly is the same for all
   }, []);
   return trouble ? <p role="status">{trouble}</p> : <div className="wb-File-figure" ref={box} />;
 }

@@ -56,6 +56,7 @@ export function TrialLog(props: { context: IContext; trial: number; ended: boole
       gone = true;
       clearTimeout(timer);
     };
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- the path says which log; whether somebody looks is read at each turn
   }, [path, ended]);
 
   React.useLayoutEffect(() => {

@@ -119,7 +119,7 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
               )}
               {!isEmpty(page.seeds) && (
                 <Section title={trans.__('Seeds')}>
-                  <Facts data={page.seeds!} />
+                  <Facts data={page.seeds} />
                 </Section>
               )}
               {!isEmpty(page.lineage) && (
@@ -129,7 +129,7 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
               )}
               {!isEmpty(page.environment) && (
                 <Section title={trans.__('Where it trained')}>
-                  <Facts data={page.environment!} />
+                  <Facts data={page.environment} />
                 </Section>
               )}
               <Section title={trans.__('Snapshot')}>
