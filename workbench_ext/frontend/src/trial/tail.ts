@@ -6,10 +6,10 @@ import { ILog } from '../server/api';
 const MOST = 400_000;
 
 /** Escape sequences of terminals: colours, moves of the cursor, titles. */
-// eslint-disable-next-line no-control-regex
+// eslint-disable-next-line no-control-regex -- they are what is looked for
 const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
 /** What else a page could not show: control characters but tab and newline. */
-// eslint-disable-next-line no-control-regex
+// eslint-disable-next-line no-control-regex -- they are what is looked for
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f]/g;
 
 export interface ITail {
