@@ -66,18 +66,20 @@ async def test_an_absent_store_takes_nothing(ask):
     assert (disk["bytes"], disk["experiments"]) == (0, [])
 
 
-async def test_the_ladder_and_its_events_follow_the_journal(ask, written):
+async def test_the_ladder_follows_the_journal_by_a_cursor(ask, written):
     spec = written.experiment()
-    ladder = await ask("experiments", "digits", "ladder")
-    events = await ask("experiments", "digits", "events")
-    assert ladder["n"] == events["n"] == events["events"][-1]["n"]
-    assert {"Run", "LegStarted"} <= {event["kind"] for event in events["events"]}
-    assert len((await ask("experiments", "digits", "events", limit=2))["events"]) == 2
-    with Journal.open(written.store.experiment(spec.id).journal) as journal:
-        journal.append({"kind": "Reached", "trial": 0, "step": 1, "value": math.nan})
-    new = await ask("experiments", "digits", "events", after=events["n"])
-    assert [(event["kind"], event["value"]) for event in new["events"]] == [("Reached", "nan")]
-    assert (await ask("experiments", "digits", "ladder"))["n"] == new["n"]
+    path = written.store.experiment(spec.id).journal
+    with Journal.open(path) as journal:
+        journal.append({"kind": "CapacityChanged", "slots": 1})
+    whole = await ask("experiments", "digits", "ladder")
+    assert [trial["trial"] for trial in whole["ladder"]["trials"]] == [0]
+    cursor = whole["ladder"]["n"]
+    assert (await ask("experiments", "digits", "ladder", after=cursor))["ladder"]["trials"] == []
+    with Journal.open(path) as journal:
+        journal.append({"kind": "Lost", "trial": 0, "reason": "killed"})
+    new = await ask("experiments", "digits", "ladder", after=cursor)
+    assert (new["ladder"]["n"], new["since"]["retries"]) == (cursor + 1, 1)
+    assert [trial["trial"] for trial in new["ladder"]["trials"]] == [0]
 
 
 async def test_two_trials_are_compared(ask, written):

@@ -16,7 +16,7 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import JupyterHandler
 from tornado import web
 
-from workbench.store import Store, events
+from workbench.store import Store, ladder
 from workbench_ext.server import curves, disk, experiments, importance, logs, pages, snapshots
 from workbench_ext.server.base import Handler, Refused, bad, to_json, trial
 from workbench_ext.server.stores import described
@@ -25,8 +25,6 @@ from workbench_ext.server.stores import described
 _BLOCK = 1 << 20
 #: Columns of pixels that anybody's screen may have.
 _WIDEST = 16_384
-#: Lines of a journal in one answer.
-_MOST_EVENTS = 20_000
 
 
 class Health(Handler):
@@ -156,31 +154,13 @@ class Timeline(Handler):
 
 
 class Ladder(Handler):
-    """Its brackets and rungs as they stand, and the journal's line they were read up to."""
+    """What is new of its ladder of rungs behind a line of its journal, and what happened since."""
 
     @web.authenticated
     @authorized
     async def get(self, experiment: str) -> None:
-        def read(store: Store) -> Any:
-            n, ladder = events.ladder(store, experiments.found(store, experiment)[0])
-            return {"n": n, "ladder": ladder}
-
-        await self.answer(read)
-
-
-class Events(Handler):
-    """Its journal's lines after one, as the ladder is folded from them."""
-
-    @web.authenticated
-    @authorized
-    async def get(self, experiment: str) -> None:
-        after, limit = self.number("after", 0), self.number("limit", _MOST_EVENTS, 1, _MOST_EVENTS)
-
-        def read(store: Store) -> Any:
-            n, found = events.events(store, experiments.found(store, experiment)[0], after, limit)
-            return {"n": n, "events": found}
-
-        await self.answer(read)
+        after = self.number("after", 0)
+        await self.answer(lambda store: ladder.ladder(store, experiments.found(store, experiment)[0], after))
 
 
 class Cluster(Handler):

@@ -33,7 +33,6 @@ ROUTES = (
     (f"api/experiments/{_PART}/trials/{_PART}/log", handlers.Log),
     (f"api/experiments/{_PART}/trials/{_PART}/files/(.+)", handlers.File),
     (f"api/experiments/{_PART}/ladder", handlers.Ladder),
-    (f"api/experiments/{_PART}/events", handlers.Events),
     ("api/cluster", handlers.Cluster),
     ("api/openapi.json", handlers.OpenAPI),
     ("api/compare", handlers.Compare),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import hashlib
 import multiprocessing
 import os
@@ -338,6 +339,8 @@ _looking: list[tuple[Store, Left]] = []
 
 
 def _begin(store: Store, left: Left) -> None:
+    # The collector would go through all that was imported and read, again and again, and find nothing to free.
+    gc.disable()
     _looking.append((store, left))
 
 

@@ -137,7 +137,6 @@ class Shown:
         goal = self._spec.goal
         self._series.put_meta("planned", self.planned)
         self._series.put_meta("last", self._search.plan.scheduler.last)
-        self._series.put_meta("brackets", self.brackets)
         self._series.put_meta("label", self._spec.label)
         self._series.put_meta("goal", {"metric": goal.metric, "mode": goal.mode})
 
@@ -200,24 +199,6 @@ class Shown:
         trials, legs, steps = self._search.planned
         steps -= self._spec.base * trials  # a fork's trials have taken those already
         return {"trials": trials, "legs": legs, "steps": steps}
-
-    @property
-    def brackets(self) -> list[dict[str, Any]]:
-        """The brackets as planned, each with its first trial and the trials that its rungs have places for.
-
-        Nobody knows ahead how many places there are where trials are stopped without a quota.
-        """
-        kind = self._search.plan.scheduler.kind
-        found = []
-        for ladder in self._search.plan.ladders:
-            levels = self._search.levels(ladder.first)
-            sizes: tuple[int | None, ...] = ladder.sizes
-            if kind in ("all", "median"):
-                rest = ladder.sizes[0] if kind == "all" else None
-                sizes = (ladder.sizes[0], *(rest for _ in levels[1:]))
-            rungs = [{"step": step, "places": size} for step, size in zip(levels, sizes, strict=True)]
-            found.append({"bracket": ladder.number, "turn": ladder.turn, "first": ladder.first, "rungs": rungs})
-        return found
 
     @property
     def counts(self) -> dict[str, int]:

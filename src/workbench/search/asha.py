@@ -101,9 +101,7 @@ class _Bracket:
     def _raise(self, top: int) -> None:
         """The rung that was the top one is so no more: its best may go on."""
         rung = self._rungs[top]
-        for rank in range(1, (max(1, rung.quota) if self._stopping else rung.quota) + 1):
-            if rank > len(rung.ranking):
-                break
+        for rank in range(1, min(self._going(top), len(rung.ranking)) + 1):
             key, trial = rung.ranking.at(rank)
             if not self._stopping:
                 self._hope(top, (key, trial))
@@ -175,7 +173,7 @@ class _Bracket:
             return self._drained()
         if self._stopping:
             self.towards[trial] = at + 1
-            if rank <= max(1, self._rungs[at].quota) and key < math.inf:
+            if rank <= self._going(at) and key < math.inf:
                 if self._rungs[at].step == self._until.get(trial):
                     self._further.append((trial, self._rungs[at].step))
                 return []
@@ -194,7 +192,7 @@ class _Bracket:
         self._ended.add(trial)
         if self._stopping:
             # Where it would have gone on, later ones are compared with it.
-            while at <= self._top and self._put(at, (key, trial)) <= max(1, self._rungs[at].quota) and key < math.inf:
+            while at <= self._top and self._put(at, (key, trial)) <= self._going(at) and key < math.inf:
                 at += 1
         else:
             self._put(at, (key, trial))
@@ -261,10 +259,23 @@ class _Bracket:
             for trial, (at, key) in last
         ]
 
+    def _going(self, at: int) -> int:
+        """How many of those told at a rung may go on. Where trials are stopped, the best one always may."""
+        return max(1, self._rungs[at].quota) if self._stopping else self._rungs[at].quota
+
+    @property
+    def marks(self) -> list[tuple[int, float | None]]:
+        """As :attr:`Asha.marks` has it, of this bracket."""
+        found: list[tuple[int, float | None]] = []
+        for at, rung in enumerate(self._rungs[: self._top]):
+            going, count = min(self._going(at), len(rung.ranking)), len(rung.ranking)
+            found.append((going, rung.ranking.at(going)[0] if 0 < going < count else None))
+        return found
+
     def _standing(self, at: int, entry: Ranked, rank: int) -> str:
         rung = self._rungs[at]
         if not rung.tail:
-            go = max(1, rung.quota) if self._stopping else rung.quota
+            go = self._going(at)
             cut = self._words.cut(rung.cut[0]) if rung.quota else ""
             rung.tail = f"{go} {'goes' if go == 1 else 'go'} on{cut}"
         return f"{rung.name}{self._words.ranked(entry[0], rank, len(rung.ranking))}, {rung.tail}"
@@ -287,9 +298,10 @@ class Asha:
         self._at = [{step: rung for rung, step in enumerate(bracket.ladder.levels)} for bracket in self._brackets]
 
     def _of(self, trial: int) -> _Bracket:
-        return (
-            self._brackets[self._owners[bisect_right(self._firsts, trial) - 1]] if self._several else self._brackets[0]
-        )
+        return self._brackets[self.place(trial)]
+
+    def place(self, trial: int) -> int:
+        return self._owners[bisect_right(self._firsts, trial) - 1] if self._several else 0
 
     def levels(self, trial: int) -> tuple[int, ...]:
         return self._of(trial).ladder.levels
@@ -335,6 +347,13 @@ class Asha:
             verdicts += bracket.extend(ladder, shares)
         self._take(ladders)
         return verdicts
+
+    @property
+    def marks(self) -> list[list[tuple[int, float | None]]]:
+        return [bracket.marks for bracket in self._brackets]
+
+    def unranks(self, trial: int) -> bool:
+        return False
 
     @property
     def done(self) -> bool:

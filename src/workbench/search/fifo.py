@@ -82,6 +82,16 @@ class Fifo:
     def _longer(self, last: int) -> tuple[int, ...]:
         return longer(self._levels, last, self._eta)
 
+    def place(self, trial: int) -> int:
+        return 0
+
+    @property
+    def marks(self) -> list[list[tuple[int, float | None]]]:
+        return [[]]
+
+    def unranks(self, trial: int) -> bool:
+        return False
+
     @property
     def done(self) -> bool:
         return not self._busy and self._begun + sum(t >= self._begun for t in self._gone) >= self.trials

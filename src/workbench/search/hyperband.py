@@ -29,6 +29,8 @@ class _Bracket:
         self.why: dict[int, str] = {}
         #: Values of the trials that came to their own end: they keep climbing by rank, and train no more.
         self.ended: dict[int, float] = {}
+        #: How many went on from each rung that was compared, and the key of the last; None where all did, or none.
+        self.marks: list[tuple[int, float | None]] = []
         self.enter(range(ladder.first, ladder.first + ladder.sizes[0]))
 
     def enter(self, members: Iterable[int]) -> None:
@@ -76,7 +78,7 @@ class Hyperband:
         self._ready = [(0, position) for position in range(len(ladders))]
 
     def _of(self, trial: int) -> _Bracket:
-        return self._brackets[bisect_right(self._firsts, trial) - 1]
+        return self._brackets[self.place(trial)]
 
     def levels(self, trial: int) -> tuple[int, ...]:
         return self._of(trial).ladder.levels
@@ -134,6 +136,7 @@ class Hyperband:
             valid = [trial for key, trial in ranked if key < math.inf]
             going = valid[: bracket.ladder.sizes[bracket.rung + 1]]
             cut = self._words.cut(ranked[len(going) - 1][0]) if going else "; only finite values do"
+            bracket.marks.append((len(going), ranked[len(going) - 1][0] if 0 < len(going) < len(ranked) else None))
             goes = f"{len(going)} {'goes' if len(going) == 1 else 'go'} on{cut}"
             why: dict[int, str] = {}
             for rank, (key, trial) in enumerate(ranked, 1):
@@ -170,6 +173,17 @@ class Hyperband:
             self._open += 1
             heappush(self._ready, (0, position))
         return verdicts
+
+    def place(self, trial: int) -> int:
+        return bisect_right(self._firsts, trial) - 1
+
+    @property
+    def marks(self) -> list[list[tuple[int, float | None]]]:
+        return [bracket.marks for bracket in self._brackets]
+
+    def unranks(self, trial: int) -> bool:
+        bracket = self._of(trial)
+        return bracket.open and trial in bracket.told
 
     @property
     def done(self) -> bool:

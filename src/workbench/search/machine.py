@@ -6,6 +6,8 @@ instructions, however the facts are grouped: reading a journal again is how a se
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -36,13 +38,14 @@ from workbench.records import (
     trial_label,
 )
 from workbench.search.asha import Asha
+from workbench.search.climb import Bracket, Entry, brackets, entries
 from workbench.search.extension import extended
 from workbench.search.fifo import Fifo
 from workbench.search.hyperband import Hyperband
 from workbench.search.median import Median
 from workbench.search.plan import Plan, plan
 from workbench.search.rule import Rule, Verdict, Words
-from workbench.search.rungs import levels, median_levels
+from workbench.search.rungs import Ladder, levels, median_levels
 from workbench.search.searchers import proposals
 from workbench.search.trials import Trial, TrialView, Views
 from workbench.space import Space
@@ -142,6 +145,7 @@ class Search:
         key = self._note(trial, fact.step, fact.value, fact.step)
         fresh = None
         if has_left:
+            trial.ahead = 0
             self._release(trial)
             trial.state = "paused"
             fresh = trial
@@ -162,6 +166,8 @@ class Search:
         last = trial.levels[-1]
         # A trial whose code came to its own end is as complete as one that took all steps.
         key = self._note(trial, step, value, last)
+        trial.rungs[-1] = next(level for level in trial.levels if level >= min(step, last))
+        trial.ahead = 0
         self._release(trial)
         done = f"all {last} steps" if step >= last else f"its code came to its own end after {step} of {last} steps"
         says = self._words.value(key) if value is not None else f"it reported no {self.goal.metric}"
@@ -222,6 +228,8 @@ class Search:
             if trial.state in ENDED or (trial.leaving == "stopped" and not trial.dismissed):
                 return
             trial.dismissed, self._was_asked = False, True
+            if self._rule.unranks(fact.trial):
+                trial.unranked.add(trial.step)
             self._dismiss(trial, fact.reason, out)
             self._judge(self._rule.withdraw(fact.trial), out)
         self._fill(out)
@@ -276,6 +284,7 @@ class Search:
             if self._stopped is not None or trial.state in ENDED:
                 continue
             if verdict.stop:
+                trial.ahead = 0  # it ends at the rung where it was compared, however far it trained meanwhile
                 self._dismiss(trial, verdict.reason, out)
             else:
                 trial.reason = verdict.reason
@@ -307,6 +316,9 @@ class Search:
             if trial.state in ENDED:
                 self._ended[trial.state] -= 1
             trial.run, trial.state, trial.reason, trial.until = run, "running", run.reason, 0
+            trial.ahead = run.until
+            if run.start:
+                trial.whys[run.start] = run.reason
             trial.length = trial.levels[-1]
             running[run.trial] = trial
             out.append(run)
@@ -363,6 +375,8 @@ class Search:
     def _note(self, trial: Trial, step: int, value: float | None, level: int) -> float:
         """Keep the value of a level; its key."""
         trial.step, trial.value = step, value
+        trial.rungs.append(step)
+        trial.values.append(math.nan if value is None else value)
         self._standings.tell(trial.number, level, value)
         return self._words.key(value)
 
@@ -435,6 +449,35 @@ class Search:
         """
         standing = self._standings.best
         return None if standing is None else (standing.trial, self._standings.value(standing))
+
+    @property
+    def best_step(self) -> int | None:
+        """The level at which :attr:`best` has its value."""
+        standing = self._standings.best
+        return None if standing is None else -standing.below
+
+    def entries(self, trial: int) -> tuple[Entry, ...]:
+        """The trial at each rung that it came to, and at the one it is on its way to."""
+        return tuple(entries(self._trials[trial]))
+
+    def place(self, trial: int) -> int:
+        """Which of :attr:`brackets` the trial is compared in."""
+        return self._rule.place(trial)
+
+    @property
+    def brackets(self) -> tuple[Bracket, ...]:
+        """The brackets with their rungs: places, how many go on, and the last value that does."""
+        marks = [
+            [(going, None if key is None or math.isinf(key) else self._words.plain(key)) for going, key in bracket]
+            for bracket in self._rule.marks
+        ]
+        ladders: list[Ladder] = []
+        for ladder in self.plan.ladders:
+            levels = self._rule.levels(ladder.first)
+            # Schedulers without promotion plan one rung, and are told values below it too.
+            sizes = ladder.sizes if len(ladder.sizes) == len(levels) else (ladder.sizes[0],) * len(levels)
+            ladders.append(dataclasses.replace(ladder, levels=levels, sizes=sizes))
+        return brackets(ladders, marks, self.plan.scheduler.kind)
 
     @property
     def counts(self) -> dict[str, int]:

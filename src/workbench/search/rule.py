@@ -55,6 +55,10 @@ class Words:
         """What the value behind the key of the last that goes on says."""
         return "; only finite values do" if math.isinf(key) else f"; the cut is {self.number(key)}"
 
+    def plain(self, key: float) -> float:
+        """The value behind a key, as reported."""
+        return self._sign * key + 0.0
+
     def value(self, key: float) -> str:
         """The metric's name and the value behind a key."""
         return f"{self.metric} {self.number(key)}"
@@ -102,6 +106,22 @@ class Rule(Protocol):
 
         What comes back is what this means for trials that were told: one that does not *stop* waits again.
         """
+        ...
+
+    def place(self, trial: int) -> int:
+        """Which of the brackets of :attr:`marks` the trial is compared in."""
+        ...
+
+    @property
+    def marks(self) -> list[list[tuple[int, float | None]]]:
+        """For each bracket and rung: how many of those told there may go on, and the key of the last of them.
+
+        The key is None where all of them may, or none. A bracket that never compares has no rungs here.
+        """
+        ...
+
+    def unranks(self, trial: int) -> bool:
+        """Whether the value that the trial was told with last is compared no more once it is withdrawn."""
         ...
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -28,6 +29,7 @@ class Trial:
     """A trial's bookkeeping, changed by the machine alone."""
 
     __slots__ = (
+        "ahead",
         "dismissed",
         "leaving",
         "length",
@@ -35,11 +37,15 @@ class Trial:
         "number",
         "reason",
         "run",
+        "rungs",
         "state",
         "step",
+        "unranked",
         "until",
         "value",
+        "values",
         "why",
+        "whys",
     )
 
     def __init__(self, number: int, levels: tuple[int, ...]) -> None:
@@ -61,6 +67,15 @@ class Trial:
         #: What it becomes when its leg is gone, once that was told to leave, and why.
         self.leaving: Literal["stopped", "paused"] | None = None
         self.why = ""
+        #: The rungs that it was told at, in order, and the values there. Median stopping has a hundred a trial.
+        self.rungs = array("q")
+        self.values = array("d")
+        #: Rungs at which its value is compared with no others'.
+        self.unranked: set[int] = set()
+        #: Why it was sent on from each rung from which it was.
+        self.whys: dict[int, str] = {}
+        #: The end of the leg that it is on, or was on last; 0 where it has come to a rung and no leg follows.
+        self.ahead = 0
 
 
 class Views(Mapping[int, TrialView]):

@@ -24,7 +24,7 @@ Check = Callable[[Any], bool]
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+    return type(value) is int and 0 <= value <= MOST  # True and False are ints too
 
 
 def _step(value: Any) -> bool:
@@ -102,11 +102,14 @@ def lines_of(paths: ExperimentPaths) -> list[dict[str, Any]]:
 def check_lines(paths: ExperimentPaths, lines: list[dict[str, Any]]) -> None:
     """Raises Unreadable for a line with a field that no engine writes so."""
     for line in lines:
-        kind = line.get("kind")
-        fields = {name: line[name] for name in _EXTENDED if name in line} if kind == "Extended" else None
-        checks = _EXTENDED if fields is not None else LINES.get(str(kind), {})
+        kind: Any = line.get("kind")
+        checks = LINES.get(kind)
+        if checks is None:
+            if kind != "Extended":
+                continue
+            checks = {name: is_sound for name, is_sound in _EXTENDED.items() if name in line}
         for name, is_sound in checks.items():
-            if (fields is None or name in fields) and not is_sound(line.get(name)):
+            if not is_sound(line.get(name)):
                 raise nonsense(paths, line, f"{name} is {str(line.get(name))[:60]!r}")
 
 

@@ -2,13 +2,10 @@
 
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { Answer, ApiError, IEvents, ILeg, ITimeline, experimentPath } from '../server/api';
+import { ApiError, ILeg, ITimeline, experimentPath } from '../server/api';
 import { ExperimentModel, IChanged } from './experiment';
-import { Ladder } from '../ladder/ladder';
-import { ILadder } from '../ladder/data';
-
-/** Events in one answer; a longer journal is asked for in turns. */
-const MOST = 20000;
+import { Rungs } from '../ladder/ladder';
+import { ILadder, ILadderAnswer } from '../ladder/data';
 
 /** Asks again each time its experiment may have grown. */
 abstract class Follower {
@@ -64,7 +61,7 @@ abstract class Follower {
   private _error: ApiError | null = null;
 }
 
-/** The ladder of one experiment: fetched once, and folded on by its events. */
+/** The ladder of one experiment. */
 export class LadderModel extends Follower {
   /** Null until the server answered once. */
   get ladder(): ILadder | null {
@@ -73,37 +70,18 @@ export class LadderModel extends Follower {
 
   protected async fetch(): Promise<boolean> {
     const { api, ref } = this.experiment;
-    // An engine that has just begun may not have written its plan yet.
-    if (!this._fold || this._ladder?.brackets.length === 0) {
-      const { ladder } = await api.get<Answer<'ladder'>>(experimentPath(ref, 'ladder'));
-      this._fold = new Ladder(ladder);
-      this._ladder = ladder;
-      return true;
-    }
-    const before = this._fold.n;
-    for (;;) {
-      const after = this._fold.n;
-      const path = experimentPath(ref, 'events');
-      const { events } = await api.get<IEvents>(path, { after, limit: MOST });
-      if (events.some(({ kind }) => kind === 'Extended')) {
-        // Its plan is another one now.
-        this._fold = null;
-        return this.fetch();
-      }
-      this._fold.fold(events);
-      if (events.length < MOST || this._fold.n === after) {
-        break;
-      }
-    }
-    if (this._fold.n === before) {
+    const before = this._rungs.n;
+    const path = experimentPath(ref, 'ladder');
+    const { ladder } = await api.get<ILadderAnswer>(path, { after: before });
+    if (this._ladder !== null && ladder.n === before) {
       return false;
     }
-    this._ladder = this._fold.snapshot();
+    this._ladder = this._rungs.take(ladder);
     return true;
   }
 
-  private _fold: Ladder | null = null;
   private _ladder: ILadder | null = null;
+  private readonly _rungs = new Rungs();
 }
 
 /** The legs of one experiment, by trial and attempt. */

@@ -4,9 +4,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ISignal, Signal } from '@lumino/signaling';
 import { Throttler } from '@lumino/polling';
 
-import { Answer, IEvents, experimentPath } from '../server/api';
+import { experimentPath } from '../server/api';
 import { ExperimentModel, IChanged } from './experiment';
-import { ISince, since } from '../ladder/data';
+import { ILadderAnswer, ISince } from '../ladder/data';
 import { ViewState } from '../state';
 import { clock, shown, stateWord } from '../words';
 
@@ -72,14 +72,13 @@ export class Since {
     }
   }
 
-  /** Fold the whole journal: at the start, and after an absence. */
+  /** Ask what happened: at the start, and after an absence. */
   private async _read(): Promise<void> {
-    const { api, ref } = this._experiment;
+    const seen = this._state.get<number | null>(SEEN, null);
     try {
-      const { n, ladder } = await api.get<Answer<'ladder'>>(experimentPath(ref, 'ladder'));
-      const seen = this._state.get<number | null>(SEEN, null);
-      this._happened = seen === null ? null : worthSaying(since(ladder, seen));
-      this._see(n);
+      const { ladder, since } = await this._ask(seen ?? 0);
+      this._happened = seen === null ? null : worthSaying(since);
+      this._see(ladder.n);
       this._changed.emit();
     } catch {
       // The page says already that the server does not answer; the next look asks again.
@@ -92,13 +91,16 @@ export class Since {
     if (!this._looking || document.hidden || this._n === null) {
       return;
     }
-    const { api, ref } = this._experiment;
     try {
-      const { n } = await api.get<IEvents>(experimentPath(ref, 'events'), { after: this._n });
-      this._see(n);
+      this._see((await this._ask(this._n)).ladder.n);
     } catch {
       // As above.
     }
+  }
+
+  private _ask(after: number): Promise<ILadderAnswer> {
+    const { api, ref } = this._experiment;
+    return api.get<ILadderAnswer>(experimentPath(ref, 'ladder'), { after });
   }
 
   private _see(n: number): void {

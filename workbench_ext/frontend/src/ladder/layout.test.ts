@@ -1,12 +1,13 @@
 import { readFileSync } from 'fs';
 import { join } from 'path';
 
-import { ILadder } from './data';
+import { Rungs } from './ladder';
+import { ITold } from './data';
 import { INode, layout, nearest, rows, step } from './layout';
 
 const FIXTURES = join(__dirname, '../../../../tests/fixtures/ladder');
 const recorded = (name: string) =>
-  (JSON.parse(readFileSync(join(FIXTURES, `${name}.json`), 'utf8')) as { ladder: ILadder }).ladder;
+  new Rungs().take((JSON.parse(readFileSync(join(FIXTURES, `${name}.json`), 'utf8')) as { ladder: ITold }).ladder);
 
 describe('rows', () => {
   it.each([1, 9, 40, 81, 1000, 10000])('%d fit, in order, the upper ones further apart', count => {

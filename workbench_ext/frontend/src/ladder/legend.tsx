@@ -29,7 +29,7 @@ export function LadderLegend(props: {
     ['training', trans.__('training'), has('training')],
     ['waiting', trans.__('waiting'), has('waiting') || has('lost')],
     ['failed', trans.__('failed'), has('failed')],
-    ['cut', trans.__('the cut'), ladder.rule.kind === 'hyperband' || ladder.rule.kind === 'asha'],
+    ['cut', trans.__('the cut'), ladder.scheduler === 'hyperband' || ladder.scheduler === 'asha'],
     ['free', trans.__('place to come'), hasFree(ladder)]
   ];
   return (

@@ -265,7 +265,7 @@ function words(context: IContext, trans: TranslationBundle): IWords {
   const sign = () => (context.experiment.goal?.mode === 'min' ? '≤' : '≥');
   const ladder = () => ladderOf(context.experiment).ladder;
   const rounds = () => (ladder()?.brackets ?? []).some(({ turn }) => turn > 0);
-  const isHalving = () => ['hyperband', 'asha'].includes(ladder()?.rule.kind ?? '');
+  const isHalving = () => ['hyperband', 'asha'].includes(ladder()?.scheduler ?? '');
   return {
     bracket: ({ bracket, left }) =>
       !isHalving()

@@ -47,10 +47,6 @@ export type ICurves = Answer<'curves'>;
 export type ICurve = ICurves['curves'][number];
 export type IImportance = Answer<'importance'>;
 
-/** A journal line as the fold takes it. */
-export type IEvent = Schemas['Event'];
-export type IEvents = Answer<'events'>;
-
 export type ISnapshot = Answer<'snapshot'>;
 export type DiffLine = Schemas['DiffLine'];
 export type IComparison = Answer<'compare'>;

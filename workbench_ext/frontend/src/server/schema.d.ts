@@ -272,31 +272,8 @@ export interface paths {
             };
             readonly cookie?: never;
         };
-        /** Brackets and rungs as they stand, and the journal's line they were read up to. */
+        /** Brackets and rungs as they stand, and the trials whose entries changed behind a line of the journal. */
         readonly get: operations["ladder"];
-        readonly put?: never;
-        readonly post?: never;
-        readonly delete?: never;
-        readonly options?: never;
-        readonly head?: never;
-        readonly patch?: never;
-        readonly trace?: never;
-    };
-    readonly "/experiments/{experiment}/events": {
-        readonly parameters: {
-            readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
-                readonly store?: components["parameters"]["store"];
-            };
-            readonly header?: never;
-            readonly path: {
-                /** @description An experiment's id, its name (then the newest version), or `name@version`. */
-                readonly experiment: components["parameters"]["experiment"];
-            };
-            readonly cookie?: never;
-        };
-        /** The journal's lines after one, as the ladder is folded from them. */
-        readonly get: operations["events"];
         readonly put?: never;
         readonly post?: never;
         readonly delete?: never;
@@ -830,88 +807,6 @@ export interface components {
             readonly name: string;
             readonly reason: string;
         };
-        readonly Ladder: {
-            /** @description The journal's line that was folded last. */
-            readonly n: number;
-            readonly goal: components["schemas"]["Goal"];
-            readonly rule: {
-                readonly kind: string;
-                readonly mode: components["schemas"]["Text"];
-                readonly eta: number | null;
-            };
-            readonly brackets: readonly components["schemas"]["Bracket"][];
-            /** @description By number. */
-            readonly trials: {
-                readonly [key: string]: components["schemas"]["Standing"];
-            };
-            readonly told: number | null;
-            readonly best: {
-                readonly trial: number;
-                readonly step: number;
-                readonly value: number;
-            } | null;
-            readonly happened: readonly {
-                readonly n: number;
-                readonly at: string;
-                readonly kind: string;
-                readonly trial?: number;
-                readonly value?: number;
-                readonly state?: string;
-            }[];
-        };
-        readonly Bracket: {
-            readonly bracket: number;
-            /** @description Hyperband's round, from 0. */
-            readonly turn: number;
-            /** @description Its first trial; null where the plan is not known. */
-            readonly first: number | null;
-            readonly rungs: readonly {
-                readonly step: number;
-                /** @description How many are planned; null where that cannot be known. */
-                readonly places: number | null;
-                /** @description The value of the last rank that goes on; null where all do, or none yet. */
-                readonly cut: number | null;
-                /** @description How many go on. */
-                readonly going: number;
-                /** @description By rank, then those that have none by trial. */
-                readonly entries: readonly components["schemas"]["Entry"][];
-            }[];
-        };
-        readonly Entry: {
-            readonly trial: number;
-            /** @description Null until it was told there. */
-            readonly value: components["schemas"]["Value"] | null;
-            readonly rank: number | null;
-            /**
-             * @description What became of it there. training: it has a leg, in a slot or queued for one. waiting: it has none now. lost: its leg was, and it is tried again.
-             * @enum {unknown}
-             */
-            readonly fate: "training" | "waiting" | "on" | "stopped" | "failed" | "completed" | "lost";
-            readonly reason: string;
-            /** @description The step from which it began. */
-            readonly from: number;
-        };
-        /** @description Where a trial stands. */
-        readonly Standing: {
-            /** @description The place of its bracket in the list. */
-            readonly bracket: number;
-            /** @description The last step that was told. */
-            readonly step: number;
-            /** @description The end of its leg. */
-            readonly until: number | null;
-            /** @description The step of its last entry. */
-            readonly at: number | null;
-            /** @description It has a leg. Facts that the leg told last may come after its end. */
-            readonly live: boolean;
-            /** @description Its leg was told to stop. It may still come to its last step; nothing before counts. */
-            readonly leaving: boolean;
-            /** @description The highest level at which its value was finite. */
-            readonly level: number;
-            /** @description That value; null where it never was. */
-            readonly value: number | null;
-            /** @description Its newest value is nan or infinite. */
-            readonly diverged: boolean;
-        };
         readonly Leg: {
             readonly trial: components["schemas"]["Count"];
             readonly label: string;
@@ -930,27 +825,62 @@ export interface components {
             readonly checkpoint: number | null;
             readonly pid: number | null;
         };
-        /** @description A journal line as the ladder is folded from it. What a line does not say is not there. */
-        readonly Event: {
+        readonly Ladder: {
+            /** @description The line of the journal that was read last. */
             readonly n: components["schemas"]["Count"];
-            readonly at: string;
-            readonly kind: string;
-            readonly trial?: number;
-            readonly step?: number;
-            readonly value?: components["schemas"]["Value"];
-            readonly reason?: string;
-            readonly until?: number;
-            readonly start?: number;
-            readonly attempt?: number;
-            readonly outcome?: string;
-            readonly cause?: string;
-            readonly state?: components["schemas"]["State"];
-            /**
-             * @description Of an order to stop: the state that the trial has afterwards.
-             * @enum {unknown}
-             */
-            readonly then?: "stopped" | "paused";
-            readonly bracket?: number;
+            readonly goal: components["schemas"]["Goal"];
+            /** @enum {unknown} */
+            readonly scheduler: "hyperband" | "asha" | "median" | "all";
+            readonly brackets: readonly {
+                readonly bracket: components["schemas"]["Count"];
+                /** @description Hyperband's round, from 0. */
+                readonly turn: components["schemas"]["Count"];
+                readonly rungs: readonly {
+                    readonly step: components["schemas"]["Count"];
+                    /** @description Planned trials; null where that depends on their values. */
+                    readonly places: number | null;
+                    /** @description How many of those told here may go on. */
+                    readonly going: components["schemas"]["Count"];
+                    /** @description The value of the last that may; null where all may or none. */
+                    readonly cut: number | null;
+                }[];
+            }[];
+            /** @description Those whose entries changed behind the cursor. */
+            readonly trials: readonly {
+                readonly trial: components["schemas"]["Count"];
+                /** @description The place of its bracket in the list. */
+                readonly bracket: components["schemas"]["Count"];
+                readonly entries: readonly components["schemas"]["RungEntry"][];
+            }[];
+            readonly best: null | {
+                readonly trial: components["schemas"]["Count"];
+                readonly step: components["schemas"]["Count"];
+                readonly value: number;
+            };
+        };
+        readonly RungEntry: {
+            readonly step: components["schemas"]["Count"];
+            /** @description The step that the trial came from. */
+            readonly from: components["schemas"]["Count"];
+            readonly value: components["schemas"]["OptionalValue"];
+            /** @description Whether the value is compared with others; one that is not comes last. */
+            readonly ranks: boolean;
+            /** @enum {unknown} */
+            readonly fate: "training" | "waiting" | "on" | "stopped" | "failed" | "completed" | "lost";
+            readonly reason: string;
+        };
+        readonly Since: {
+            readonly retries: components["schemas"]["Count"];
+            readonly failures: components["schemas"]["Count"];
+            readonly best: null | {
+                readonly first: number | null;
+                readonly last: number;
+            };
+            readonly ended: null | {
+                readonly at: string;
+                /** @enum {unknown} */
+                readonly state: "completed" | "stopped" | "failed";
+            };
         };
         readonly Curves: {
             readonly cursor: components["schemas"]["Count"];
@@ -1593,40 +1523,8 @@ export interface operations {
             readonly query?: {
                 /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
                 readonly store?: components["parameters"]["store"];
-            };
-            readonly header?: never;
-            readonly path: {
-                /** @description An experiment's id, its name (then the newest version), or `name@version`. */
-                readonly experiment: components["parameters"]["experiment"];
-            };
-            readonly cookie?: never;
-        };
-        readonly requestBody?: never;
-        readonly responses: {
-            /** @description The ladder. */
-            readonly 200: {
-                headers: {
-                    readonly [name: string]: unknown;
-                };
-                content: {
-                    readonly "application/json": {
-                        readonly n: components["schemas"]["Count"];
-                        readonly ladder: components["schemas"]["Ladder"];
-                    };
-                };
-            };
-            readonly default: components["responses"]["Refused"];
-        };
-    };
-    readonly events: {
-        readonly parameters: {
-            readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
-                readonly store?: components["parameters"]["store"];
                 /** @description The cursor that came with the last answer. */
                 readonly after?: components["parameters"]["after"];
-                /** @description Lines at most. */
-                readonly limit?: number;
             };
             readonly header?: never;
             readonly path: {
@@ -1637,15 +1535,15 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description Events, and the line to ask with next. */
+            /** @description What is new of the ladder, and what happened behind the cursor. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
                 };
                 content: {
                     readonly "application/json": {
-                        readonly n: components["schemas"]["Count"];
-                        readonly events: readonly components["schemas"]["Event"][];
+                        readonly ladder: components["schemas"]["Ladder"];
+                        readonly since: components["schemas"]["Since"];
                     };
                 };
             };

@@ -1,0 +1,106 @@
+"""How far trials have climbed: brackets, rungs, and each trial's entry at each. Law: it reads, and folds nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from workbench.search.rungs import Ladder
+from workbench.search.trials import Trial
+
+__all__ = ["Bracket", "Entry", "Fate", "Rung", "brackets", "entries"]
+
+#: What became of a trial at a rung. *training*: it holds a slot. *waiting*: it holds none. *on*: it went on to the next
+#: rung. *lost*: its leg was lost, and the trial is tried again.
+Fate: TypeAlias = Literal["training", "waiting", "on", "stopped", "failed", "completed", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One level of a bracket. places: how many trials it is planned for; None where that depends on their values.
+
+    going: how many of the trials told here may go on. cut: the value of the last of them, as reported; None where all
+    or none may.
+    """
+
+    step: int
+    places: int | None
+    going: int = 0
+    cut: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """A bracket's number, the round of Hyperband it is in (from 0), and its rungs, the lowest first."""
+
+    number: int
+    turn: int
+    rungs: tuple[Rung, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A trial at a rung. start: the step it came from. value: as reported; None until it is told.
+
+    ranks: whether the value is compared with others'. A value that is no finite number comes last.
+    """
+
+    step: int
+    start: int
+    value: float | None
+    ranks: bool
+    fate: Fate
+    reason: str
+
+
+def entries(trial: Trial) -> Iterator[Entry]:
+    """The trial's entry at each rung it came to, then at the one it is on its way to."""
+    came = 0
+    is_between = trial.ahead > trial.step or not trial.rungs
+    for step, value in zip(trial.rungs[: None if is_between else -1], trial.values, strict=False):
+        yield Entry(step, came, value, _ranks(trial, step, value), "on", trial.whys.get(step, ""))
+        came = step
+    reason = trial.why if trial.leaving == "stopped" else trial.reason
+    if is_between:
+        above = next((level for level in trial.levels if level > came), trial.levels[-1])
+        yield Entry(min(above, trial.ahead or above), came, None, False, _fate(trial), reason)
+    else:
+        step = trial.rungs[-1]
+        yield Entry(step, came, trial.value, _ranks(trial, step, trial.value), _fate(trial), reason)
+
+
+def _ranks(trial: Trial, step: int, value: float | None) -> bool:
+    return value is not None and math.isfinite(value) and step not in trial.unranked
+
+
+def _fate(trial: Trial) -> Fate:
+    if trial.state in ("completed", "stopped", "failed"):
+        return trial.state
+    if trial.run is not None:
+        return "training" if trial.ahead > trial.step else "stopped"
+    return "lost" if trial.state == "waiting" and trial.until else "waiting"
+
+
+def brackets(
+    ladders: Iterable[Ladder], marks: Iterable[Sequence[tuple[int, float | None]]], kind: str
+) -> tuple[Bracket, ...]:
+    """The brackets of these ladders, each with how many go on at its rungs and the last value that does.
+
+    kind: the scheduler's. Shares that a search was extended by are compared in the rungs of their bracket.
+    """
+    joined: dict[tuple[int, int], list[Ladder]] = {}
+    for ladder in ladders:
+        key = (ladder.number, 0 if kind == "asha" else ladder.turn)
+        joined.setdefault(key, []).append(ladder)
+    found = []
+    for shares, marked in zip(joined.values(), marks, strict=True):
+        rungs = []
+        for at, step in enumerate(shares[0].levels):
+            places: int | None = sum(share.sizes[at] for share in shares)
+            if kind == "median" and at:
+                places = None  # how many are left depends on their values
+            rungs.append(Rung(step, places, *(marked[at] if at < len(marked) else (0, None))))
+        found.append(Bracket(shares[0].number, shares[0].turn, tuple(rungs)))
+    return tuple(found)
