@@ -21,7 +21,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo demo-faults lab soak test test-fast coverage test-main test-ext test-jest test-ui browser bench lint format clean
+.PHONY: help demo demo-faults lab soak test test-fast coverage test-main test-ext test-jest test-ui browser bench lint lint-panel format clean
 
 help:
 	@echo 'make demo    run the quickstart notebook: a Hyperband search on real data'
@@ -31,7 +31,7 @@ help:
 	@echo 'make coverage  the same tests, and how much of each room they run'
 	@echo 'make test    all tests (a browser is installed where there is none)'
 	@echo 'make soak    an hour: a search under fifty faults against a calm one, then searches without end and their table'
-	@echo 'make lint    ruff and mypy'
+	@echo 'make lint    ruff and mypy, and ESLint and Prettier for the panel'
 	@echo 'make bench   the benchmarks, one JSON object each'
 	@echo 'make clean   remove what was built, and the virtual environment'
 
@@ -82,11 +82,19 @@ test-main: $(VENV)/.develop
 test-ext: $(VENV)/.develop
 	@$(BIN)/pytest tests/ext
 
-# The panel's models, without a browser. Where there is no Node, the one that Playwright brings does.
-test-jest: $(VENV)/.develop
-	@PATH="$(abspath $(BIN)):$$PATH"; \
+# In the panel's folder, with jlpm. Where there is no Node, the one that Playwright brings does.
+define in_panel
+PATH="$(abspath $(BIN)):$$PATH"; \
 	command -v node >/dev/null || PATH="$$($(BIN)/python -c 'import pathlib, playwright; print(pathlib.Path(playwright.__file__).parent / "driver")'):$$PATH"; \
-	export PATH; cd workbench_ext/frontend && { [ -e node_modules ] || jlpm install --immutable; } && jlpm test
+	export PATH; cd workbench_ext/frontend
+endef
+
+# Those that the lock names: what was installed before it changed lacks some.
+packages := { [ node_modules/.yarn-state.yml -nt yarn.lock ] || jlpm install --immutable; }
+
+# The panel's models, without a browser.
+test-jest: $(VENV)/.develop
+	@$(in_panel); $(packages) && jlpm test
 
 test-ui: $(VENV)/.develop
 	@if compgen -G 'tests/ui/test_*.py' >/dev/null; then $(BIN)/pytest tests/ui; fi
@@ -103,11 +111,16 @@ browser: $(VENV)/.develop
 	else $(BIN)/playwright install chromium; fi
 
 lint: $(VENV)/.develop
-	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/ruff format --check . || status=1; $(BIN)/mypy || status=1; exit $$status
+	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/ruff format --check . || status=1; $(BIN)/mypy || status=1; \
+	$(MAKE) --no-print-directory lint-panel || status=1; exit $$status
+
+lint-panel: $(VENV)/.develop
+	@$(in_panel); if $(packages); then jlpm lint; else echo 'The panel is not checked: its packages cannot be installed.' >&2; fi
 
 format: $(VENV)/.develop
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(in_panel); $(packages) && jlpm format
 
 bench: $(VENV)/.develop
 	@for name in overhead stop report core start store strict; do $(BIN)/python -m benchmarks $$name --json || exit 1; done
