@@ -30,7 +30,7 @@ FLUSH_S = 0.05
 BATCH = 5000
 
 #: Why a leg leaves that nobody told to.
-NOTICE = "its machine gave notice (SIGTERM)"
+NOTICE = "its machine announced its shutdown (SIGTERM)"
 
 #: name, step, index (0: the step's reported value; 1, 2, …: logged inside it), value, UTC time.
 Point = tuple[str, int, int, float, float]
