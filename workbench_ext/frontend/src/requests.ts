@@ -24,7 +24,7 @@ export class Requests {
       const answer = await api.of(store).post<IAnswer>('requests', { kind, ...fields });
       if (answer.state === 'waiting' && kind !== 'delete') {
         Notification.info(
-          this._trans.__('The engine has not answered yet. What you asked for waits until it does.'),
+          this._trans.__('The engine has not answered yet. Your request waits until it does.'),
           { autoClose: BRIEFLY }
         );
       }

@@ -179,7 +179,7 @@ export class Stores {
     if (!found) {
       throw (
         this._error ??
-        new ApiError(404, this._trans.__('The store in %1 is not there any more.', `${folder ?? ''}/`))
+        new ApiError(404, this._trans.__('The store in %1 no longer exists.', `${folder ?? ''}/`))
       );
     }
     return found;

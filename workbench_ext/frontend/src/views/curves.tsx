@@ -147,7 +147,7 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
         onView={setView} onWidth={setWidth} />
       {curves?.error && <p className="wb-Note wb-Over" role="status">{curves.error}</p>}
       {!curves?.error && paths !== null && count === 0 && (
-        <p className="wb-Note wb-Over" role="status">{trans.__('Nobody has reported %1 yet.', metric)}</p>
+        <p className="wb-Note wb-Over" role="status">{trans.__('No trial has reported %1 yet.', metric)}</p>
       )}
     </div>
   );

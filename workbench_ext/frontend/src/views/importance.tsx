@@ -34,7 +34,7 @@ export function ImportanceView({ context }: { context: IContext }): React.JSX.El
   };
   return (
     <div className="wb-View wb-Importance">
-      <div className="wb-Controls" role="toolbar" aria-label={trans.__('Whose importance')}>
+      <div className="wb-Controls" role="toolbar" aria-label={trans.__('Importance settings')}>
         <Choice label={trans.__('Metric')} value={metric} onChange={setMetric}
           options={(metrics.length ? metrics : [metric]).map(name => [name, name])} />
         <span className="wb-Count" role="status">
@@ -49,7 +49,7 @@ export function ImportanceView({ context }: { context: IContext }): React.JSX.El
           {trans.__('%1 of the trials have a value: importance needs %2 or more.', valued, LEAST)}
         </p>
       )}
-      {!error && !few && value === null && asking && <p className="wb-Note" role="status">{trans.__('Working it out …')}</p>}
+      {!error && !few && value === null && asking && <p className="wb-Note" role="status">{trans.__('Computing …')}</p>}
       {rows.length > 0 && (
         <div className="wb-Bars">
           <table>

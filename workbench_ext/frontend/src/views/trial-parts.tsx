@@ -97,7 +97,7 @@ export function Found(props: {
   const { context, found } = props;
   const { trans } = context;
   if (!found || Object.values(found).every(isEmpty)) {
-    return <p className="wb-Trial-none">{trans.__('Nothing was said yet.')}</p>;
+    return <p className="wb-Trial-none">{trans.__('Nothing was recorded yet.')}</p>;
   }
   const { objects, names, left_out: left, ...more } = found;
   return (
@@ -172,7 +172,7 @@ export function Snapshot({ context }: { context: IContext }): React.JSX.Element 
   if (!has) {
     return (
       <p className="wb-Trial-none">
-        {trans.__('It was started without one: not from a notebook.')}
+        {trans.__('It has none: it was not started from a notebook.')}
       </p>
     );
   }
