@@ -159,7 +159,7 @@ def test_names_that_could_act_are_refused(name):
     with pytest.raises(BadName) as caught:
         checked_name(name)
     message = str(caught.value)
-    assert "wanted 1 to 100 letters" in message
+    assert "expected 1 to 100 letters" in message
     assert message.isprintable()
     assert len(message) < 300
 
@@ -187,7 +187,7 @@ def test_a_label_has_four_digits_or_more():
 
 @pytest.mark.parametrize("label", ["7", "t", "t-1", "T0007", "t0007 ", "t1e3"])
 def test_what_is_no_label_is_refused(label):
-    with pytest.raises(BadName, match="wanted t and a number"):
+    with pytest.raises(BadName, match="expected t and a number"):
         trial_number(label)
 
 
@@ -200,7 +200,7 @@ def test_a_goal_knows_what_is_better():
 
 @pytest.mark.parametrize("eta", [1, 0, -3, 2.5, True, "3"])
 def test_an_eta_that_keeps_everybody_is_refused(eta):
-    with pytest.raises(BadOption, match=r"--eta .*wanted an integer of 2 or more"):
+    with pytest.raises(BadOption, match=r"--eta .*expected an integer of 2 or more"):
         Scheduler("hyperband", 1, 9, eta)
 
 

@@ -140,7 +140,7 @@ def test_two_options_of_one_label_are_refused(options):
 
 
 def test_a_label_that_is_no_option_is_refused():
-    with pytest.raises(BadSpace, match="is no option"):
+    with pytest.raises(BadSpace, match="is not an option"):
         choice(Relu, gelu).pick("Tanh")
 
 
@@ -301,26 +301,26 @@ def test_a_later_schema_is_not_guessed_at():
 
 
 BAD = {
-    "a reversed range": (lambda: uniform(1, 0), "wanted low below high. Swap them: uniform(0, 1)"),
+    "a reversed range": (lambda: uniform(1, 0), "expected low below high. Swap them: uniform(0, 1)"),
     "no range": (lambda: uniform(1, 1), "low equals high. Assign the constant 1 instead"),
     "no range of integers": (lambda: randint(4, 4), "low equals high"),
-    "not a number": (lambda: uniform("0", 1), "wanted two finite numbers"),
-    "infinity": (lambda: uniform(0, math.inf), "wanted two finite numbers"),
-    "nan": (lambda: loguniform(math.nan, 1), "wanted two finite numbers"),
+    "not a number": (lambda: uniform("0", 1), "expected two finite numbers"),
+    "infinity": (lambda: uniform(0, math.inf), "expected two finite numbers"),
+    "nan": (lambda: loguniform(math.nan, 1), "expected two finite numbers"),
     "too wide": (lambda: uniform(-1e308, 1e308), "too wide"),
-    "a truth value": (lambda: uniform(False, True), "wanted two finite numbers"),
-    "log of zero": (lambda: loguniform(0, 1), "wanted bounds above 0"),
-    "log of less": (lambda: loguniform(-1, 1), "wanted bounds above 0"),
+    "a truth value": (lambda: uniform(False, True), "expected two finite numbers"),
+    "log of zero": (lambda: loguniform(0, 1), "expected bounds above 0"),
+    "log of less": (lambda: loguniform(-1, 1), "expected bounds above 0"),
     "reversed logs": (lambda: loguniform(1, 0.1), "Swap them: loguniform(0.1, 1)"),
-    "an integer with a point": (lambda: randint(1, 10.0), "wanted two integers"),
+    "an integer with a point": (lambda: randint(1, 10.0), "expected two integers"),
     "reversed integers": (lambda: randint(5, 1), "Swap them"),
-    "no step": (lambda: quniform(0, 1, 0), "wanted a step q above 0"),
+    "no step": (lambda: quniform(0, 1, 0), "expected a step q above 0"),
     "a step too large": (lambda: quniform(0, 1, 2), "the step is larger than the range"),
-    "an empty choice": (choice, "wanted at least one option"),
+    "an empty choice": (choice, "expected at least one option"),
     "a list for a choice": (lambda: choice([32, 64]), "Write choice(32, 64)"),
     "an empty list": (lambda: choice([]), "Write choice(32, 64)"),
-    "a condition that is none": (lambda: uniform(0, 1, when=True), "wanted a comparison with a hyperparameter"),
-    "a comparison with a bare distribution": (lambda: uniform(0, 1, when=choice("a") == "a"), "wanted a comparison"),
+    "a condition that is none": (lambda: uniform(0, 1, when=True), "expected a comparison with a hyperparameter"),
+    "a comparison with a bare distribution": (lambda: uniform(0, 1, when=choice("a") == "a"), "expected a comparison"),
     "a truth value of a condition": (lambda: bool(Parameter("a") == 1), "no truth value of its own"),
     "'and' between conditions": (lambda: Parameter("a") == 1 and Parameter("b") == 2, "join two with & and |"),
     "a distribution in a tuple": (lambda: choice((1, uniform(0, 1)), 2), "use a dict"),
@@ -330,8 +330,8 @@ BAD = {
         "The option is the condition there",
     ),
     "a dict of numbers": (lambda: choice({1: 2}, 3), "strings as keys"),
-    "a name that is none": (lambda: Space({"learning rate": uniform(0, 1)}), "is no name for a hyperparameter"),
-    "a keyword": (lambda: Space({"lambda": uniform(0, 1)}), "is no name for a hyperparameter"),
+    "a name that is none": (lambda: Space({"learning rate": uniform(0, 1)}), "is not a name for a hyperparameter"),
+    "a keyword": (lambda: Space({"lambda": uniform(0, 1)}), "is not a name for a hyperparameter"),
     "a condition on itself": (
         lambda: Space({"a": uniform(0, 1, when=Parameter("a") > 0)}),
         "needs a hyperparameter 'a' above it, which is not one",
@@ -341,7 +341,7 @@ BAD = {
         "which comes later",
     ),
     "a condition on nobody": (lambda: Space({"a": uniform(0, 1, when=Parameter("b") > 0)}), "which is not one"),
-    "a condition on what is never so": (lambda: conditional(lambda opt: opt == "sdg"), "which it can never meet"),
+    "a condition on what is never so": (lambda: conditional(lambda opt: opt == "sdg"), "which can never hold"),
     "a condition that orders words": (lambda: conditional(lambda opt: opt > 3), "Compare numbers with numbers"),
     "a grid of real numbers": (lambda: Space({"lr": uniform(0, 1)}).grid(), "lr = uniform(0, 1) has no grid"),
     "a grid of real numbers within": (
@@ -362,11 +362,11 @@ def test_what_makes_no_sense_is_refused(what):
 @pytest.mark.parametrize(
     ("configuration", "says"),
     [
-        ({"opt": "sgd"}, "wanted exactly opt, momentum"),
-        ({"opt": "sdg", "momentum": 0.5}, "wanted a value of choice"),
-        ({"opt": "sgd", "momentum": 0.6}, "wanted a value of choice"),
+        ({"opt": "sgd"}, "expected exactly opt, momentum"),
+        ({"opt": "sdg", "momentum": 0.5}, "expected a value of choice"),
+        ({"opt": "sgd", "momentum": 0.6}, "expected a value of choice"),
         ({"opt": "adam", "momentum": 0.5}, "does not hold. Give None"),
-        ({"opt": "sgd", "momentum": None}, "wanted a value of choice"),
+        ({"opt": "sgd", "momentum": None}, "expected a value of choice"),
     ],
 )
 def test_a_configuration_of_another_space_is_refused(configuration, says):

@@ -118,7 +118,7 @@ class Draft:
         """The experiment that is shown instead of a new one. Raises BadOption where both were wanted."""
         if again and same:
             raise BadOption(
-                "--again trains anew, and --same shows what was trained before. Wanted one of them; leave one out."
+                "--again retrains, and --same shows what was trained before. Expected only one of them; leave one out."
             )
         return None if again else self.twin or (self.former if same else None)
 
@@ -224,7 +224,7 @@ def settled(
         example = reported[0] if reported else "val_acc"
         told = f"this {cell.kind} reports {', '.join(reported)}" if reported else "no goal was given"
         raise BadOption(
-            f"{'--goal' if flag else 'goal='} is missing; {told}. Wanted the metric that ranks trials: write "
+            f"{'--goal' if flag else 'goal='} is missing; {told}. Expected the metric that ranks trials: write "
             + (f"--goal max {example}, or --goal min {example}." if flag else f"goal=wb.maximize({example!r}).")
         )
     cell.check_goal(goal)
@@ -232,8 +232,8 @@ def settled(
         chosen = scheduler
     elif steps is None:
         raise BadOption(
-            "--steps is missing; nothing says how long a trial trains. Wanted the first and the last rung in the "
-            "loop's own unit (epochs): write for example --steps 1-27."
+            "--steps is missing; the length of a trial is not given. Expected the first and the last rung in the "
+            "loop's own unit (epochs): for example: --steps 1-27."
         )
     else:
         chosen = Scheduler(kind=scheduler or "hyperband", first=steps[0], last=steps[1])
@@ -251,7 +251,7 @@ def settled(
     if settings.slots != 1:
         raise BadOption(
             f"{'--slots ' if flag else 'slots='}{settings.slots:g}: this version gives every trial one slot, a core "
-            "or a GPU of its own; shares of a slot and several slots are not built yet. Leave it out."
+            "or a GPU of its own; shares of a slot and several slots are not supported yet. Leave it out."
         )
     planned(cell.space, settings)
     return settings

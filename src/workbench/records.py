@@ -352,11 +352,11 @@ class Scheduler:
 
     def __post_init__(self) -> None:
         if isinstance(self.eta, bool) or not isinstance(self.eta, int) or self.eta < 2:
-            raise BadOption(f"--eta {self.eta}: wanted an integer of 2 or more. Use --eta 3, or --eta 4.")
+            raise BadOption(f"--eta {self.eta}: expected an integer of 2 or more. Use --eta 3, or --eta 4.")
         if self.first < 1 or self.last < self.first:
             raise BadOption(
-                f"--steps {self.first}-{self.last}: wanted first and last rung in steps, 1 ≤ first ≤ last. "
-                "Write for example --steps 1-27."
+                f"--steps {self.first}-{self.last}: expected first and last rung in steps, 1 ≤ first ≤ last. "
+                "For example: --steps 1-27."
             )
 
 
@@ -386,8 +386,8 @@ class Keep:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise BadOption(
-                    f"keep {name}={value!r}: wanted a whole number from {least} to {most}. "
-                    "Write for example experiment=1,best=1,latest=1,stopped=0."
+                    f"keep {name}={value!r}: expected a whole number from {least} to {most}. "
+                    "For example: experiment=1,best=1,latest=1,stopped=0."
                 )
 
     @classmethod
@@ -403,8 +403,8 @@ class Keep:
             name, equals, value = part.partition("=")
             if name.strip() not in fields or not equals or not re.fullmatch(r"\d{1,9}", value.strip()):
                 raise BadOption(
-                    f"keep {text!r}: wanted experiment, best, latest and stopped, each with a whole number, or all. "
-                    "Write for example experiment=1,best=1,latest=1,stopped=0."
+                    f"keep {text!r}: expected experiment, best, latest and stopped, each with a whole number, or all. "
+                    "For example: experiment=1,best=1,latest=1,stopped=0."
                 )
             fields[name.strip()] = int(value)
         return cls(**fields)
@@ -610,7 +610,7 @@ def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name) or ".." in name or name != name.strip():
         shown = f"{name!r}" if len(name) <= 40 else f"{name[:37] + '...'!r} ({len(name)} characters)"
         raise BadName(
-            f"{shown} is no name for an experiment: wanted 1 to 100 letters, digits, spaces or . _ + -, starting "
+            f"{shown} is not a name for an experiment: expected 1 to 100 letters, digits, spaces or . _ + -, starting "
             "with a letter or digit and without '..'. Choose a name such as digits or resnet-18."
         )
     return name
@@ -625,5 +625,5 @@ def trial_number(label: str) -> int:
     """7 for ``t0007``. Raises BadName for anything else."""
     match = _TRIAL.fullmatch(label)
     if match is None:
-        raise BadName(f"{label!r} is no trial: wanted t and a number. Write for example t0007.")
+        raise BadName(f"{label!r} is not a trial: expected t and a number. For example: t0007.")
     return int(match.group(1))

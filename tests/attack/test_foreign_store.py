@@ -227,7 +227,7 @@ def test_no_face_writes_into_it_or_loads_from_it(
     assert main(["show", "planted"]) == 0
     assert "planted@1" in capsys.readouterr().out
     main(["doctor"])
-    assert "it is not known as yours, and nothing in it runs" in capsys.readouterr().out
+    assert "it is not known to be yours, and nothing in it runs" in capsys.readouterr().out
     refused = "resume planted, engine start, engine run, gc, trust planted, notify --command true, replay planted/t0000"
     for words in [each.split() for each in f"{refused}, delete planted --yes".split(", ")]:
         code = main(words)
@@ -269,7 +269,7 @@ def test_ones_own_cell_trains_beside_it_and_nothing_else_does(
     cells = ["%load_ext workbench", cell, look]
     said = _notebook(place, cells)
     assert f"completed {own.root}" in said, said
-    assert "not known as yours" in said
+    assert "not known to be yours" in said
     assert f"workbench adopt {place / '.workbench'}" in said
     assert not trace.exists()
     assert not (place / ".workbench" / "engine.json").exists()

@@ -108,7 +108,7 @@ def test_credentials_go_in_a_header_and_into_no_error(servers: list[Server]) -> 
     ],
 )
 def test_what_is_no_webhook_is_refused_and_not_repeated(url: str) -> None:
-    with pytest.raises(BadOption, match="is no webhook") as told:
+    with pytest.raises(BadOption, match="is not a webhook") as told:
         checked(url, None)
     assert "secret-token" not in str(told.value) + mask(url)
     with pytest.raises(NotTold) as failed:

@@ -71,7 +71,7 @@ def refused(person, text, kind, line, parts):
         (
             "lr = float(input('lr? '))\n" + LOOP,
             2,
-            ["line 2: `input('lr? ')` asks the keyboard", "nobody sits before a trial", "a cell above"],
+            ["line 2: `input('lr? ')` reads from the keyboard", "a trial has no keyboard input", "a cell above"],
         ),
     ],
     ids=["range", "tqdm", "while", "enumerate", "input"],
@@ -107,17 +107,17 @@ def test_a_goal_by_another_name(person):
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("uniform()", ["`uniform()`", "'low' and 'high'", "Write for example `uniform(0.0, 1.0)`"]),
-        ("loguniform(0.1)", ["`loguniform(0.1)`", "'high'", "Write for example `loguniform(1e-4, 1.0)`"]),
-        ("uniform(1, 1)", ["wanted a range, and low equals high", "the constant 1"]),
-        ("uniform(1, 0)", ["wanted low below high", "Swap them: uniform(0, 1)"]),
-        ("randint(8, 1)", ["wanted low below high", "Swap them: randint(1, 8)"]),
+        ("uniform()", ["`uniform()`", "'low' and 'high'", "For example: `uniform(0.0, 1.0)`"]),
+        ("loguniform(0.1)", ["`loguniform(0.1)`", "'high'", "For example: `loguniform(1e-4, 1.0)`"]),
+        ("uniform(1, 1)", ["expected a range, and low equals high", "the constant 1"]),
+        ("uniform(1, 0)", ["expected low below high", "Swap them: uniform(0, 1)"]),
+        ("randint(8, 1)", ["expected low below high", "Swap them: randint(1, 8)"]),
         ("loguniform(1, 1e-4)", ["`loguniform(1, 1e-4)`", "Swap them: loguniform(0.0001, 1)"]),
         ("loguniform(0, 1)", ["above 0, which has no logarithm", "such as 1e-6, or uniform"]),
         ("loguniform(-1, 1)", ["above 0, which has no logarithm"]),
-        ("uniform(0, float('inf'))", ["wanted two finite numbers", "inf is none"]),
-        ("quniform(0, 1, 0)", ["wanted a step q above 0", "q=0.1"]),
-        ("choice()", ["wanted at least one option", "choice(32, 64, 128)"]),
+        ("uniform(0, float('inf'))", ["expected two finite numbers", "inf is not one"]),
+        ("quniform(0, 1, 0)", ["expected a step q above 0", "q=0.1"]),
+        ("choice()", ["expected at least one option", "choice(32, 64, 128)"]),
         ("choice([])", ["given one list", "choice(32, 64)"]),
         ("choice([32, 64])", ["given one list", "Write choice(32, 64)"]),
     ],
@@ -179,16 +179,16 @@ def test_a_distribution_in_the_wrong_place(person, body, line, parts):
 @pytest.mark.parametrize(
     ("line", "parts"),
     [
-        ("--steps 0-9", ["--steps 0-9: wanted", "1 ≤ first ≤ last", "Write for example --steps 1-9."]),
-        ("--steps 9-3", ["--steps 9-3: wanted", "Write for example --steps 3-9."]),
-        ("--steps ten", ["--steps ten: wanted", "Write for example --steps 1-27."]),
-        ("--steps 1-9 --eta 1", ["--eta 1: wanted a whole number of 2 or more", "--eta 3"]),
+        ("--steps 0-9", ["--steps 0-9: expected", "1 ≤ first ≤ last", "For example: --steps 1-9."]),
+        ("--steps 9-3", ["--steps 9-3: expected", "For example: --steps 3-9."]),
+        ("--steps ten", ["--steps ten: expected", "For example: --steps 1-27."]),
+        ("--steps 1-9 --eta 1", ["--eta 1: expected a whole number of 2 or more", "--eta 3"]),
         ("--steps 1-9 --slots 0.25", ["--slots 0.25: this version gives every trial one slot", "Leave it out"]),
         ("--steps 1-9 --slots 4", ["--slots 4: this version gives every trial one slot"]),
-        ("--steps 1-9 --sheduler asha", ["--sheduler is no option", "Did you mean --scheduler hyperband|asha|"]),
-        ("--steps 1-9 --scheduler ahsa", ["--scheduler ahsa: wanted hyperband, asha, median or all", "asha."]),
-        ("--steps 1-9 --frobnicate", ["--frobnicate is no option", "The options are --goal, --steps"]),
-        ("--steps 1-9 --cluster nonsense", ["--cluster nonsense: wanted", "tcp://10.0.0.5:8786"]),
+        ("--steps 1-9 --sheduler asha", ["--sheduler is not an option", "Did you mean --scheduler hyperband|asha|"]),
+        ("--steps 1-9 --scheduler ahsa", ["--scheduler ahsa: expected hyperband, asha, median or all", "asha."]),
+        ("--steps 1-9 --frobnicate", ["--frobnicate is not an option", "The options are --goal, --steps"]),
+        ("--steps 1-9 --cluster nonsense", ["--cluster nonsense: expected", "tcp://10.0.0.5:8786"]),
     ],
 )
 def test_an_option_without_meaning(person, line, parts):
@@ -197,7 +197,7 @@ def test_an_option_without_meaning(person, line, parts):
 
 def test_an_option_in_a_comment_is_pointed_at(person):
     text = f"%%train digits\n#| goal: max val_acc\n#| stesp: 1-9\n{LOOP}"
-    refused(person, text, BadOption, 3, ["#| stesp is no option", "Did you mean #| steps: FIRST-LAST?"])
+    refused(person, text, BadOption, 3, ["#| stesp is not an option", "Did you mean #| steps: FIRST-LAST?"])
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_an_option_in_a_comment_is_pointed_at(person):
 )
 @pytest.mark.parametrize("where", ["line", "comment"])
 def test_a_name_that_could_act(person, name, shown, where):
-    parts = [shown, "is no name for an experiment", "1 to 100 letters", "such as digits or resnet-18"]
+    parts = [shown, "is not a name for an experiment", "1 to 100 letters", "such as digits or resnet-18"]
     if where == "line":
         refused(person, f"%%train '{name}' --goal max val_acc --steps 1-9\n{LOOP}", BadName, None, parts)
     else:
@@ -242,7 +242,7 @@ def things(tmp_path):
 THINGS = [
     ("guard", "with guard:\n        pass", "_thread.lock, which belongs to the threads", "Make it in the train cell"),
     ("notes", "notes.write('x')", "an open file", "Open it in the train cell"),
-    ("batches", "next(batches)", "a generator, which is half-way", "keep its values with list(...)"),
+    ("batches", "next(batches)", "a generator, which is partly consumed", "keep its values with list(...)"),
     ("database", "database.execute('select 1')", "sqlite3.Connection, which is a live", "Connect in the train cell"),
     ("line", "line.send(b'x')", "socket.socket, which is a live connection", "Connect in the train cell"),
 ]
@@ -291,8 +291,8 @@ PLAIN = {
 @pytest.mark.parametrize(
     ("change", "kind", "line", "parts"),
     [
-        ({"lr": "wb.uniform(1, 0)"}, BadSpace, 2, ["uniform(1, 0): wanted low below high", "uniform(0, 1)"]),
-        ({"lr": "wb.choice()"}, BadSpace, 2, ["choice(): wanted at least one option"]),
+        ({"lr": "wb.uniform(1, 0)"}, BadSpace, 2, ["uniform(1, 0): expected low below high", "uniform(0, 1)"]),
+        ({"lr": "wb.choice()"}, BadSpace, 2, ["choice(): expected at least one option"]),
         (
             {"loop": "range(9)"},
             BadCell,
@@ -301,10 +301,10 @@ PLAIN = {
         ),
         ({"loop": "enumerate(trial.steps())"}, BadCell, 5, ["enumerate()", "`for epoch in trial.steps():`"]),
         ({"metric": "acc"}, BadMetric, 5, ["this function reports acc", "max val_acc", "goal=wb.maximize('acc')"]),
-        ({"name": "../etc"}, BadName, 5, ["'../etc' is no name"]),
-        ({"name": "n" * 300}, BadName, 5, ["(300 characters) is no name"]),
-        ({"steps": "max_steps=9, min_steps=0"}, BadOption, 5, ["min_steps=0, max_steps=9: wanted two integers"]),
-        ({"steps": "max_steps=9, eta=1"}, BadOption, 5, ["eta=1: wanted an integer of 2 or more", "eta=3"]),
+        ({"name": "../etc"}, BadName, 5, ["'../etc' is not a name"]),
+        ({"name": "n" * 300}, BadName, 5, ["(300 characters) is not a name"]),
+        ({"steps": "max_steps=9, min_steps=0"}, BadOption, 5, ["min_steps=0, max_steps=9: expected two integers"]),
+        ({"steps": "max_steps=9, eta=1"}, BadOption, 5, ["eta=1: expected an integer of 2 or more", "eta=3"]),
         (
             {"body": "guard.locked(); "},
             BadCapture,
@@ -334,11 +334,11 @@ def test_a_function_is_refused_as_calmly(person, change, kind, line, parts):
     [
         ("plan --steps 0-9", ["--steps: '0-9' was given", "1 ≤ first ≤ last", "such as 1-27"]),
         ("plan --steps 1-9 --eta 1", ["--eta: '1' was given", "a whole number of 2 or more"]),
-        ("plan --steps 1-9 --sheduler asha", ["--sheduler is no option", "Did you mean --scheduler?"]),
+        ("plan --steps 1-9 --sheduler asha", ["--sheduler is not an option", "Did you mean --scheduler?"]),
         ("plan --steps 1-9 --scheduler ahsa", ["'ahsa' was given", "Did you mean asha?"]),
-        ("shwo digits", ["shwo is no verb", "Did you mean show?"]),
-        ("--stoer x ls", ["--stoer is no option", "Did you mean --store?"]),
-        ("engine start --cluster nonsense", ["--cluster nonsense: wanted", "tcp://10.0.0.5:8786"]),
+        ("shwo digits", ["shwo is not a verb", "Did you mean show?"]),
+        ("--stoer x ls", ["--stoer is not an option", "Did you mean --store?"]),
+        ("engine start --cluster nonsense", ["--cluster nonsense: expected", "tcp://10.0.0.5:8786"]),
     ],
 )
 def test_a_command_without_meaning(person, words, parts):

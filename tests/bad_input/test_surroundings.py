@@ -71,7 +71,7 @@ def free_port():
 def test_a_dask_address_that_nobody_answers(person, monkeypatch):
     address = f"tcp://127.0.0.1:{free_port()}"
     parts = [
-        f"nobody answers at {address} (Connection refused)",
+        f"nothing answers at {address} (Connection refused)",
         "that `dask scheduler` prints",
         "leave the address out",
     ]

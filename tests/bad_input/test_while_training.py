@@ -39,7 +39,7 @@ for epoch in trial.steps():
         trial.report(val_acc=ask() if kind == "asks" else values.get(kind, 0.5))
 """
 NUMBER = "but a metric is one number."
-FLOAT = "Write for example trial.report(val_acc=float(val_acc))."
+FLOAT = "For example: trial.report(val_acc=float(val_acc))."
 MEAN = "Report its mean: trial.report(val_acc=val_acc.mean())."
 SENTENCES = {
     "text": f"BadMetric: trial t0001 reported val_acc=the text '0.9' at step 1, {NUMBER} {FLOAT} (line 10)",
@@ -47,8 +47,8 @@ SENTENCES = {
     "tensor": f"BadMetric: trial t0005 reported val_acc=a Tensor of 2 elements at step 1, {NUMBER} {MEAN} (line 10)",
     "array": f"BadMetric: trial t0006 reported val_acc=an ndarray of 3 elements at step 1, {NUMBER} {MEAN} (line 10)",
     "asks": (
-        "EOFError: input() was called, but nobody sits before a trial. Give the value in a cell above, or make it a "
-        "hyperparameter. (line 10); the second time in a row at step 0, so it is not tried again"
+        "EOFError: input() was called, but a trial has no keyboard input. Give the value in a cell above, or make it a "
+        "hyperparameter. (line 10); the second time in a row at step 0, so it is not retried"
     ),
     "other": (
         "BadMetric: trial t0008 reported {'accuracy'} at step 1, but the goal is max val_acc. Report val_acc in every "
@@ -90,7 +90,7 @@ def test_where_every_trial_fails_two_are_tried_and_the_cell_says_why_once(person
     assert said.shown.rstrip().endswith(message.rstrip())
     assert "workbench/" not in said.shown
     again = person.cell(text.replace(" --wait", ""))
-    assert "typo@1 failed before with the same content; nothing is trained. --again trains it anew." in again.shown
+    assert "typo@1 failed before with the same content; nothing is trained. Use --again to retrain." in again.shown
 
 
 def test_versions_that_differ_from_a_workers_are_told_and_nothing_is_tried_twice(person, store, monkeypatch):

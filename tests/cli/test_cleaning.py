@@ -66,7 +66,7 @@ def test_the_rule_is_shown_and_changed(written: Written, type_: Typed) -> None:
     assert "experiment=2,best=1,latest=3" in type_("show", "digits").out
     rule = {"experiment": 1, "best": 1, "latest": 5, "stopped": 0}
     with Answering(written.store, {"accepted": True, "rule": rule, "bytes": 2000}) as engine:
-        assert "latest=5,stopped=0; 2 kB went" in type_("keep", "digits", "latest=5").out
+        assert "latest=5,stopped=0; 2 kB freed" in type_("keep", "digits", "latest=5").out
         assert type_("keep", "digits", "latest=5", "--json").json["rule"] == rule
     assert engine.asked[0] == {"kind": "keep", "experiment": spec.id, "rule": "latest=5"}
 
@@ -75,7 +75,7 @@ def test_pins_are_asked_for_and_shown(written: Written, type_: Typed) -> None:
     spec = written.experiment()
     with Answering(written.store, {"accepted": True, "pins": ["t0001:3"]}) as engine:
         assert "digits@1/t0001:3 is pinned" in type_("pin", "digits/t0001:3").out
-        assert "not pinned any more" in type_("unpin", "digits/t0001:3").out
+        assert "no longer pinned" in type_("unpin", "digits/t0001:3").out
         assert type_("pin", "digits", "--json").json["pins"] == ["t0001:3"]
     assert [(asked["kind"], asked["trial"], asked["step"]) for asked in engine.asked] == [
         ("pin", 1, 3), ("unpin", 1, 3), ("pin", None, None),
@@ -94,7 +94,7 @@ def test_a_dry_run_changes_nothing_and_asks_nobody(written: Written, type_: Type
     told = type_("gc", "--dry-run", "--json").json
     assert told["bytes"]["blobs"] == 5000
     assert told["total"] == sum(told["bytes"].values())
-    assert "would go" in type_("gc", "--dry-run").out
+    assert "would be freed" in type_("gc", "--dry-run").out
     assert sorted(map(str, written.store.root.rglob("*"))) == before
     assert not requests.pending(written.store)
 
@@ -108,8 +108,8 @@ def test_cleaning_up_says_what_went(written: Written, type_: Typed) -> None:
     with Answering(written.store, answer) as engine:
         out = type_("gc").out
     assert engine.asked == [{"kind": "gc"}]
-    assert out.splitlines()[0] == "7 kB went."
-    assert "captured values that nothing names" in out
+    assert out.splitlines()[0] == "7 kB freed."
+    assert "unreferenced captured values" in out
 
 
 def test_the_default_rule_is_the_one_that_help_tells() -> None:

@@ -36,19 +36,19 @@ def test_a_sound_store_has_no_problem_and_is_not_changed(written: Written, type_
     code, lines = found(type_)
     assert code == 0, lines
     assert {level for level, _ in lines.values()} <= {"ok", "warning"}
-    assert lines["files"] == ("ok", "1 experiment, each whole")
+    assert lines["files"] == ("ok", "1 experiment, all intact")
     assert lines["catalog"] == ("ok", "1 experiment, as the journals say")
     assert "workbench" in lines["versions"][1]
     assert "distributed" in lines["versions"][1]
     assert lines["processes"][0] == "ok"
-    assert lines["engine"][1].startswith("none runs")
+    assert lines["engine"][1].startswith("none is running")
     assert state_of(written.store) == before
 
 
 def test_without_a_store_it_looks_at_the_rest(tmp_path: Path) -> None:
     said = typed("doctor")
     assert said.code == 0
-    assert "a %%train cell makes it" in said.out
+    assert "a %%train cell creates it" in said.out
     assert not (tmp_path / ".workbench").exists()
     assert all(line.split()[0] in ("ok", "warning") for line in said.out.splitlines())
 
@@ -128,7 +128,7 @@ def test_a_store_that_cannot_be_written(written: Written, type_: Typed, monkeypa
 
 def test_others_who_may_look_in(written: Written, type_: Typed) -> None:
     os.chmod(written.store.root, 0o755)
-    assert "others on this machine can look into" in found(type_)[1]["store"][1]
+    assert "other users of this machine can read" in found(type_)[1]["store"][1]
 
 
 def test_the_engine_and_its_log(written: Written, type_: Typed, answering: Answering) -> None:
@@ -155,7 +155,7 @@ def test_the_cluster_of_the_environment(written: Written, type_: Typed, monkeypa
         assert found(type_)[1]["cluster"][0] == "ok"
     code, lines = found(type_)
     assert (code, lines["cluster"][0]) == (1, "problem")
-    assert lines["cluster"][1].startswith("WORKBENCH_CLUSTER: nobody answers")
+    assert lines["cluster"][1].startswith("WORKBENCH_CLUSTER: nothing answers")
 
 
 def test_a_journal_that_grows_meanwhile_is_no_damage(written: Written, type_: Typed) -> None:
@@ -168,4 +168,4 @@ def test_a_journal_that_grows_meanwhile_is_no_damage(written: Written, type_: Ty
 def test_an_experiment_whose_files_are_gone(written: Written, type_: Typed) -> None:
     spec = written.experiment()
     shutil.rmtree(written.store.experiment(spec.id).folder)
-    assert "whose files are gone: digits@1" in found(type_)[1]["catalog"][1]
+    assert "whose files are missing: digits@1" in found(type_)[1]["catalog"][1]

@@ -59,7 +59,7 @@ def test_pages_that_cannot_be_are_refused_before_anything_starts(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     found = type_("engine", "start", "--dashboard")
     assert (found.code, "-m pip install bokeh" in found.err) == (2, True)
-    assert "belongs to engine start" in type_("engine", "status", "--dashboard").err
+    assert "applies only to engine start" in type_("engine", "status", "--dashboard").err
     assert read_engine(written.store) is None
 
 
@@ -75,7 +75,7 @@ def test_an_engine_is_told_to_end(written: Written, type_: Typed, answering: Ans
     written.experiment(state="running", reason="training")
     found = type_("engine", "stop")
     assert found.code == 0
-    assert found.out == "the engine has ended; digits@1 will go on with the next one.\n"
+    assert found.out == "the engine has ended; digits@1 will continue with the next one.\n"
     assert [asked["kind"] for asked in answering.asked] == ["end"]
     assert type_("engine", "stop").out.startswith("no engine runs")
     assert not requests.pending(written.store)
@@ -86,11 +86,11 @@ def test_a_cluster_that_nobody_answers_at_is_refused_before_anything_starts(writ
         taken.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
         found = type_("engine", "start", "--cluster", f"tcp://127.0.0.1:{taken.getsockname()[1]}")
     assert found.code == 4
-    assert "nobody answers at tcp://127.0.0.1" in found.err
+    assert "nothing answers at tcp://127.0.0.1" in found.err
     assert read_engine(written.store) is None
     assert type_("engine", "start", "--cluster", "nonsense").code == 2
     assert type_("engine", "start", "--cluster", "tcp://h:1", "--workers", "2").code == 2
-    assert "belongs to engine start" in type_("engine", "status", "--workers", "2").err
+    assert "applies only to engine start" in type_("engine", "status", "--workers", "2").err
 
 
 def test_a_real_engine_starts_and_ends(written: Written, type_: Typed) -> None:
@@ -151,4 +151,4 @@ def test_settings_that_are_no_numbers(type_: Typed, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("WORKBENCH_IDLE", "soon")
     found = type_("engine", "start")
     assert found.code == 2
-    assert found.err.startswith("WORKBENCH_IDLE=soon: wanted seconds")
+    assert found.err.startswith("WORKBENCH_IDLE=soon: expected seconds")

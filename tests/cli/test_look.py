@@ -89,7 +89,7 @@ def test_a_trial_is_shown_whole(written: Written, type_: Typed) -> None:
     folder = written.checkpoint(spec, 2, 3)
     found = type_("show", "digits/t0002").out
     assert found.startswith("digits@1/t0002  failed  bracket 3, rung 0: it is new\n")
-    assert "3, 2 restarts by its own fault" in found
+    assert "3, 2 restarts after its own errors" in found
     assert "3 of 27" in found
     assert "hidden  64" in found
     assert "0–3" in found
@@ -139,7 +139,7 @@ def test_a_trial_is_refused_where_an_experiment_is_wanted(written: Written, type
         found = type_(verb, "digits/t0001")
         assert found.code == 2
         assert "Write digits@1." in found.err
-    assert "wanted a trial of it" in type_("logs", "digits").err
+    assert "expected a trial of it" in type_("logs", "digits").err
 
 
 def test_names_and_reasons_cannot_act_on_a_terminal(written: Written, type_: Typed) -> None:

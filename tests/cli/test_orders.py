@@ -22,8 +22,8 @@ def test_stop_pause_and_resume_are_asked(written: Written, type_: Typed, answeri
     assert type_("stop", "digits").code == 0
     assert [{**asked} for asked in answering.asked] == [
         {"kind": "stop", "experiment": spec.id, "trial": 1, "reason": "too \\x1b slow"},
-        {"kind": "pause", "experiment": spec.id, "reason": "asked on the command line"},
-        {"kind": "stop", "experiment": spec.id, "trial": None, "reason": "asked on the command line"},
+        {"kind": "pause", "experiment": spec.id, "reason": "requested on the command line"},
+        {"kind": "stop", "experiment": spec.id, "trial": None, "reason": "requested on the command line"},
     ]
     data = type_("stop", "digits/t0000", "--json").json
     assert (data["trial"], data["asked"], data["state"]) == ("t0000", "stop", "stopping")
@@ -32,7 +32,7 @@ def test_stop_pause_and_resume_are_asked(written: Written, type_: Typed, answeri
 def test_a_paused_experiment_is_resumed(written: Written, type_: Typed, answering: Answering) -> None:
     written.experiment(state="paused", reason="asked to pause")
     assert "is paused already" in type_("pause", "digits").out
-    assert type_("resume", "digits").out == "digits@1 goes on.\n"
+    assert type_("resume", "digits").out == "digits@1 continues.\n"
     assert [asked["kind"] for asked in answering.asked] == ["resume"]
 
 

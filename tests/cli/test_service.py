@@ -81,7 +81,7 @@ def test_one_thing_is_asked_of_an_engine_at_a_time(type_: Typed) -> None:
     for words in ([], ["start", "--install-service"], ["--install-service", "--remove-service"]):
         found = type_("engine", *words)
         assert found.code == 2
-        assert "wanted one of status, start, stop, run, --install-service or --remove-service" in found.err
+        assert "expected one of status, start, stop, run, --install-service or --remove-service" in found.err
 
 
 # Only systemd itself can tell; the unit's text is compared above, on every machine.

@@ -28,11 +28,11 @@ from workbench.errors import (
         ("doctr", "Did you mean doctor?"),
         ("zzzzz", "The verbs are ls, show"),
         ("ls --jsno", "Did you mean --json?"),
-        ("ls x y", "is too much"),
+        ("ls x y", "is an unexpected argument"),
         ("ls --json=1", "--json takes no value: '1' was given"),
-        ("--jsno ls", "Options of ls stand behind it"),
+        ("--jsno ls", "Options of ls follow it"),
         ("--stroe x ls", "Did you mean --store?"),
-        ("--store", "lacks its folder"),
+        ("--store", "needs a folder"),
         ("ls --store", "expected one argument"),
         ("ls --state runing", "Did you mean running?"),
         ("ls --last 0", "a whole number of 1 or more"),
@@ -44,7 +44,7 @@ from workbench.errors import (
         ("plan --steps 9-3", "1 ≤ first ≤ last"),
         ("plan --steps 9 --eta 1", "a whole number of 2 or more"),
         ("plan --steps 9 --scheduler hyperbnad", "Did you mean hyperband?"),
-        ("plan digits --steps 9", "wanted one of them"),
+        ("plan digits --steps 9", "expected only one of them"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(line: str, said: str) -> None:

@@ -93,7 +93,7 @@ def test_ctrl_c_leaves_the_experiment_running_and_says_so(written: Written, answ
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert err == "not watching any more; digits@1 goes on. `workbench stop digits@1` ends it.\n"
+    assert err == "stopped watching; digits@1 continues. `workbench stop digits@1` ends it.\n"
     assert "Traceback" not in out
     assert not answering.asked
 

@@ -74,7 +74,7 @@ def test_the_same_again_differs_in_nothing(store, first):
 
 def test_a_trial_is_the_same_as_itself(store, first):
     found = compare(store, "digits@1/t0001", "digits/t0001")
-    assert (found["same"], found["title"]) == (True, "one and the same")
+    assert (found["same"], found["title"]) == (True, "identical")
 
 
 def test_an_array_that_grew_is_data_and_tells_its_rows(store, first):
@@ -222,7 +222,7 @@ def test_a_cell_that_gives_the_training_nothing_is_shown_and_is_no_cause(store, 
     found = other(store, *changed(CELLS, cell3="print('looked at twice')"), "spare = 1")
     assert kinds(found) == ["code"]
     assert found["same"]
-    assert found["sections"][0]["summary"] == "2 cells changed that give the training nothing"
+    assert found["sections"][0]["summary"] == "2 cells changed that do not affect training"
     assert [cell["state"] for cell in found["sections"][0]["cells"]] == [*["same"] * 3, "changed", "added", "same"]
 
 
@@ -287,7 +287,7 @@ def test_a_changed_search_seed_comes_before_the_configuration_that_it_drew(store
     found = compare(store, "digits@1/t0000", "digits@2/t0000")
     assert kinds(found) == ["seeds", "configuration", "arguments"]
     assert found["title"] == "seed 0 → 7 · lr 0.1 → 0.7"
-    assert items(found, "configuration")["lr"]["note"] == "drawn by the search, whose seed is another"
+    assert items(found, "configuration")["lr"]["note"] == "drawn by the search, which has another seed"
     # What a person wrote is no seed's doing, and the data come first as ever.
     cells = changed(CELLS, cell0=CELLS[0].replace("30.0", "36.0").replace("10,", "12,"), cell1="batch = 64")
     spec = Notebook(store, Path()).run(*cells).launch(seed=7)
@@ -326,7 +326,7 @@ def test_experiments_are_compared_by_trials_of_equal_configuration(store, first)
     found = other(store, *CELLS, results=results)
     assert [(pair["a"], pair["b"], pair["parts_at"]) for pair in found["results"]["pairs"]] == [(0, 2, None), (1, 0, 3)]
     assert found["results"]["metrics"] == [{"name": "val_acc", "a": 0.4, "b": 0.9, "parts_at": 3}]
-    assert found["title"] == "nothing that is recorded differs, and yet they part at step 3"
+    assert found["title"] == "nothing that is recorded differs, but they differ from step 3"
 
 
 def test_likelier_causes_come_first(store, first):

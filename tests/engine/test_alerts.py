@@ -114,7 +114,7 @@ def test_what_is_no_rule_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("url", ["ftp://x/y", "example.org", "http://"])
 def test_what_is_no_webhook_is_refused(url: str) -> None:
-    with pytest.raises(BadOption, match="is no webhook"):
+    with pytest.raises(BadOption, match="is not a webhook"):
         notify.checked(url, None)
 
 

@@ -64,7 +64,7 @@ def test_two_diverging_first_trials_end_neither_themselves_nor_the_search(tmp_pa
         assert not math.isfinite(experiment.trials["loss"]["t0000"])
         # The journal is JSON that any program reads.
         for line in store.experiment(spec.id).journal.read_text().splitlines():
-            json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+            json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is not valid JSON"))
         Catalog.rebuild(store)
         assert read_catalog(store)[0]["best"] == {"trial": best, "value": meta["best"]["value"]}
 

@@ -61,7 +61,7 @@ def test_more_steps_and_trials_are_bit_for_bit_the_longer_search(store: Store, t
             first_end = series.meta()["ended"]
         words = [sys.executable, "-m", "workbench", "--store", str(store.root), "extend", "probe", "--steps", "9"]
         asked = subprocess.run([*words, "--trials", "2"], capture_output=True, text=True, timeout=60, check=False)
-        assert asked.stdout == "probe@1 goes on: 5 trials of 9 steps in all.\n", asked
+        assert asked.stdout == "probe@1 continues: 5 trials of 9 steps in all.\n", asked
         assert not experiment.is_ended
         experiment.wait(60)
         longer = undisturbed(store, tmp_path, PLAIN, **small(9, trials=5))
@@ -163,7 +163,7 @@ def test_what_an_extension_is_asked_for_with_counts_already(
     )
     with engine(store):
         assert answer(store, first, 0)["accepted"]
-        with pytest.raises(BadOption, match=f"{words}; wanted .* Try again in a moment"):
+        with pytest.raises(BadOption, match=f"{words}; (wanted|expected) .* Try again in a moment"):
             answer(store, second, 0)
         assert ended(store, spec) == {"extend": "completed", "stop": "stopped"}[before]
         if before == "stop":
@@ -208,7 +208,7 @@ def test_no_time_limit_is_beyond_all_dates(store: Store, tmp_path: Path) -> None
             assert ended(store, spec) == "completed"
         experiment = Experiment.of(store, endless.id)
         for given in (math.inf, math.nan, 3.6e11, 0.0, -1.0):
-            with pytest.raises(BadOption, match=r"more than 0 and at most 1000000000 .* Give for example 3600"):
+            with pytest.raises(BadOption, match=r"more than 0 and at most 1000000000 .* Give, for example, 3600"):
                 experiment.extend(trials=1, limit_s=given)
         experiment.extend(trials=1, limit_s=100).wait(60)
     assert len(lines(store, endless, "Extended")) == 1

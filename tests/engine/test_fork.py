@@ -111,7 +111,7 @@ def test_a_learning_rate_that_the_fork_changed_wins_over_the_restored_one(place:
     words = [sys.executable, "-m", "workbench", "--store", str(place.store.root)]
     asked = [*words, "fork", f"parent/t0000:{step}", "lr=0.002", "--name", "slower", "--steps", "12"]
     told = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
-    assert told.stdout.startswith(f"slower@1 goes on from parent@1/t0000:{step}, to step 12."), told
+    assert told.stdout.startswith(f"slower@1 continues from parent@1/t0000:{step}, to step 12."), told
     made = workbench.open("slower", store=place.store).wait(60)
     used, before = curves(place, made.id)["used"], curves(place, place.parent.id)
     # The fork's own value first; from there on the schedule goes on, at the steps at which it would have.
@@ -176,11 +176,11 @@ def test_wrong_forks_are_refused_before_anything_is_written(place: Place) -> Non
     written = place.store.experiment_ids()
     with pytest.raises(BadOption, match=r"no hyperparameter 'lrr'\. Did you mean lr\?"):
         fork(place.store, "parent/t0000", {"lrr": 1})
-    with pytest.raises(BadOption, match="has taken 9 steps already; wanted a last step behind that"):
+    with pytest.raises(BadOption, match="has taken 9 steps already; expected a later last step"):
         fork(place.store, "parent/t0000", {"lr": 0.1})
     with pytest.raises(NotFound, match="no checkpoint at step 2"):
         fork(place.store, "parent/t0000:2", {"lr": 0.1})
-    with pytest.raises(BadOption, match="wanted one of its trials"):
+    with pytest.raises(BadOption, match="expected one of its trials"):
         fork(place.store, "parent", {"lr": 0.1})
     assert place.store.experiment_ids() == written
 
@@ -211,5 +211,5 @@ def test_rungs_lie_behind_the_checkpoint() -> None:
     assert checked_steps(parent, None, 81) == (28, 81)
     assert checked_steps(parent, (1, 54), 81) == (28, 54)
     assert checked_steps(parent, (30, 54), 81) == (30, 54)
-    with pytest.raises(BadOption, match="Write for example --steps 54"):
+    with pytest.raises(BadOption, match="For example: --steps 54"):
         checked_steps(parent, (1, 27), 81)

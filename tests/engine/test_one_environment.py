@@ -287,7 +287,7 @@ def test_a_replay_from_another_shell_is_the_same_and_blames_nothing(store: Store
     assert (made.training.env, made.training.secrets) == (spec.training.env, spec.training.secrets)
     assert lines(store, made, "Lacks")[0]["names"] == ["HF_TOKEN"]
     # A secret of another value, or none, is said by name, and the replay has what is here.
-    for token, words in (("another", "has another value than then"), (None, "is not set here")):
+    for token, words in (("another", "has a different value now"), (None, "is not set here")):
         there = {name: value for name, value in other.items() if name != "HF_TOKEN"}
         said = command(store, "replay", "env@1/t0000", env=there | ({"HF_TOKEN": token} if token else {}))
         assert f"HF_TOKEN, a secret, {words}" in said
@@ -363,17 +363,17 @@ def test_what_cells_of_a_notebook_have_set_is_trainings(store: Store) -> None:
     try:
         kernel.run('import os, warnings\nos.environ["X"] = "1"\nwarnings.simplefilter("ignore")')
         said = kernel.run(CELL.format(options=""))
-        assert "OMP_NUM_THREADS=6 does not travel: a trial uses 1 thread; --threads says another number" in said
+        assert "OMP_NUM_THREADS=6 is not passed on: a trial uses 1 thread; set another number with --threads" in said
         told = seen(store, "seen")
         assert told
         assert {(one["x"], tuple(one["jupyter"]), one["ignored"]) for one in told} == {("1", (), True)}
         assert "settings   warnings.filters ignore Warning\n" in command(store, "show", "digits", env=around())
         # A twin is shown as before; what cannot travel is refused, and nothing is written.
         kernel.run("class Mine(UserWarning): pass\nwarnings.simplefilter('error', Mine)")
-        with pytest.raises(AssertionError, match="Mine cannot travel to the processes that train"):
+        with pytest.raises(AssertionError, match="Mine cannot be sent to the processes that train"):
             kernel.run(CELL.format(options="--seed 1"))
         assert len(store.experiment_ids()) == 1
-        with pytest.raises(AssertionError, match="--threads 0: wanted a whole number from 1 to"):
+        with pytest.raises(AssertionError, match="--threads 0: expected a whole number from 1 to"):
             kernel.run(CELL.format(options="--threads 0"))
     finally:
         kernel.end()

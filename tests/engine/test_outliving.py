@@ -161,8 +161,8 @@ def test_nothing_outlives_the_grace_time_and_the_status_says_so_meanwhile(
     until(lambda: long_legs(store, spec), what="a long leg that trains")
     below = running.processes_below(process.pid)
     kill(process)
-    assert "Its engine is gone; what was training trains on for" in workbench(capsys, store, "engine", "status")
-    assert "what was training trains on for" in workbench(capsys, store, "ls", "--json")
+    assert "Its engine is gone; its trials train for" in workbench(capsys, store, "engine", "status")
+    assert "its trials train for" in workbench(capsys, store, "ls", "--json")
     until(lambda: not running.alive(below), 40, "the end of what the engine had started")
     assert "trains on" not in workbench(capsys, store, "engine", "status")
     assert own_cluster.read(store.root) is None
@@ -184,7 +184,7 @@ def test_another_workbenchs_cluster_is_ended_and_engine_stop_ends_ones_own(
     until(lambda: cluster_of(store).pid != old.pid, what="a cluster of its own")
     below = running.processes_below(process.pid)
     kill(process)
-    assert "what its last one had training has ended" in workbench(capsys, store, "engine", "stop")
+    assert "the training that the last one left has ended" in workbench(capsys, store, "engine", "stop")
     until(lambda: not running.alive(below), 10, "the end of what the engine had started")
 
 

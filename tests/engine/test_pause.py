@@ -87,8 +87,8 @@ def test_a_step_that_nobody_waits_for_is_trained_again_and_it_is_said(tmp_path: 
             with Series.read(store.experiment(spec.id).series) as series:
                 trial = until(lambda series=series: (t := series.trial(0))["state"] == "paused" and t, 5, "its state")
             if wait_s == 0.0:
-                assert "its step was not over after 1 s more" in trial["reason"]
-                assert "goes on from its beginning" in trial["reason"]
+                assert "its step did not end after 1 s more" in trial["reason"]
+                assert "continues from its beginning" in trial["reason"]
                 assert not lines(store, spec, "Saved")
             else:
                 assert "not over" not in trial["reason"]
@@ -122,4 +122,4 @@ def test_a_stop_does_not_wait_for_the_pause_before_it(tmp_path: Path) -> None:
         until(lambda: not alive(runners(store, spec)), 5, "the end of every runner")
     assert [line["then"] for line in lines(store, spec, "Stop")] == ["paused", "stopped"]
     (left,) = lines(store, spec, "LegLeft")
-    assert (left["outcome"], left["reason"]) == ("stopped", "a person asked")
+    assert (left["outcome"], left["reason"]) == ("stopped", "requested by you")

@@ -137,7 +137,7 @@ def test_what_is_pinned_or_runs_stays_and_what_was_deleted_never_comes_back(stor
         until(lambda: on_disk(store, spec) == expected_of(store, spec), 20)
         start(store, waiting)
         until(lambda: state(store, waiting) == "running", what="the second one")
-        refused(store, InUse, "what runs is not deleted", kind="delete", experiment=waiting.id)
+        refused(store, InUse, "a running experiment is not deleted", kind="delete", experiment=waiting.id)
         ask(store, {"kind": "pause", "experiment": waiting.id})
 
         trial, (step, *_) = next(iter(on_disk(store, spec).items()))

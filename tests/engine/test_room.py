@@ -56,7 +56,7 @@ def test_a_search_pauses_before_its_quota_is_exceeded_and_goes_on_when_it_is_rai
         assert "workbench quota" in reason
         assert before < size_of(store.root) <= QUOTA
         assert lines(store, full, "Saved")
-        with pytest.raises(StoreFull, match="goes on by itself"):
+        with pytest.raises(StoreFull, match="resumes by itself"):
             ask(store, {"kind": "resume", "experiment": full.id})
         assert state(store, full) == "paused"
     with engine(store):  # another engine knows why it was paused, and that it may go on by itself

@@ -83,12 +83,12 @@ def test_data_that_nobody_named_is_seen_shown_compared_and_checked(store, folder
     assert told["sections"][0]["kind"] == "data"
     items = {Path(item["name"]).name: item["note"] for item in told["sections"][0]["items"]}
     # The replay met the old bytes of the one; that the other is new, it cannot hide.
-    assert items == {"part2.csv": "only on one side, as far as was seen"}
+    assert items == {"part2.csv": "only on one side, as far as Workbench saw"}
     assert (folder / "part1.csv").read_text() == "1\n2\n3\n"
     second = trained(store, folder, "second")
     told = compare(store, f"{first.id}/t0000", f"{second.id}/t0000")
     items = {Path(item["name"]).name: item["note"] for item in told["sections"][0]["items"]}
-    assert items == {"part1.csv": "1 row more, 2 bytes more", "part2.csv": "only on one side, as far as was seen"}
+    assert items == {"part1.csv": "1 row more, 2 bytes more", "part2.csv": "only on one side, as far as Workbench saw"}
 
 
 READS_ONE = """

@@ -154,7 +154,7 @@ def test_a_storage_that_is_down_all_the_time_stops_nothing_and_it_is_said(tmp_pa
         assert kept(tmp_path / "far" / spec.id) == held(store.experiment(spec.id))
     with Series.read(store.experiment(spec.id).series) as series:
         assert any("waits since" in str(leg["detail"].get("storage")) for leg in series.legs())
-    assert store.engine_log.read_text().count("is not to be had") == 1
+    assert store.engine_log.read_text().count("is not available") == 1
 
 
 def test_copies_of_what_was_deleted_go_when_their_storage_is_reached_again(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_last_bit_is_enough_to_part() -> None:
     other = {**CALM, ("loss", 4): math.nextafter(0.3, 1)}
     found = compared(TASK, "loss", other, CALM)
     assert (found["verdict"], found["step"], found["metric"], found["before"]) == ("parts", 4, "loss", False)
-    assert "parts at step 4: loss 0.30000000000000004 vs 0.29999999999999999 undisturbed" in words(other)
+    assert "differs from step 4: loss 0.30000000000000004 vs 0.29999999999999999 undisturbed" in words(other)
     assert "something in the loop is not restored; because" in words(other, causes=["because"])
 
 

@@ -73,7 +73,7 @@ def test_an_honest_loop_is_exact_and_the_search_knows_nothing_of_the_check(store
         assert (asked.kind, asked.details["trial"], asked.details["start"]) == ("identical", last, 0)
         assert "is exact" in experiment._repr_html_()
         assert experiment[last].verdict == asked
-        with pytest.raises(BadOption, match="wanted a step from 1 to 9"):
+        with pytest.raises(BadOption, match="expected a step from 1 to 9"):
             ask(store, {"kind": "verify", "experiment": spec.id, "trial": last, "step": 10})
         until(lambda: lines(store, spec)[-1]["kind"] == "Verified", what="the journal's end")
     assert outcome(store, spec) == trained
@@ -107,7 +107,7 @@ def test_hidden_state_is_found_out_and_named(store: Store, tmp_path: Path) -> No
         words = [sys.executable, "-m", "workbench", "--store", str(store.root), "verify", reference]
         again = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
         assert again.returncode == 1, again
-        assert "parts at step 2: score" in again.stdout
+        assert "differs from step 2: score" in again.stdout
     assert (found["verdict"], found["metric"], found["step"], found["before"]) == ("parts", "score", 2, False)
     assert "names left out: ticks (an iterator or generator cannot be saved" in found["words"]
     assert found["b"] == pytest.approx(found["a"] + 1)

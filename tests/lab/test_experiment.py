@@ -141,9 +141,9 @@ def test_a_wait_that_is_interrupted_says_that_it_goes_on(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module.time, "sleep", interrupted)
-    with pytest.raises(KeyboardInterrupt, match="digits@1 goes on"):
+    with pytest.raises(KeyboardInterrupt, match="digits@1 continues"):
         exp.wait()
-    with pytest.raises(TimeoutError, match=r"has not ended within 0 s; it goes on"):
+    with pytest.raises(TimeoutError, match=r"has not ended within 0 s; it continues"):
         exp.wait(timeout=0)
     exp._board.close()
     recording.series.close()
@@ -159,13 +159,13 @@ def test_simulating_needs_no_engine(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "kind", "part"),
     [
-        ({"goal": "val_acc"}, BadOption, "wanted wb.maximize"),
-        ({"scheduler": "hyperband"}, BadOption, "wanted for example wb.Hyperband"),
+        ({"goal": "val_acc"}, BadOption, "expected wb.maximize"),
+        ({"scheduler": "hyperband"}, BadOption, "expected a scheduler, such as wb.Hyperband"),
         ({"goal": wb.maximize("acc")}, BadMetric, "acc"),
         ({"function": lambda trial: None}, BadCell, "lambda"),
         ({"trials": 0}, BadOption, "--trials 0"),
-        ({"limit_s": float("inf")}, BadOption, "limit_s=inf: wanted seconds, more than 0"),
-        ({"limit_s": "1h"}, BadOption, "limit_s='1h': wanted seconds"),
+        ({"limit_s": float("inf")}, BadOption, "limit_s=inf: expected seconds, more than 0"),
+        ({"limit_s": "1h"}, BadOption, "limit_s='1h': expected seconds"),
     ],
 )
 def test_bad_input_is_refused(tmp_path, fields, kind, part):

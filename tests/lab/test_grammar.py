@@ -140,7 +140,9 @@ def test_checkpoints_are_asked_for_by_steps_or_by_time(given, meant):
 
 @pytest.mark.parametrize("given", ["0", "0m", "-3", "often", "5 epochs"])
 def test_other_periods_are_refused_with_both_forms(given):
-    with pytest.raises(BadOption, match=r"--save-every .*: wanted a number of steps, or a time.*--save-every 5 or 10m"):
+    with pytest.raises(
+        BadOption, match=r"--save-every .*: expected a number of steps, or a time.*--save-every 5 or 10m"
+    ):
         parse(f"--save-every '{given}'")
 
 
@@ -148,5 +150,5 @@ def test_how_much_data_is_kept_is_a_size_or_off():
     sizes = {"50MB": 50_000_000, "off": 0, "0": 0, "200kB": 200_000, "1GB": 10**9, "7": 7}
     assert {text: parse(f"x --keep-data {text}").keep_data for text in sizes} == sizes
     for text in ("much", "2GB", "-1", "50 TB"):
-        with pytest.raises(BadOption, match="wanted a size with its unit"):
+        with pytest.raises(BadOption, match="expected a size with its unit"):
             parse(f"x --keep-data '{text}'")

@@ -202,7 +202,7 @@ def test_what_is_not_known_is_not_said():
 def test_the_line_is_one_and_names_each():
     assert words({}) is None
     assert words({"X": EDITED, "net": DELETED, "n": EDITED}) == (
-        "hidden state: net (its cell was deleted), X, n (edited since). A new kernel may make others of this notebook"
+        "hidden state: net (its cell was deleted), X, n (edited since). A new kernel may give other results"
     )
 
 
@@ -267,7 +267,7 @@ def test_a_kernel_names_hidden_state_by_the_file_and_by_what_the_page_shows(tmp_
             execute(kernel, "more", "n = n + 1")
         notebook(path, {"one": cells["one"], "two": cells["two"], "more": "n = n + 1", "train": cells["train"]})
         told = execute(kernel, "train", CELL.format(name="twice"))
-        assert "n (a cell that goes on from its own result was executed more than once)" in told
+        assert "n (a cell that builds on its own result was executed more than once)" in told
         until(lambda: wb.open("twice", store=store).is_ended, what="the end")
     finally:
         kernel.end()

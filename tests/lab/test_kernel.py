@@ -175,7 +175,7 @@ def test_an_interrupted_wait_leaves_the_experiment_running_and_says_so(kernel, p
     kernel.manager.interrupt_kernel()
     seen = kernel.until(lambda m: m["msg_type"] == "error")
     assert time.monotonic() - begun < 1.0
-    assert seen[-1]["content"]["evalue"].startswith("Waiting was interrupted; long@1 goes on.")
+    assert seen[-1]["content"]["evalue"].startswith("Waiting was interrupted; long@1 continues.")
     kernel.until(lambda m: is_idle(m, request))
     assert kernel.value("wb.last().state") == "'running'"
     kernel.run("wb.last().stop()")
@@ -239,7 +239,7 @@ def test_a_stale_model_in_the_kernel_gets_one_line(kernel, place):
     outputs, reply = kernel.run(cell)
     assert reply["status"] == "ok"
     assert text(outputs).splitlines() == [
-        "Note: model in this kernel stay as they are; exp.best.load() brings the trained ones."
+        "Note: model in this kernel are unchanged; exp.best.load() loads the trained ones."
     ]
 
 

@@ -65,7 +65,7 @@ def test_a_new_kernel_trains_again_what_has_changed_around_the_cell_and_names_it
     assert found == ["digits@1", 2.0, []]
     said, label, best, _ = run(folder, OMP_NUM_THREADS="1", TERM="other", SSH_CLIENT="10.0.0.7 1 22")
     assert (label, best) == ("digits@1", 2.0)
-    assert "digits@1 was trained before with the same content; nothing is trained. --again trains it anew.\n" in said
+    assert "digits@1 was trained before with the same content; nothing is trained. Use --again to retrain.\n" in said
     (folder / "train.csv").write_text("1\n1\n1\n1\n")
     _, *found = run(folder, OMP_NUM_THREADS="1")
     assert found == ["digits@2", 4.0, ["changed since @1: train.csv (content)"]]
@@ -82,7 +82,7 @@ def test_a_new_kernel_trains_again_what_has_changed_around_the_cell_and_names_it
     (folder / "train.csv").write_text("5\n")
     said, label, best, _ = run(folder, " --same", double, OMP_NUM_THREADS="4", GAIN="0.5")
     assert (label, best) == ("digits@6", 8.0)
-    assert "digits@6 was trained before; changed since: train.csv (content). --same shows it all the same.\n" in said
+    assert "digits@6 was trained before; changed since: train.csv (content). --same shows it anyway.\n" in said
 
 
 def test_a_script_that_is_run_again_says_what_changed(folder):

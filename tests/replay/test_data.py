@@ -106,8 +106,7 @@ def test_a_file_of_which_only_the_digest_is_kept_is_named_with_what_to_do(store,
     assert made.verdict == "parts"
     [note] = made.notes
     assert note.endswith(
-        "only the digest of start.txt (2 B) is kept: it is larger than --keep-data; put the file back as it was to "
-        "replay exactly"
+        "only the digest of start.txt (2 B) is kept: it is larger than --keep-data; restore the file to replay exactly"
     )
 
 
@@ -121,7 +120,7 @@ def test_data_that_was_kept_and_is_gone_from_the_store_is_said(store, folder):
     store.blob_path(files[str(folder / "start.txt")]["kept"]).unlink()
     made = wb.replay(ref, store=store)
     assert made.verdict == "parts"
-    assert any("were kept, and are not in this store any more" in note for note in made.notes)
+    assert any("were kept, but are no longer in this store" in note for note in made.notes)
     assert json.dumps(store.read_spec_json(made.experiment.id)["data_back"]).count("kept") == 2
 
 

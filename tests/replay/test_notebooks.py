@@ -60,7 +60,7 @@ def test_a_grid_is_a_batch_on_slots_and_goes_on_at_the_failed_notebook(store, re
     first = replayed("a.ipynb", "--grid", "lr=0.1,0.2,0.3", code=1)
     assert "3 notebooks to execute, each on a slot." in first.stdout
     assert "lr=0.3: failed in code cell 3: FileNotFoundError" in first.stdout
-    assert "2 of 3 notebooks completed. The same command goes on with the others." in first.stdout
+    assert "2 of 3 notebooks completed. The same command continues with the others." in first.stdout
     (tmp_path / "0.3.txt").write_text("now")
     again = replayed("a.ipynb", "--grid", "lr=0.1,0.2,0.3")
     assert "1 notebook to execute, each on a slot; 2 executed before." in again.stdout
@@ -182,8 +182,8 @@ def test_what_is_said_of_a_notebook_that_failed_holds_no_secret(store, replayed,
 
 def test_options_of_trials_and_of_notebooks_are_told_apart(store, replayed, tmp_path):
     write(tmp_path / "a.ipynb", "1")
-    assert "--tolerance goes with a trial" in replayed("a.ipynb", "--tolerance", "0.1", code=2).stderr
-    assert "--grid goes with a notebook" in replayed("digits@1/t0000", "--grid", "lr=1", code=2).stderr
+    assert "--tolerance applies to a trial" in replayed("a.ipynb", "--tolerance", "0.1", code=2).stderr
+    assert "--grid needs a notebook" in replayed("digits@1/t0000", "--grid", "lr=1", code=2).stderr
     assert "there is no notebook b.ipynb" in replayed("b.ipynb", code=3).stderr
 
 

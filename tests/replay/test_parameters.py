@@ -42,15 +42,15 @@ def test_a_table_has_a_row_for_each_notebook_and_an_empty_field_is_the_default(t
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.csv", "lr,epochs\n0.1,2\n0.2\n", "line 3: 1 fields were given, wanted 2"),
+        ("a.csv", "lr,epochs\n0.1,2\n0.2\n", "line 3: 1 fields were given, expected 2"),
         ("a.csv", "lr,learning rate\n", "line 1: 'learning rate' cannot name a parameter"),
         ("a.csv", "lr,lr\n", "line 1: 'lr' cannot name"),
         ("a.csv", 'lr\n"0.1\n', "line 2: unexpected end of data"),
         ("a.csv", "lr\n", "has no row of parameters"),
-        ("a.csv", b"lr\n\n\xff\xfe\n", "line 3: it is no UTF-8"),
-        ("a.jsonl", '{"lr": 1}\n{"lr": \n', "line 2: it is no JSON"),
-        ("a.jsonl", "[1]\n", "line 1: wanted an object"),
-        ("a.txt", "lr\n1\n", "wanted a table that ends in .csv or .jsonl"),
+        ("a.csv", b"lr\n\n\xff\xfe\n", "line 3: it is not valid UTF-8"),
+        ("a.jsonl", '{"lr": 1}\n{"lr": \n', "line 2: it is not valid JSON"),
+        ("a.jsonl", "[1]\n", "line 1: expected an object"),
+        ("a.txt", "lr\n1\n", "expected a table that ends in .csv or .jsonl"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(tmp_path, name, text, said):
@@ -66,8 +66,8 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path, name, text, said):
         ([("lr", "1"), ("lr", "2")], [], "-p lr was given twice"),
         ([("lr", "1")], ["lr=1,2"], "lr was given with -p and with --grid"),
         ([], ["lr=1", "lr=2"], "--grid lr was given twice"),
-        ([], ["lr"], "wanted NAME=VALUE,VALUE"),
-        ([], ["lr=1,,2"], "wanted NAME=VALUE,VALUE"),
+        ([], ["lr"], "expected NAME=VALUE,VALUE"),
+        ([], ["lr=1,,2"], "expected NAME=VALUE,VALUE"),
         ([], [f"{name}={','.join('0' * 101)}" for name in "abc"], "makes 1,030,301 notebooks"),
     ],
 )
@@ -81,7 +81,7 @@ def test_a_parameter_that_the_notebook_does_not_take_is_refused(tmp_path):
     assert source.check(["lr", "epochs"]) == []
     with pytest.raises(BadOption, match=r"has no parameter momentum; .* assigns lr \(0.1\), epochs \(3\)"):
         source.check(["momentum"])
-    with pytest.raises(BadOption, match="wanted a name of Python"):
+    with pytest.raises(BadOption, match="expected a name of Python"):
         source.check(["learning rate"])
 
 
@@ -90,7 +90,7 @@ def test_a_notebook_without_the_tag_is_said_and_refused_where_a_value_would_be_l
     assert "no cell tagged 'parameters'" in source.check(["epochs"])[0]
     assert source.check([]) == []
     with pytest.raises(
-        BadOption, match=r"code cell 2 assigns lr: the value that you gave would be lost. Tag that cell"
+        BadOption, match=r"code cell 2 assigns lr: the value that you gave would be overwritten. Tag that cell"
     ):
         source.check(["lr"])
 
@@ -101,9 +101,9 @@ def test_what_is_no_notebook_or_lacks_its_kernel_is_refused(tmp_path):
     (tmp_path / "b.ipynb").write_text("{}")
     (tmp_path / "c.ipynb").write_text("no JSON")
     for name in ("b.ipynb", "c.ipynb"):
-        with pytest.raises(BadInput, match="is no notebook of Jupyter"):
+        with pytest.raises(BadInput, match="is not a notebook of Jupyter"):
             SourceNotebook(tmp_path / name)
-    with pytest.raises(NotFound, match=r"wants the kernel julia-1\.9, which is not installed"):
+    with pytest.raises(NotFound, match=r"needs the kernel julia-1\.9, which is not installed"):
         SourceNotebook(write(tmp_path / "d.ipynb", "1", kernel="julia-1.9")).check([])
 
 

@@ -76,7 +76,7 @@ def test_the_recorded_version_comes_from_the_index_and_the_replay_is_the_same_bi
         assert (today.verdict, today.parts_at) == ("parts", 1)
 
         then = wb.replay("tiny@1", store=store, env="rebuild")
-        assert then.notes == ("the recorded environment, built anew",)
+        assert then.notes == ("the recorded environment, rebuilt",)
         assert then.verdict == "identical"
         assert kept(store, then.experiment["t0000"]) == kept(store, wb.open("tiny", store=store).best)
         assert then.experiment.spec.training.python.startswith(str(store.environments))

@@ -232,11 +232,11 @@ def test_what_was_never_reported_or_is_gone_is_refused(store, first):
     for words, message in (("digits@9/t0000", "has no version 9"), ("digits/t0999", "has no trial t0999")):
         with pytest.raises(NotFound, match=message):
             replay(store, words)
-    with pytest.raises(BadOption, match=r"wanted a relative difference"):
+    with pytest.raises(BadOption, match=r"expected a relative difference"):
         replay(store, "digits/t0000", tolerance=2.0)
-    with pytest.raises(BadOption, match="wanted how many other seeds"):
+    with pytest.raises(BadOption, match="expected how many other seeds"):
         repeat(store, "digits/t0000", 0)
-    with pytest.raises(BadOption, match="wanted same, rebuild, or the path"):
+    with pytest.raises(BadOption, match="expected same, rebuild, or the path"):
         replay(store, "digits/t0000", env="/nowhere/python")
     blob = store.blob_path(first.program.capture)
     aside = blob.rename(blob.with_suffix(".aside"))

@@ -36,7 +36,7 @@ ME = {"HOME": "/home/me"}
             training({"HOME": "/home/her", "PATH": "/her", "X": "1"}),
             {**ME, "PATH": "/mine", "X": "2"},
             training({**ME, "PATH": "/mine", "X": "1"}),
-            ["HOME and other variables of a person or machine are those of here"],
+            ["HOME and other personal or machine variables have this machine's values"],
         ),
         # Secrets are those of here; another one is named.
         (training(ME, [("HF_TOKEN", "a")]), {**ME, "HF_TOKEN": "a"}, training(ME, [("HF_TOKEN", "a")]), []),
@@ -44,7 +44,7 @@ ME = {"HOME": "/home/me"}
             training(ME, [("HF_TOKEN", "a")]),
             {**ME, "HF_TOKEN": "b"},
             training(ME, [("HF_TOKEN", "b")]),
-            ["HF_TOKEN, a secret, has another value than then"],
+            ["HF_TOKEN, a secret, has a different value now"],
         ),
         (training(ME, [("HF_TOKEN", "a")]), ME, training(ME), ["HF_TOKEN, a secret, is not set here"]),
         (training(ME), {**ME, "HF_TOKEN": "a"}, training(ME), []),

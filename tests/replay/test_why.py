@@ -146,7 +146,7 @@ def test_nothing_is_built_before_libraries_are_known_to_differ(store, folder, mo
     for changes in ({"machine": machine}, {"distributions": packages}, {"machine": machine, "distributions": packages}):
         found = why_now(**changes)
         assert found.explained
-        assert found.notes[-1].startswith("libraries need not be put back")
+        assert found.notes[-1].startswith("libraries need not be restored")
         assert not store.environments.exists()
     # They have to be put back, and are here as they were recorded.
     seeded = trained(store, *CELLS, name="built", seed=5)

@@ -268,7 +268,7 @@ def test_a_leg_that_was_told_it_ends_goes_on_nevertheless():
 @pytest.mark.parametrize(
     ("fact", "words"),
     [
-        (Extended("less", last=9), "takes 9 steps already; wanted more"),
+        (Extended("less", last=9), "takes 9 steps already; expected more"),
         (Extended("less", last=3), "takes 9 steps already"),
         (Extended("none", trials=-1), "a whole number of 1 or more"),
     ],

@@ -367,5 +367,5 @@ def test_a_search_is_made_from_a_spec():
 
 @pytest.mark.parametrize("trials", [0, -1, 2.5, True])
 def test_a_number_of_trials_that_is_none_is_refused(trials):
-    with pytest.raises(BadOption, match=r"--trials .*wanted an integer of 1 or more"):
+    with pytest.raises(BadOption, match=r"--trials .*expected an integer of 1 or more"):
         search(trials=trials)

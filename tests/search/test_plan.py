@@ -92,5 +92,5 @@ def test_a_plan_is_plain_data():
 
 
 def test_an_unknown_scheduler_is_refused():
-    with pytest.raises(BadOption, match="wanted hyperband, asha, median or all"):
+    with pytest.raises(BadOption, match="expected hyperband, asha, median or all"):
         plan(Scheduler("annealing", 1, 9))

@@ -74,7 +74,7 @@ def test_sobol_without_scipy_says_what_to_install(monkeypatch):
 
 
 def test_an_unknown_searcher_is_refused():
-    with pytest.raises(BadOption, match="wanted one of random, grid, sobol"):
+    with pytest.raises(BadOption, match="expected one of random, grid, sobol"):
         proposals(Searcher("annealing"), SPACE, 0)
 
 

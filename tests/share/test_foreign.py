@@ -298,7 +298,7 @@ def test_a_bad_name_is_refused_before_anything_starts(tmp_path: Path, monkeypatc
             trial.report(score=x)
 
     options = {"goal": maximize("score"), "scheduler": SETTINGS["scheduler"], "store": str(tmp_path / "store")}
-    with pytest.raises(BadOption, match=r"mirror= 'mlfow': wanted mlflow, tensorboard, wandb.*Did you mean mlflow"):
+    with pytest.raises(BadOption, match=r"mirror= 'mlfow': expected mlflow, tensorboard, wandb.*Did you mean mlflow"):
         Experiment("bad", train, mirror="mlfow", **options)
     assert not (tmp_path / "store").exists()
     with pytest.raises(BadOption, match=r"no wandb\. Pip install wandb"):

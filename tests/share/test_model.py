@@ -121,7 +121,7 @@ def test_onnx_runs_elsewhere_and_gives_the_same_and_the_command_line_says_how_fa
 
 def test_what_makes_no_sense_is_refused_and_leaves_nothing(trained: tuple[Store, Spec], tmp_path: Path) -> None:
     store, _ = trained
-    with pytest.raises(BadOption, match="wanted safetensors"):
+    with pytest.raises(BadOption, match="expected safetensors"):
         write_model(store, "nets", "pickle", tmp_path / "net.pkl")
     with pytest.raises(BadOption, match=r"did not call critic.*--input"):
         write_model(store, "nets", "onnx", tmp_path / "critic.onnx", name="critic")

@@ -441,7 +441,7 @@ def test_a_file_that_would_unpack_to_too_much_is_refused(trained: tuple[Store, S
     with pytest.raises(BadInput, match="would unpack to"):
         take_in(Store(tmp_path / "small"), tmp_path / "good.zip", most_bytes=1000)
     shutil.copy(__file__, tmp_path / "none.zip")
-    with pytest.raises(BadInput, match="no file that"):
+    with pytest.raises(BadInput, match="is not a file that"):
         take_in(Store(tmp_path / "small"), tmp_path / "none.zip")
 
 

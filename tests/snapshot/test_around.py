@@ -29,8 +29,8 @@ def torch_with(threads):
         (None, 4, ("# get_num_threads()",), {}, 1, None),
         (2, 3, (CALLED,), {}, 2, None),  # what is written wins
         (2, None, (), {"OMP_NUM_THREADS": "6"}, 2, None),
-        (None, 6, (), {"OMP_NUM_THREADS": "6"}, 1, "OMP_NUM_THREADS=6 does not travel"),
-        (None, None, (), {"MKL_NUM_THREADS": "6"}, 1, "MKL_NUM_THREADS=6 does not travel"),
+        (None, 6, (), {"OMP_NUM_THREADS": "6"}, 1, "OMP_NUM_THREADS=6 is not passed on"),
+        (None, None, (), {"MKL_NUM_THREADS": "6"}, 1, "MKL_NUM_THREADS=6 is not passed on"),
         (None, 1, (), {"OMP_NUM_THREADS": "1"}, 1, None),
         (None, 5, (), {"OMP_NUM_THREADS": "6"}, 5, None),
     ],
@@ -50,13 +50,13 @@ def test_how_many_threads_a_trial_uses(monkeypatch, wanted, now, texts, env, thr
 
 @pytest.mark.parametrize("given", [0, -1, 10_000, 1.5, True, "two", None])
 def test_threads_that_cannot_be_used_are_refused(given):
-    with pytest.raises(BadOption, match=r"^threads=.*: wanted a whole number from 1 to \d+, the cores"):
+    with pytest.raises(BadOption, match=r"^threads=.*: expected a whole number from 1 to \d+, the cores"):
         checked_threads(given, "threads=")
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "two", "99999"])
 def test_they_are_refused_in_the_line_too(text):
-    with pytest.raises(BadOption, match=rf"^--threads {text}: wanted a whole number from 1 to"):
+    with pytest.raises(BadOption, match=rf"^--threads {text}: expected a whole number from 1 to"):
         parse(f"--threads {text}")
     assert parse("--threads 1").threads == 1
     assert parse("").threads is None

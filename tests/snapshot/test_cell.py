@@ -189,7 +189,7 @@ def test_a_distribution_anywhere_else_is_refused_with_its_line(source, line, tol
         ("lr = uniform(0, unknown)", "unknown"),
         ("x = 3 * 4\nlr = uniform(0, x)", "itself computes on line 1"),
         ("lr = uniform(0, 1, when=later == 1)\nlater = choice(1, 2)", "later"),
-        ("lr = uniform(0, 1)\nwd = uniform(0, lr)", "wanted"),
+        ("lr = uniform(0, 1)\nwd = uniform(0, lr)", "expected"),
         ("lr = max(0.1, 2)\nlr = uniform(0, 1)", "already on line 1"),
         ("lr = uniform(0, 1)\nlr = uniform(0, 2)", "already on line 1"),
         ("a = choice(1, 2)\nb = uniform(0, 1, when=a == 1 and a == 2)", "truth value"),

@@ -208,5 +208,5 @@ def test_one_that_cannot_be_had_there_is_named():
     from workbench.errors import BadSetting
     from workbench.snapshot import settings
 
-    with pytest.raises(BadSetting, match=r"locale.setlocale to xx_XX, and that cannot be had where this trains"):
+    with pytest.raises(BadSetting, match=r"locale.setlocale to xx_XX, and that is not available where this trains"):
         settings.put({"locale.setlocale": "xx_XX"})

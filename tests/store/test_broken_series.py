@@ -103,7 +103,7 @@ def test_what_is_wrong_is_said_without_opening_it(path: Path) -> None:
     whole = path.read_bytes()
     assert what_is_wrong(path) is None
     for damaged, says in (
-        (b"", "empty"), (whole[: len(whole) // 2], "cut off"), (b"junk" * 1000, "no database"),
+        (b"", "empty"), (whole[: len(whole) // 2], "cut off"), (b"junk" * 1000, "not a database"),
     ):  # fmt: skip
         path.write_bytes(damaged)
         assert says in str(what_is_wrong(path))

@@ -167,7 +167,7 @@ def test_a_stale_attempt_cannot_begin_nor_publish(checkpoints, trial):
     publish(checkpoints, 3, attempt=2)
     with pytest.raises(StaleAttempt, match="attempt 2"):
         stale.begin(9, 1)
-    with pytest.raises(StaleAttempt, match="attempt 1 wanted"):
+    with pytest.raises(StaleAttempt, match="attempt 1 tried"):
         stale.publish(aside, 9, 1)
     assert checkpoints.steps() == [3]
     with pytest.raises(StaleAttempt):

@@ -125,7 +125,7 @@ def test_what_lies_between_levels_stays_where_an_extension_would_go_on_from_it(s
             between.publish(between.begin(5, 1), 5, 1)
         for trial, stop in ((0, {"trial": 0}), (1, None), (2, {"trial": None}), (3, None)):
             if stop is not None:
-                writer.append({"kind": "StopAsked", "reason": "a person asked", **stop})
+                writer.append({"kind": "StopAsked", "reason": "requested by you", **stop})
             state = "completed" if trial == 3 else "stopped"
             writer.append({"kind": "Settle", "trial": trial, "state": state, "reason": ""})
         writer.append({"kind": "Finish", "state": "stopped", "reason": ""})

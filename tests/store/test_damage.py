@@ -72,7 +72,7 @@ def told(store: Store) -> list[Finding]:
     """What doctor says of the files, besides that all is well and that a request waits for an engine."""
     looks = (doctor._requests, doctor._catalog, doctor._engine, doctor._files)
     every = [finding for look in looks for finding in doctor._safely(look, store)]
-    return [one for one in every if one.level != "ok" and "waiting, and no engine runs" not in one.says]
+    return [one for one in every if one.level != "ok" and "waiting, and no engine is running" not in one.says]
 
 
 def test_the_table_names_every_kind_of_file(whole: Store) -> None:
@@ -98,7 +98,7 @@ def test_damage_is_found_and_the_rest_is_shown(whole: Store, tmp_path: Path, kin
             if name == "pipe":  # all of it takes a second: it looks at the machine as well
                 code, said = typed(store, "doctor")
                 assert code == 1, said
-                assert "each whole" not in said
+                assert "all intact" not in said
         code, said = typed(store, "ls")
         assert (code, "tiny@1" in said) == (0, True), (name, said)
         code, said = typed(store, "show", "tiny")

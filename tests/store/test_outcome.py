@@ -31,7 +31,7 @@ def test_a_trial_that_resumes_again_keeps_what_it_had_lost():
         (["KeyError: 'lr'"], "1 failed (KeyError: 'lr')"),
         (["ValueError: bad 1 (line 3)", "ValueError: bad 2 (line 3)"], "2 failed (ValueError: bad 1 (line 3))"),
         (["A: a", "B: b", "B: b"], "3 failed (2 of them: B: b)"),
-        (["A: a\nmore", "A: a; the second time in a row at step 0, so it is not tried again"], "2 failed (A: a)"),
+        (["A: a\nmore", "A: a; the second time in a row at step 0, so it is not retried"], "2 failed (A: a)"),
         (["E: " + "x" * 200], f"1 failed (E: {'x' * 86}…)"),
         ([""], "1 failed"),
     ],

@@ -66,10 +66,10 @@ def test_how_long_trials_train_on_is_said_in_seconds(record: OwnCluster) -> None
     store = Path(record.store)
     assert own_cluster.trains_on(store) == ""
     own_cluster.write(record)
-    assert "trains on for 60 s more" in own_cluster.trains_on(store)
+    assert "train for 60 s more" in own_cluster.trains_on(store)
     gone = (datetime.now(UTC) - timedelta(seconds=20)).isoformat()
     own_cluster.write(dataclasses.replace(record, lost=gone))
-    assert "trains on for 40 s more" in own_cluster.trains_on(store)
+    assert "train for 40 s more" in own_cluster.trains_on(store)
     own_cluster.write(dataclasses.replace(record, grace_s=0.0))
     assert own_cluster.trains_on(store) == ""
 

@@ -141,7 +141,7 @@ def test_a_kill_on_the_way_leaves_no_checkpoint_and_the_next_completes_it(store,
     assert step.is_dir()
     assert not (step / "manifest.json").exists()
     assert (
-        Remote(url, KEY, 0).fetch(9, Checkpoints(here.folder.parent / "elsewhere"), None) == "it was never sent whole"
+        Remote(url, KEY, 0).fetch(9, Checkpoints(here.folder.parent / "elsewhere"), None) == "it was never sent in full"
     )
     assert mirror(store.experiment(KEY).trial(0), Remote(url, KEY, 0)) == 1
     assert tree(step) == tree(here.folder / "step-00000009")
@@ -203,7 +203,7 @@ def test_a_storage_that_fails_delays_and_says_so_once_without_its_secret(
     assert Flaky.left == 0
     courier.close()
     assert str(words[0]).startswith("waits since ")
-    told = [record.getMessage() for record in caplog.records if "not to be had" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "is not available" in record.getMessage()]
     assert len(told) == 1
     assert "s3cr3tpass" not in f"{told} {words}"
 
@@ -231,8 +231,8 @@ def test_credentials_are_not_shown(make_spec, monkeypatch, tmp_path):
     [
         ("nowhere://bucket/place", "fsspec knows no nowhere://"),
         ("memory://x", "ends with its process"),
-        ("file://", "wanted a place"),
-        ("simplecache::s3://bucket", "wanted a folder or one URL"),
+        ("file://", "expected a place"),
+        ("simplecache::s3://bucket", "expected a folder or one URL"),
         ("libarchive://me:s3cr3tpass@host/x", "is not installed"),
     ],
 )

@@ -65,7 +65,10 @@ def stays(history, rule, there, protected=()):
 
 def test_a_trial_that_may_go_on_keeps_what_it_goes_on_from():
     history = past(run(0, 0, 1), *saved(0, 1, 3), reached(0, 3, 0.5), settled(0, "paused"))
-    assert stays(history, Keep(latest=0, best=0), {0: [1, 3], 1: []}) == {0: {3: "its trial may go on from it"}, 1: {}}
+    assert stays(history, Keep(latest=0, best=0), {0: [1, 3], 1: []}) == {
+        0: {3: "its trial may continue from it"},
+        1: {},
+    }
 
 
 def test_what_a_runner_has_just_written_is_not_the_newest_until_the_engine_was_told():
@@ -86,7 +89,7 @@ def test_a_completed_trial_may_go_on_when_the_search_is_made_longer():
     rule, there = Keep(latest=0, best=0), {0: [3, 9]}
     extended = {"kind": "Extended", "reason": "", "trials": 0, "last": 27, "seconds": None}
     assert stays(past(*done), rule, there) == {0: {}}
-    assert stays(past(*done, extended), rule, there) == {0: {9: "its trial may go on from it"}}
+    assert stays(past(*done, extended), rule, there) == {0: {9: "its trial may continue from it"}}
     assert stays(past(*done, extended, {"kind": "Finish", "state": "completed"}), rule, there) == {0: {}}
 
 
@@ -104,7 +107,10 @@ def test_the_best_that_trains_no_more_stays_while_better_ones_could_still_diverg
     better = [run(1, 0, 3), *saved(1, 3), reached(1, 3, 0.8), run(1, 3, 9)]
     history = past(*lines, *better)
     there = {0: [3], 1: [3]}
-    heir = {0: {3: "best 1 of the experiment where those that go on diverge"}, 1: {3: "its trial may go on from it"}}
+    heir = {
+        0: {3: "best 1 of the experiment where promoted ones diverge"},
+        1: {3: "its trial may continue from it"},
+    }
     assert stays(history, Keep(latest=0, best=0), there) == heir
     history.take(reached(1, 9, "nan"))
     history.take(settled(1, "completed"))

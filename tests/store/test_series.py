@@ -292,7 +292,7 @@ def test_a_file_that_is_no_database_is_moved_aside_and_told(path, garbage):
     path.with_name("series.db-wal").write_bytes(b"old")
     with Series.open(path) as series:
         assert "trials" in series.missing
-        assert "no database" in str(series.damage[0])
+        assert "not a database" in str(series.damage[0])
         assert path.with_name("series.db.broken-1").read_bytes() == garbage
         assert path.with_name("series.db.broken-1-wal").read_bytes() == b"old"
         series.put_trial(0, state="running")
@@ -313,7 +313,7 @@ def test_a_later_workbenchs_database_is_read_and_not_written(path):
 
 
 def test_a_reader_writes_nothing_and_a_missing_database_is_told(path):
-    with pytest.raises(NotFound, match="not begun"):
+    with pytest.raises(NotFound, match="not started"):
         Series.read(path)
     Series.open(path).close()
     reader = Series.read(path)

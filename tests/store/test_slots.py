@@ -84,7 +84,7 @@ def test_more_workers_than_cores_have_slots_beyond_them() -> None:
 
 @pytest.mark.parametrize("bad", ["../cpu0", "", ".hidden"])
 def test_a_slot_is_a_name_and_no_path(bad: str) -> None:
-    with pytest.raises(ValueError, match="wanted a name"):
+    with pytest.raises(ValueError, match="expected a name"):
         take([bad], "/a")
 
 

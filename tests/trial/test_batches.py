@@ -135,12 +135,12 @@ loader = DataLoader(Stream(), 8)
     "an enumeration": (
         "loader = DataLoader(Data(), 8, shuffle=True)"
         + BODY.replace("for x, y in trial.batches(loader)", "for i, (x, y) in enumerate(trial.batches(loader))"),
-        "enumerate around trial.batches() counts for itself",
+        "enumerate around trial.batches() keeps its own count",
     ),
     "a zip": (
         "loader = DataLoader(Data(), 8, shuffle=True)"
         + BODY.replace("for x, y in trial.batches(loader)", "for (x, y), _ in zip(trial.batches(loader), range(99))"),
-        "zip around trial.batches() counts for itself",
+        "zip around trial.batches() keeps its own count",
     ),
     "a generator around it": (
         """

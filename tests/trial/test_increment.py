@@ -190,7 +190,7 @@ def test_no_file_outside_of_a_checkpoint_is_read(paths, still):
     other = "../../" + name[6:]
     assert len(other) == len(name)
     (folder / TENSORS).write_bytes(text.replace(name.encode(), other.encode()))
-    with pytest.raises(StoreError, match="no part of a checkpoint is called so"):
+    with pytest.raises(StoreError, match="no part of a checkpoint has that name"):
         tensors.read_storages(folder / TENSORS)
 
 

@@ -348,7 +348,7 @@ def test_a_goal_that_nobody_reports_fails_at_the_level_naming_both(server, exper
     [
         ("raise SystemExit", "exit", "called exit"),
         ("import sys; sys.exit(0)", "exit", "called exit(0)"),
-        ("input('go on? ')", "exception", "nobody sits before a trial"),
+        ("input('go on? ')", "exception", "a trial has no keyboard input"),
         ("raise KeyboardInterrupt", "exception", ""),
         ("x = 1", "exception", "without a turn of trial.steps()"),
         (
@@ -447,7 +447,7 @@ def test_what_cannot_be_saved_is_named_once(server, experiment, tmp_path):
     found = said(told, "saved")[0]["found"]
     named = {one["name"]: one["reason"] for one in found["left_out"]}
     assert set(named) == {"numbers", "log", "kept[…][…]"}
-    assert "starts anew" in named["numbers"]
+    assert "restarts" in named["numbers"]
     assert "opens it again" in named["log"]
     assert "kept" in found["names"]
     told = runner.leg(cell.order(4, start=3))
@@ -494,8 +494,8 @@ def test_what_of_the_set_up_does_not_pickle_is_named_where_it_has_state(server, 
     named = {one["name"]: one["reason"] for one in said(told, "saved")[0]["found"]["left_out"]}
     stateful = {"ones", "batches", "shared", "simple", "variable", "rows"}
     assert set(named) == stateful | {"run.stream", "run.log", "late"}
-    assert "starts anew" in named["ones"]
-    assert "starts anew" in named["batches"]
+    assert "restarts" in named["ones"]
+    assert "restarts" in named["batches"]
     assert "a Synchronized cannot be pickled" in named["shared"]
     assert "it is as the set-up code makes it" in named["rows"]
     told = runner.leg(cell.order(3, start=1))
@@ -586,7 +586,7 @@ def test_large_values_that_every_turn_assigns_are_left_out(server, experiment):
     told = server.runner().leg(cell.order(2))
     (saved,) = said(told, "saved")
     assert [one["name"] for one in saved["found"]["left_out"]] == ["x"]  # an inner loop may be empty: `out` is kept
-    assert "every turn assigns anew" in saved["found"]["left_out"][0]["reason"]
+    assert "every turn assigns again" in saved["found"]["left_out"][0]["reason"]
     assert 4_000_000 < saved["bytes"] < 4_100_000
     told = server.runner().leg(cell.order(3, start=2))
     assert told[-1]["error"] is None

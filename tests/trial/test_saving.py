@@ -148,7 +148,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_taken(server, exper
     assert max(one["step"] for one in skipped) >= 5
     assert all("graph.pkl" in one["why"] for one in skipped)
     runner.kill()
-    assert runner.output().count("is damaged and passed over") == len(skipped)
+    assert runner.output().count("is damaged and skipped") == len(skipped)
 
 
 @pytest.mark.parametrize("passing", [False, True])

@@ -215,7 +215,7 @@ def test_the_table_is_filtered_sorted_and_walked_by_keys(page):
     search.fill("lr < 0.001 and optimizer = adam")
     expect(document.get_by_role("status")).to_contain_text("12 of 100 trials")
     search.fill("lr < fast")
-    expect(document.get_by_role("status")).to_contain_text("“fast” is no number")
+    expect(document.get_by_role("status")).to_contain_text("“fast” is not a number")
     search.fill("optimizer = adam")
     document.get_by_label("filter columns").check()
     table.get_by_label("Filter of lr").fill("0.01..0.1")
@@ -243,7 +243,7 @@ def test_the_table_is_filtered_sorted_and_walked_by_keys(page):
 
 def test_what_is_selected_becomes_a_data_frame_below_the_train_cell(page):
     document = look(page, "digits", "Table")
-    document.get_by_role("button", name="3 trials to the notebook").click()
+    document.get_by_role("button", name="Insert 3 trials as DataFrame").click()
     cell = page.locator(".jp-Notebook .jp-CodeCell").nth(1)
     expect(cell.locator(".jp-OutputArea-output table tbody tr")).to_have_count(3, timeout=30_000)
     expect(cell.locator(".jp-OutputArea-output table")).to_contain_text("adam")

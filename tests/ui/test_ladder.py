@@ -157,7 +157,7 @@ def test_the_timeline_has_each_leg_in_its_slot(page, store, specs):
     picture.focus()
     page.keyboard.press("ArrowRight")
     said = page.locator(".wb-Timeline").get_by_role("status")
-    expect(said).to_contain_text(re.compile(r"t\d{4} (came to step|completed).*attempt 1 from step 0"))
+    expect(said).to_contain_text(re.compile(r"t\d{4} (reached step|completed).*attempt 1 from step 0"))
     page.keyboard.press("Enter")
     expect(page.locator(".wb-Trial:visible")).to_be_visible()
 
@@ -192,5 +192,5 @@ def test_two_versions_are_compared_by_what_changed(page, store, specs):
     expect(code.get_by_role("row", name=re.compile("epoch . 100.*[+].*epoch . 50"))).to_be_visible()
     results = shown.get_by_role("region", name="Results")
     expect(results).to_contain_text("17 pairs of equal configuration")
-    expect(results).to_contain_text("they part at step 2")
+    expect(results).to_contain_text("they differ from step 2")
     expect(results.get_by_role("img", name=re.compile("^score of both sides"))).to_be_visible()

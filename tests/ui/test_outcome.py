@@ -78,6 +78,6 @@ def test_what_went_wrong_is_seen_where_people_look(lab, opened, tmp_path):
     command(page, "workbench:open-trial", experiment="digits@1", trial=lost)
     trial = page.get_by_role("article", name=f"t{lost:04}")
     expect(trial.locator(".wb-Inexact")).to_contain_text(
-        "resumed inexactly: it (an iterator or generator cannot be saved: after a resume it starts anew); bar ("
+        "resumed inexactly: it (an iterator or generator cannot be saved: after a resume it restarts); bar ("
     )
     page.screenshot(path=tmp_path / "trial.png")

@@ -85,7 +85,7 @@ def test_a_store_of_somebody_else_is_adopted(lab, opened):
     expect(foreign).to_have_attribute("aria-expanded", "true")  # the first that is there
     expect(foreign).to_contain_text("read-only: not adopted")
     banner = panel.locator(".wb-Adopt")
-    expect(banner).to_contain_text("not known as yours")
+    expect(banner).to_contain_text("not known to be yours")
     expect(banner).to_contain_text("foreign/.workbench")
     if folder := os.environ.get("SHOTS"):
         page.screenshot(path=f"{folder}/foreign.png")
@@ -149,7 +149,7 @@ def test_a_notebook_in_a_subfolder(lab, opened):
     # What lies in different stores is not compared, and it is said why.
     mine.get_by_role("option").click(modifiers=["ControlOrMeta"])
     panel.get_by_role("toolbar", name="Picked experiments").get_by_role("button", name="Compare").click()
-    expect(page.get_by_text("lie in different stores")).to_be_visible()
+    expect(page.get_by_text("are in different stores")).to_be_visible()
 
     # A reload restores both pages, each with its store, and what was folded.
     until(lambda: page.evaluate(IS_KEPT), 30, "the workspace with both pages")

@@ -29,7 +29,7 @@ MOST_UNDO_S = 3600.0
 #: Most tags of an experiment, most characters of one, and of a note: as the engine keeps them.
 MOST_TAGS, LONGEST_TAG, LONGEST_NOTE = 50, 100, 10_000
 #: Said beside the decision in the journal.
-REASON = "asked in the panel"
+REASON = "requested in the panel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,9 @@ KINDS: Mapping[str, Kind] = {
 def checked(store: Store, body: Json) -> dict[str, Json]:
     """The request that ``body`` asks for, with the experiment's id. Raises Refused and WorkbenchError."""
     if not isinstance(body, dict):
-        raise Refused(HTTPStatus.BAD_REQUEST, 'wanted a JSON object such as {"kind": "pause", "experiment": "digits"}.')
+        raise Refused(
+            HTTPStatus.BAD_REQUEST, 'expected a JSON object such as {"kind": "pause", "experiment": "digits"}.'
+        )
     kind = KINDS.get(body["kind"]) if isinstance(body.get("kind"), str) else None
     if kind is None:
         raise bad("kind", body.get("kind"), f"one of {', '.join(KINDS)}")
@@ -159,7 +161,7 @@ def checked(store: Store, body: Json) -> dict[str, Json]:
     asked = {field: read(body[field]) for field, read in kind.fields.items() if field in body}
     check_ours(store.check())
     if is_readonly(store):
-        raise StoreReadOnly(f"{store.root} cannot be written, so nobody can ask for anything here.")
+        raise StoreReadOnly(f"{store.root} cannot be written, so nothing can be requested here.")
     reason = body.get("reason", REASON)
     if not isinstance(reason, str):
         raise bad("reason", reason, "a text")
@@ -184,7 +186,7 @@ def _experiment(store: Store, body: Mapping[str, Json], kind: Kind, number: int 
     if number is not None:
         series = series_of(store, experiment_id)
         if series is None:
-            raise NotFound(f"{given} has no trial {trial_label(number)}: it has not begun.")
+            raise NotFound(f"{given} has no trial {trial_label(number)}: it has not started.")
         with series:
             series.trial(number)
     return experiment_id
@@ -253,7 +255,7 @@ def state(store: Store, request_id: str) -> Json:
         return {"request": request_id, "state": "waiting", **about, **more}
     _, line = answer(store, request_id)
     if line is None:
-        raise NotFound(f"nobody knows a request {request_id[:60]!r}: it was withdrawn, or never asked.")
+        raise NotFound(f"there is no request {request_id[:60]!r}: it was withdrawn, or never made.")
     if line.get("accepted"):
         return {"request": request_id, "state": "accepted", "experiment": line.get("experiment")}
     return {"request": request_id, "state": "refused", "message": str(line.get("error"))}
@@ -265,7 +267,7 @@ def withdraw(store: Store, request_id: str) -> Json:
     if outcome == "withdrawn":
         return {"request": request_id, "state": "withdrawn"}
     if outcome == "gone" and answer(store, request_id)[1] is None:
-        raise NotFound(f"nobody knows a request {request_id[:60]!r}: it was withdrawn, or never asked.")
+        raise NotFound(f"there is no request {request_id[:60]!r}: it was withdrawn, or never made.")
     raise Refused(HTTPStatus.CONFLICT, "the engine has acted on it already.", request=request_id)
 
 

@@ -86,14 +86,14 @@ def body_of(handler: Handler, most: int) -> Any:
     """The JSON of a request's body, of at most ``most`` bytes."""
     data = handler.request.body
     if len(data) > most:
-        said = f"the body has {len(data)} bytes: wanted at most {most}."
+        said = f"the body has {len(data)} bytes: expected at most {most}."
         raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said)
     try:
         # NaN and its kin are no JSON, though Python would read them.
         return json.loads(data, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"the body is no JSON ({error}).") from error
+        raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not valid JSON ({error}).") from error
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")

@@ -162,7 +162,7 @@ def bad(field: str, given: object, wanted: str) -> Refused:
     """A field of a question that makes no sense."""
     shown = repr(given)
     shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
-    return Refused(HTTPStatus.BAD_REQUEST, f"{field}={shown}: wanted {wanted}.", field)
+    return Refused(HTTPStatus.BAD_REQUEST, f"{field}={shown}: expected {wanted}.", field)
 
 
 def to_json(data: Json) -> bytes:

@@ -55,7 +55,7 @@ def kept(root: Path, body: Json) -> Json:
     """Keep what ``body`` says, in the store of the notebook's folder; its id. Raises Refused."""
     wanted: dict[str, type] = {"path": str, "cell_id": str, "source": str, "content": dict, "unsaved": bool}
     if not isinstance(body, dict):
-        raise Refused(HTTPStatus.BAD_REQUEST, f"wanted a JSON object with {', '.join(wanted)}.")
+        raise Refused(HTTPStatus.BAD_REQUEST, f"expected a JSON object with {', '.join(wanted)}.")
     for field, kind in wanted.items():
         if not isinstance(body.get(field), kind):
             raise bad(field, body.get(field), _WANTED[kind])
@@ -81,7 +81,7 @@ def plain(content: Mapping[str, Json]) -> Json:
             warnings.simplefilter("ignore")  # a cell without an id, as in older notebooks
             nbformat.validate(notebook)
     except (KeyError, TypeError, ValueError, AttributeError, nbformat.ValidationError) as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"content is no notebook ({str(error)[:200]}).", "content") from error
+        raise Refused(HTTPStatus.BAD_REQUEST, f"content is not a notebook ({str(error)[:200]}).", "content") from error
     return notebook
 
 
@@ -102,5 +102,5 @@ def _cell(cell: Mapping[str, Json]) -> Json:
 
 def _some(metadata: Json, keys: tuple[str, ...]) -> dict[str, Json]:
     if not isinstance(metadata, dict):
-        raise TypeError("its metadata is no object")
+        raise TypeError("its metadata is not a JSON object")
     return {key: metadata[key] for key in keys if key in metadata}

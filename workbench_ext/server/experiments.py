@@ -174,7 +174,7 @@ def leg_line(row: Mapping[str, Any]) -> Json:
 def found(store: Store, name: str) -> tuple[str, Spec]:
     """The id and the spec of what a person calls ``name``: an id, ``digits`` or ``digits@2``."""
     if "/" in name:
-        raise BadName(f"{name[:60]!r} is no experiment: wanted an id, or a name such as digits@2.")
+        raise BadName(f"{name[:60]!r} is not an experiment: expected an id, or a name such as digits@2.")
     experiment_id = resolve(store.check(), name).experiment
     return experiment_id, store.read_spec(experiment_id, viewing=True)
 

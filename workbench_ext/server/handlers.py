@@ -56,7 +56,7 @@ class StoreOf(Handler):
     async def get(self) -> None:
         path, name = self.get_query_argument("path", None), self.get_query_argument("experiment", None)
         if path is None and name is None:
-            raise Refused(HTTPStatus.BAD_REQUEST, "wanted path, experiment, or both.", "path")
+            raise Refused(HTTPStatus.BAD_REQUEST, "expected path, experiment, or both.", "path")
 
         def read() -> bytes:
             known = self.stores.beside(str(path)) if name is None else self.stores.holding(name, path)

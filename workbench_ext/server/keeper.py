@@ -32,7 +32,7 @@ SCHEMA = {
     "version": "2",
     "title": "Something in a store of Workbench changed",
     "personal-data": True,
-    "description": "Fetch what is new by your cursors. Nothing is lost with an event that was missed.",
+    "description": "Fetch what is new by your cursors. A missed event loses nothing.",
     "type": "object",
     "required": ["store", "experiments", "catalog"],
     "additionalProperties": False,
@@ -53,7 +53,7 @@ class Workbench(LoggingConfigurable):
 
     tend = Bool(
         True,
-        help="Start an engine where one was killed, and for experiments that were under way when the server starts.",
+        help="Start an engine where one was killed, and for experiments that were running when the server starts.",
     ).tag(config=True)
     store_folders = List(
         Unicode(),

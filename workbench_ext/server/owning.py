@@ -51,11 +51,11 @@ def owned(store: Store) -> Json:
 def adopted(store: Store, body: Json) -> Json:
     """Adopt the store; what was done. ``body`` names its folder as the page showed it."""
     if not isinstance(body, dict) or body.keys() != {"root"}:
-        raise Refused(HTTPStatus.BAD_REQUEST, 'wanted {"root": …}: the folder of the store that is to be adopted.')
+        raise Refused(HTTPStatus.BAD_REQUEST, 'expected {"root": …}: the folder of the store to adopt.')
     if not isinstance(body["root"], str):
         raise bad("root", body["root"], "a text")
     if body["root"] != str(store.root):
-        said = f"the store here is {store.root}, and {body['root'][:200]!r} was to be adopted. Load the page again."
+        said = f"the store here is {store.root}, and {body['root'][:200]!r} was to be adopted. Reload the page."
         raise Refused(HTTPStatus.CONFLICT, said, "root")
     done = adopt(store)
     return {**owned(store), **dataclasses.asdict(done)}

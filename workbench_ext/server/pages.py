@@ -67,7 +67,7 @@ def page(store: Store, name: str, number: int) -> Json:
 def _rows(store: Store, name: str, experiment_id: str, number: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     series = series_of(store, experiment_id)
     if series is None:
-        raise NotFound(f"{name} has no trial {trial_label(number)}: it has not begun.")
+        raise NotFound(f"{name} has no trial {trial_label(number)}: it has not started.")
     with series:
         return series.trial(number), series.legs(number)
 
@@ -141,7 +141,7 @@ def restarts(path: Path, number: int) -> list[Json]:
         elif line.get("kind") == "LegStarted":
             gone = attempt is not None and before is None
             if gone or (before is not None and before.get("cause")):
-                why = before or {"cause": "engine", "reason": "its engine went away; the next one goes on"}
+                why = before or {"cause": "engine", "reason": "its engine ended; the next one continues"}
                 told.append(
                     {
                         "attempt": line.get("attempt"),

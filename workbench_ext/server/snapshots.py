@@ -74,9 +74,11 @@ def _parts(store: Store, name: str, experiment_id: str) -> tuple[str, Mapping[st
     try:
         parts = read_snapshot(store, digest)
         if not all(isinstance(parts[part], dict) for part in ("cells", "environment", "data")):
-            raise ValueError("a part of it holds no object")
+            raise ValueError("a part of it is not a JSON object")
     except (ValueError, KeyError) as error:
-        raise StoreError(f"snapshot {digest[:12]} is damaged ({error}). Take it from a copy of the store.") from error
+        raise StoreError(
+            f"snapshot {digest[:12]} is damaged ({error}). Restore it from a copy of the store."
+        ) from error
     return digest, parts
 
 

@@ -63,7 +63,7 @@ class Tended:
                 self._tend_next = time.monotonic() + (TEND_S if attended or under_way else SELDOM_S)
             return self.changes.look(self.store, self._alive) if attended else None
         except (OSError, WorkbenchError) as error:  # a store that comes and goes is looked at again
-            self._log.debug("Workbench's store %s could not be looked at: %s", self.store.root, error)
+            self._log.debug("Workbench's store %s could not be read: %s", self.store.root, error)
             return None
 
     def _look_at_engine(self) -> bool:

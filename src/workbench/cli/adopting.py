@@ -47,8 +47,8 @@ def _meaning(found: Offer) -> list[str]:
     """What adopting means, in sentences."""
     told = [
         f"{clean(found.root)} belongs to {clean(found.owner)} and holds {counted(found.experiments, 'experiment')}.",
-        f"It is not known as yours: {clean(found.why)}.",
-        "Once it is adopted, what lies in it may run as you: training code, captured values, checkpoints.",
+        f"It is not known to be yours: {clean(found.why)}.",
+        "After you adopt it, its contents may run as you: training code, captured values, checkpoints.",
     ]
     if found.unfinished:
         shown = ", ".join(clean(label) for label in found.unfinished[:5])
@@ -57,7 +57,7 @@ def _meaning(found: Offer) -> list[str]:
     if found.requests:
         told.append(f"{counted(found.requests, 'request')} that waited will not be carried out.")
     if found.tells:
-        told.append("The addresses that it tells of its searches are dropped.")
+        told.append("Its notification addresses are removed.")
     return told
 
 
@@ -76,4 +76,4 @@ def _said(options: Any, found: Offer, *, adopted: bool, words: str) -> None:
         return
     say(words)
     if adopted and found.unfinished:
-        say(f"Paused: {', '.join(map(clean, found.unfinished))}. `workbench resume NAME` goes on with one.")
+        say(f"Paused: {', '.join(map(clean, found.unfinished))}. `workbench resume NAME` continues one.")

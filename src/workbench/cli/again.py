@@ -28,17 +28,17 @@ def replay(options: Any) -> int:
     if options.all:
         store.check()
         if options.ref is not None:
-            raise BadOption(f"workbench replay: {options.ref} and --all were given, wanted one of them.")
+            raise BadOption(f"workbench replay: {options.ref} and --all were given, expected only one of them.")
         quiet = (lambda line: None) if options.json else (lambda line: say(clean(line)))
         told = nightly(store, _day(options.since), quiet, env=options.env, tolerance=options.tolerance)
         bad = [one for one in told if one["verdict"] not in _GOOD]
         if options.json:
             say_json({"replays": told, "identical": sum(1 for one in told if one["verdict"] == "identical")})
         else:
-            say(f"{len(told)} replayed, {len(told) - len(bad)} came out as before.")
+            say(f"{len(told)} replayed, {len(told) - len(bad)} reproduced.")
         return FAILED if bad else OK
     if options.ref is None or options.since is not None:
-        raise BadOption("workbench replay: wanted a trial, such as digits@2/t0007, or --all with --since 2026-11-01.")
+        raise BadOption("workbench replay: expected a trial, such as digits@2/t0007, or --all with --since 2026-11-01.")
     made = start(
         options.ref, env=options.env, tolerance=options.tolerance, wait=False, store=store, trust=options.trust
     )
@@ -59,7 +59,7 @@ def _day(text: str | None) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        raise BadOption(f"--since {text}: wanted a day, such as 2026-11-01.") from None
+        raise BadOption(f"--since {text}: expected a day, such as 2026-11-01.") from None
 
 
 def repeat(options: Any) -> int:

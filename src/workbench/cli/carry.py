@@ -59,7 +59,7 @@ def take_in(options: Any) -> int:
     else:
         say(f"{clean(told['label'])} is in {clean(str(store.root))}.")
         if not options.trust:
-            say(f"Nothing of it runs until `workbench trust {clean(told['label'])}`.")
+            say(f"None of its code runs until you run `workbench trust {clean(told['label'])}`.")
     return OK
 
 

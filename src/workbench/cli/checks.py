@@ -43,7 +43,7 @@ def fork(options: Any) -> int:
     if options.json:
         say_json({"experiment": {"id": made.spec.id, "label": made.spec.label}, "parent": made.spec.parent})
     else:
-        say(f"{clean(made.spec.label)} goes on from {clean(made.spec.parent['label'])}, to step {made.spec.length}.")
+        say(f"{clean(made.spec.label)} continues from {clean(made.spec.parent['label'])}, to step {made.spec.length}.")
         for note in made.notes:
             say(f"Note: {clean(note)}.")
     return OK
@@ -52,7 +52,7 @@ def fork(options: Any) -> int:
 def _change(word: str) -> tuple[str, Any]:
     name, equals, text = word.partition("=")
     if not equals or not name.isidentifier():
-        raise BadOption(f"workbench fork: {word!r}: wanted NAME=VALUE. Write for example lr=0.001.")
+        raise BadOption(f"workbench fork: {word!r}: expected NAME=VALUE. For example: lr=0.001.")
     try:
         return name, ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -19,12 +19,12 @@ from workbench.store.said import read_bytes, said
 from workbench.store.usage import experiment_usage, usage
 
 _WORDS = {
-    "checkpoints": "checkpoints that no rule keeps",
-    "blobs": "captured values that nothing names",
-    "snapshots": "snapshots that nothing names",
-    "documents": "open notebooks that nothing names",
+    "checkpoints": "checkpoints not kept by any rule",
+    "blobs": "unreferenced captured values",
+    "snapshots": "unreferenced snapshots",
+    "documents": "unreferenced open notebooks",
     "unfinished": "left half-written",
-    "removed": "begun to be removed",
+    "removed": "partly removed",
 }
 
 
@@ -34,13 +34,13 @@ def delete(options: Any) -> int:
         trial = experiment.reference.trial
         if experiment.reference.step is not None:
             raise BadOption(
-                f"{clean(experiment.reference)} names a step; wanted an experiment or a trial. `workbench keep` says "
+                f"{clean(experiment.reference)} names a step; expected an experiment or a trial. `workbench keep` says "
                 "how many checkpoints stay."
             )
         if trial is None and experiment.entry.get("state", "waiting") not in ENDED:
             raise InUse(
-                f"{experiment.label} is {experiment.status.state}, and what runs is not deleted. `workbench stop "
-                f"{experiment.label}` ends it; then delete it."
+                f"{experiment.label} is {experiment.status.state}, and a running experiment is not deleted. "
+                f"`workbench stop {experiment.label}` ends it; then delete it."
             )
         name, what = clean(experiment.reference), "checkpoints and files" if trial is not None else "everything"
         if trial is None:
@@ -54,7 +54,7 @@ def delete(options: Any) -> int:
             kept = Checkpoints(paths)
             loses, later = sum(map(kept.size, kept.steps())) + size_of(paths.files), 0
         more = f", and {size(later)} with the next `workbench gc`" if later else ""
-        if not options.yes and not agreed(f"delete {what} of {name}: {size(loses)}{more}. There is no way back."):
+        if not options.yes and not agreed(f"delete {what} of {name}: {size(loses)}{more}. This cannot be undone."):
             raise BadOption(f"nothing was deleted. `workbench delete {name} --yes` deletes without asking.")
         answer = asked(experiment, {"kind": "delete", "trial": trial})
         if options.json:
@@ -79,7 +79,7 @@ def keep(options: Any) -> int:
             fields = ("experiment", "best", "latest", "stopped")
             say_json({"experiment": named, "rule": {name: getattr(rule, name) for name in fields}, "bytes": freed})
         else:
-            went = f"; {size(freed)} went" if freed else ""
+            went = f"; {size(freed)} freed" if freed else ""
             say(f"{clean(experiment.label)} keeps {rule}{went}.")
     return OK
 
@@ -94,9 +94,9 @@ def pin(options: Any) -> int:
         if options.json:
             say_json({"experiment": {"id": experiment.id, "label": experiment.label}, "pins": answer["pins"]})
         elif options.verb == "pin":
-            say(f"{clean(reference)} is pinned: nothing removes it until `workbench unpin {clean(reference)}`.")
+            say(f"{clean(reference)} is pinned: it is not deleted until `workbench unpin {clean(reference)}`.")
         else:
-            say(f"{clean(reference)} is not pinned any more.")
+            say(f"{clean(reference)} is no longer pinned.")
     return OK
 
 
@@ -139,7 +139,7 @@ def gc(options: Any) -> int:
         return OK
     rows = [(_WORDS[kind], f"{size(told['bytes'][kind]):>8}  {counted(told['things'][kind], 'thing')}")
             for kind in KINDS if told["things"][kind]]  # fmt: skip
-    say(f"{size(told['total'])} {'would go' if options.dry_run else 'went'}.", *facts(rows))
+    say(f"{size(told['total'])} {'would be freed' if options.dry_run else 'freed'}.", *facts(rows))
     return OK
 
 

@@ -34,7 +34,7 @@ from workbench.store.summary import Looks
 #: Bytes of blobs and checkpoints whose digests are computed in one look; of what is beyond only sizes are compared.
 MOST_DIGESTED = 200_000_000
 #: How a lost series is made anew.
-MEND = "`workbench doctor --mend` makes it anew with what the journal and checkpoints hold"
+MEND = "`workbench doctor --mend` rebuilds it from the journal and checkpoints"
 _BLOCK = 1 << 20
 #: From so many experiments on several processes look, so many at most, each at so many experiments in one go.
 _MANY, _MOST_PROCESSES, _PART = 64, 8, 16
@@ -98,7 +98,7 @@ class Walk:
         wrong, path = kind_of(mode), self.store.root / relative
         name, loss = (kind.name, kind.loss) if kind is not None else ("files", "")
         if wrong is not None:
-            self.found.append((name, True, f"{path} is {wrong}, and a file is wanted. Lost with it: {loss or '–'}"))
+            self.found.append((name, True, f"{path} is {wrong}, expected a file. Lost with it: {loss or '–'}"))
         elif not mode & stat.S_IRUSR or not os.access(path, os.R_OK):
             self.found.append((name, True, f"{path} cannot be read. Give yourself permission: chmod 600"))
         elif kind is not None:
@@ -114,12 +114,12 @@ class Walk:
                 try:
                     data = read_json(path)
                     if not isinstance(data, dict):
-                        raise ValueError("it holds no object")
+                        raise ValueError("it is not a JSON object")
                 except (OSError, ValueError) as error:
                     is_lost = kind.loss != kinds.ANEW
                     self.found.append((kind.name, is_lost, f"{path} is damaged ({error}). Lost with it: {kind.loss}"))
             elif kind.name == "blob" and not self._is_sound(path):
-                says = f"the bytes of {path} are not those of its name. Lost with it: {kind.loss}. Take it from a copy"
+                says = f"the bytes of {path} do not match its name. Lost with it: {kind.loss}. Restore it from a copy"
                 self.found.append((kind.name, True, says))
 
     def _is_sound(self, path: Path) -> bool:
@@ -160,7 +160,7 @@ class Walk:
             self._named(spec)
             self._series(paths, spec, lines)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            self.found.append(("journal", True, f"{paths.journal} makes no sense ({error!r}). Take it from a copy"))
+            self.found.append(("journal", True, f"{paths.journal} is not valid ({error!r}). Restore it from a copy"))
         self._checkpoints(paths)
 
     def journal(self, about: str, path: Path, lines_of: Callable[[list[Damage]], _Lines]) -> _Lines:
@@ -176,7 +176,7 @@ class Walk:
         for piece in damage:
             # The next engine cuts off a torn end; a line further up means that the file was changed.
             is_lost = not piece.is_torn or not lines
-            advice = ". What it said is lost; take the file from a copy" if is_lost else ""
+            advice = ". Its content is lost; restore the file from a copy" if is_lost else ""
             self.found.append((about, is_lost, f"{piece}{advice}"))
         return lines
 
@@ -188,15 +188,15 @@ class Walk:
             for part in ("snapshot", "cells", "environment", "data"):
                 path = self.store.snapshot(str(digest)) / f"{part}.json"
                 if not os.path.lexists(path):
-                    says = f"{path} is missing, and {label} names it. Take it from a copy"
+                    says = f"{path} is missing, and {label} names it. Restore it from a copy"
                     self.found.append(("snapshot", True, says))
         if capture and not os.path.lexists(self.store.blob_path(str(capture))):
-            says = f"{self.store.blob_path(str(capture))} is missing, and {label} names it. Take it from a copy"
+            says = f"{self.store.blob_path(str(capture))} is missing, and {label} names it. Restore it from a copy"
             self.found.append(("blob", True, says))
 
     def _series(self, paths: ExperimentPaths, spec: dict[str, Any], lines: _Lines) -> None:
         if not lines and paths.trials.is_dir():
-            says = f"{paths.journal} is missing or empty, and trials were trained. Take it from a copy"
+            says = f"{paths.journal} is missing or empty, and trials were trained. Restore it from a copy"
             self.found.append(("journal", True, says))
         goal = Goal(spec["goal"]["metric"], spec["goal"]["mode"]) if spec else Goal("")
         known = Known.of(goal, lines)
@@ -218,7 +218,9 @@ class Walk:
                 self.found += [("series", True, f"{piece}; {MEND}") for piece in series.damage]
                 lacking = known.lacking(series)
                 if lacking:
-                    says = f"{paths.series} lacks {lacking} of the {len(known.levels)} levels of the journal; {MEND}"
+                    says = (
+                        f"{paths.series} is missing {lacking} of the {len(known.levels)} levels of the journal; {MEND}"
+                    )
                     self.found.append(("series", True, says))
         except NewerSchema as error:
             self.found.append(("series", False, str(error)))
@@ -229,7 +231,7 @@ class Walk:
         unknown = attempts - known.legs.keys()
         has_finish = any(line.get("kind") == "Finish" for line in lines)
         if unknown or (meta.get("state") in ("completed", "stopped", "failed") and not has_finish):
-            says = f"{paths.journal} ends before {paths.series.name} does: its end is lost. Take it from a copy"
+            says = f"{paths.journal} ends before {paths.series.name} does: its end is lost. Restore it from a copy"
             self.found.append(("journal", True, says))
 
     def _checkpoints(self, paths: ExperimentPaths) -> None:
@@ -249,7 +251,9 @@ class Walk:
             self._small(Bundle(path))
         why = self._packed(paths.trials, lying | looked_at)
         if why is not None:
-            says = f"{paths.packed} holds checkpoints and logs of trials, and is damaged ({why}). Take it from a copy"
+            says = (
+                f"{paths.packed} holds checkpoints and logs of trials, and is damaged ({why}). Restore it from a copy"
+            )
             self.found.append(("packed", True, says))
 
     def _packed(self, trials: Path, others: Collection[Path]) -> str | None:
@@ -278,7 +282,7 @@ class Walk:
 
     def _skipped(self, about: str, skipped: Iterable[Skipped]) -> None:
         self.found += [
-            (about, True, f"{one.folder}: {one.why}. Its trial goes on from the one before") for one in skipped
+            (about, True, f"{one.folder}: {one.why}. Its trial continues from the previous one") for one in skipped
         ]
 
 
@@ -298,7 +302,9 @@ def damage(store: Store) -> Iterator[Found]:
             and name == "events.jsonl"
             and not os.path.lexists(store.root / folder / "spec.json")
         ):
-            says = f"{store.root / folder / 'spec.json'} is missing: what defines the experiment. Take it from a copy"
+            says = (
+                f"{store.root / folder / 'spec.json'} is missing: what defines the experiment. Restore it from a copy"
+            )
             walk.found.append(("spec", True, says))
     yield from dict.fromkeys(walk.found)
 

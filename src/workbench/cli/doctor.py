@@ -51,7 +51,7 @@ def doctor(options: Any) -> int:
         say_json({"store": str(store.root), "problems": problems, "findings": listed, "mended": mended})
     else:
         if options.mend:
-            says = ", ".join(map(clean, mended)) or "no experiment that has ended had lost its curves"
+            says = ", ".join(map(clean, mended)) or "no ended experiment has lost its curves"
             say(f"mended: {says}", "")
         width = max(len(finding.about) for finding in findings)
         for finding in findings:
@@ -99,11 +99,11 @@ def _version(name: str) -> str | None:
 
 
 def _processes(_: Store) -> Iterator[Finding]:
-    lacking = "such as Linux; elsewhere a killed worker may leave training code behind"
+    lacking = "which Linux has: a killed worker may leave training code behind"
     if not hasattr(os, "fork"):
         yield Finding("processes", "problem", "this system cannot fork, and runners are forked. Use Linux")
     elif not _has_death_signal():
-        yield Finding("processes", "warning", f"no death signal for children (PR_SET_PDEATHSIG): wanted one, {lacking}")
+        yield Finding("processes", "warning", f"no death signal for children (PR_SET_PDEATHSIG), {lacking}")
     else:
         yield Finding("processes", "ok", "fork and death signals work")
 
@@ -125,7 +125,7 @@ def _gpus(_: Store) -> Iterator[Finding]:
     try:
         import pynvml
     except ImportError:
-        yield Finding("GPUs", "warning", "not looked for: nvidia-ml-py is missing. pip install nvidia-ml-py")
+        yield Finding("GPUs", "warning", "not checked: nvidia-ml-py is missing. pip install nvidia-ml-py")
         return
     try:
         pynvml.nvmlInit()
@@ -154,7 +154,7 @@ def _gpus(_: Store) -> Iterator[Finding]:
 def _store(store: Store) -> Iterator[Finding]:
     place = _nearest(store.root)
     if not store.exists:
-        yield Finding("store", "ok", f"none at {store.root} yet; a %%train cell makes it")
+        yield Finding("store", "ok", f"none at {store.root} yet; a %%train cell creates it")
     if not os.access(place, os.W_OK | os.X_OK):
         says = f"{place} cannot be written. Give yourself permission, or choose another place with --store"
         yield Finding("store", "problem", says)
@@ -162,15 +162,15 @@ def _store(store: Store) -> Iterator[Finding]:
         try:
             _try_writing(place)
         except OSError as error:
-            yield Finding("store", "problem", f"{place} cannot be written ({error.strerror}). Look at the disk")
+            yield Finding("store", "problem", f"{place} cannot be written ({error.strerror}). Check the disk")
         else:
             yield Finding("store", "ok", f"{store.root} can be written")
         whose = ownership.ownership(store)
         if not whose.is_ours:
-            says = f"it is not known as yours, and nothing in it runs: {whose.why}. {ownership.remedy(store, whose)}"
+            says = f"it is not known to be yours, and nothing in it runs: {whose.why}. {ownership.remedy(store, whose)}"
             yield Finding("store", "warning", says)
         if place.stat().st_mode & 0o077:
-            says = f"others on this machine can look into {place}. chmod 700 closes it"
+            says = f"other users of this machine can read {place}. chmod 700 prevents it"
             yield Finding("store", "warning", says)
 
 
@@ -215,10 +215,10 @@ def _requests(store: Store) -> Iterator[Finding]:
     refused = _names(store.refused_requests)
     info = read_engine(store)
     if waiting and (info is None or not info.alive):
-        says = f"{len(waiting)} waiting, and no engine runs. workbench engine start takes them"
+        says = f"{len(waiting)} waiting, and no engine is running. Start one: workbench engine start"
         yield Finding("requests", "warning", says)
     if refused:
-        says = f"{len(refused)} could not be read and lie in {store.refused_requests}: {_some(refused)}"
+        says = f"{len(refused)} could not be read and were moved to {store.refused_requests}: {_some(refused)}"
         yield Finding("requests", "warning", says)
     if store.exists and not refused and not (waiting and (info is None or not info.alive)):
         yield Finding("requests", "ok", f"{len(waiting)} waiting" if waiting else "none waits")
@@ -248,7 +248,7 @@ def _files(store: Store) -> Iterator[Finding]:
     if count > LISTED:
         yield Finding("files", "problem", f"and {count - LISTED} more")
     if not count:
-        yield Finding("files", "ok", f"{counted(len(store.experiment_ids()), 'experiment')}, each whole")
+        yield Finding("files", "ok", f"{counted(len(store.experiment_ids()), 'experiment')}, all intact")
 
 
 def _catalog(store: Store) -> Iterator[Finding]:
@@ -258,7 +258,7 @@ def _catalog(store: Store) -> Iterator[Finding]:
 
     if not store.exists:
         return
-    advice = "the engine makes it again from the journals when it starts"
+    advice = "the engine rebuilds it from the journals when it starts"
     known = {experiment: entry for experiment in store.experiment_ids() if (entry := entry_of(store, experiment))}
     if not store.catalog_path.exists():
         if known:
@@ -281,7 +281,7 @@ def _catalog(store: Store) -> Iterator[Finding]:
     ]
     gone = [str(entry.get("label")) for id_, entry in listed.items() if not store.experiment(id_).spec.exists()]
     if gone:
-        says = f"it lists {counted(len(gone), 'experiment')} whose files are gone: {_some(gone)}. Take them from a copy"
+        says = f"it lists {counted(len(gone), 'experiment')} whose files are missing: {_some(gone)}. Restore them"
         yield Finding("catalog", "warning", says)
     elif different:
         yield Finding("catalog", "warning", f"it differs from the journals for {_some(different)}; {advice}")
@@ -299,12 +299,12 @@ def _engine(store: Store) -> Iterator[Finding]:
         died = f"; the last one (process {info.pid} on {info.host}) died" if info is not None else ""
         trains_on = own_cluster.trains_on(store.root)
         died += f"; {trains_on}" if died and trains_on else ""
-        yield Finding("engine", "warning" if died else "ok", f"none runs{died}. It is started when it is needed")
+        yield Finding("engine", "warning" if died else "ok", f"none is running{died}. One starts when it is needed")
     elif info.silent_s > SILENT_S:
-        says = f"{who(info)}, and has said nothing for {info.silent_s:.0f} s: it hangs. kill {info.pid} ends it"
+        says = f"{who(info)}, and has not responded for {info.silent_s:.0f} s: it hangs. End it with kill {info.pid}"
         yield Finding("engine", "problem", says)
     else:
-        yield Finding("engine", "ok", f"{who(info)}, heard {info.silent_s:.0f} s ago")
+        yield Finding("engine", "ok", f"{who(info)}, last heard from {info.silent_s:.0f} s ago")
     tail = _tail(store.engine_log)
     bad = [line for line in tail if " ERROR " in line or "Error: " in line or line.startswith("Traceback")]
     if bad:
@@ -327,14 +327,14 @@ def _cluster(store: Store) -> Iterator[Finding]:
     named = os.environ.get("WORKBENCH_CLUSTER")
     address = named or (info.address if info is not None and info.alive else None)
     if not address:
-        yield Finding("cluster", "ok", "WORKBENCH_CLUSTER is not set: the engine makes a cluster on this machine")
+        yield Finding("cluster", "ok", "WORKBENCH_CLUSTER is not set: the engine starts a cluster on this machine")
         return
     try:
         check_address(address)
     except WorkbenchError as error:
         yield Finding("cluster", "problem", f"{'WORKBENCH_CLUSTER: ' if named else ''}{error}")
     else:
-        yield Finding("cluster", "ok", f"{address} takes connections")
+        yield Finding("cluster", "ok", f"{address} accepts connections")
 
 
 CHECKS: tuple[Callable[[Store], Iterator[Finding]], ...] = (

@@ -46,17 +46,19 @@ def engine(options: Any) -> int:
     if len([one for one in asked if one]) != 1:
         raise BadOption(
             f"engine {' '.join(one for one in asked if one)}".strip()
-            + ": wanted one of status, start, stop, run, --install-service or --remove-service."
+            + ": expected one of status, start, stop, run, --install-service or --remove-service."
         )
     if options.remove_service:
         return service.remove(store, options)
     if options.action in ("status", "stop"):
         for name in ("cluster", "workers", "idle", "dashboard"):
             if getattr(options, name) not in (None, False):
-                raise BadOption(f"--{name} belongs to engine start and engine run. Leave it out here.")
+                raise BadOption(f"--{name} applies only to engine start and engine run. Leave it out here.")
         store.check()
     elif options.cluster is not None and options.workers is not None:
-        raise BadOption("--cluster and --workers were given; wanted one of them: a cluster has the slots it has.")
+        raise BadOption(
+            "--cluster and --workers were given; expected only one of them: the slots of a given cluster are fixed."
+        )
     elif options.dashboard:
         _check_dashboard(options)
     if options.install_service:
@@ -81,7 +83,10 @@ def _status(store: Store, options: Any) -> int:
         words = f" {words[0].upper()}{words[1:]}; `workbench engine stop` ends it." if words else ""
         say(f"no engine runs in {clean(store.root)}.{waiting}{words}")
     else:
-        say(f"{who(info)}, since {clean(info.started)} ({age(info.started)}); heard {info.silent_s:.0f} s ago.")
+        say(
+            f"{who(info)}, since {clean(info.started)} ({age(info.started)}); last heard from {info.silent_s:.0f} s "
+            "ago."
+        )
         if info.address:
             say(f"its cluster is at {clean(info.address)}.")
         if told["dashboard"]:
@@ -128,8 +133,8 @@ def _check_dashboard(options: Any) -> None:
     """Refuse Dask's pages where there can be none."""
     if options.cluster is not None:
         raise BadOption(
-            "--dashboard and --cluster were given; wanted --dashboard for a cluster of this machine. Another cluster "
-            "has its pages where its own scheduler was told to have them."
+            "--dashboard and --cluster were given; expected --dashboard for a cluster of this machine. For another "
+            "cluster, enable them in its own scheduler."
         )
     if importlib.util.find_spec("bokeh") is None:
         raise BadOption(f"--dashboard needs bokeh, which draws Dask's pages. {sys.executable} -m pip install bokeh")
@@ -143,7 +148,7 @@ def _prepare(store: Store, options: Any) -> None:
         try:
             read(value or 0)
         except ValueError:
-            raise BadOption(f"{name}={value}: wanted {wanted}. Set it anew, or unset it.") from None
+            raise BadOption(f"{name}={value}: expected {wanted}. Change it, or unset it.") from None
     grace_s()
     address = options.cluster or os.environ.get("WORKBENCH_CLUSTER")
     if address:
@@ -174,7 +179,7 @@ def _start(store: Store, options: Any) -> int:
         if time.monotonic() > until:
             process.terminate()
             process.wait()
-            raise ClusterError(f"the engine did not begin within {START_S:g} s. Look at {store.engine_log}.")
+            raise ClusterError(f"the engine did not start within {START_S:g} s. Look at {store.engine_log}.")
         time.sleep(_LOOK_S)
     if options.json:
         say_json({"store": str(store.root), "engine": _plain(info), "alive": True})
@@ -187,7 +192,7 @@ def _stop(store: Store, options: Any) -> int:
     info = read_engine(store)
     if info is None or not info.alive:
         left = end_found(store.root)
-        words = "no engine runs" if left is None else "no engine runs; what its last one had training has ended"
+        words = "no engine runs" if left is None else "no engine runs; the training that the last one left has ended"
         return _stopped(store, options, words, None)
     request = requests.put(store, {"kind": "end"})
     until = time.monotonic() + END_S
@@ -208,7 +213,7 @@ def _stopped(store: Store, options: Any, words: str, info: EngineInfo | None) ->
     if options.json:
         say_json({"store": str(store.root), "ended": _plain(info), "alive": False, "under_way": under_way})
         return OK
-    goes_on = f"; {', '.join(map(clean, under_way))} will go on with the next one" if under_way else ""
+    goes_on = f"; {', '.join(map(clean, under_way))} will continue with the next one" if under_way else ""
     say(f"{words}{goes_on}.")
     return OK
 
@@ -216,7 +221,7 @@ def _stopped(store: Store, options: Any, words: str, info: EngineInfo | None) ->
 def _run(store: Store, options: Any) -> int:
     """Be the engine, in this process: it ends with it, and Ctrl-C ends it in good order."""
     if _has_loop():
-        raise BadOption("engine run keeps its terminal until it ends. In a notebook write %workbench engine start.")
+        raise BadOption("engine run blocks until it ends. In a notebook write %workbench engine start.")
     _prepare(store, options)
     say(f"running the engine of {clean(store.root)}; Ctrl-C ends it.")
     # In this process's place: its workers begin with the options of its command line, and so does it.
@@ -242,4 +247,4 @@ def _tail(path: Path, where: int) -> str:
             text = file.read().decode("utf-8", "replace").strip()
     except OSError:
         text = ""
-    return clean(text.splitlines()[-1]) if text else f"it said nothing; look at {path}."
+    return clean(text.splitlines()[-1]) if text else f"it printed nothing; look at {path}."

@@ -41,21 +41,23 @@ def arguments(parser: Parser) -> None:
     )
     parser.add_argument("--data", action="store_true", help="zip: also the files that its trials read, as far as "
                         "they are kept (else only their digests)")  # fmt: skip
-    parser.add_argument("--mask", action="store_true", help="zip: without the secrets that are found in it, as publish")
+    parser.add_argument("--mask", action="store_true", help="zip: mask the secrets that are found, as publish does")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def export(options: Any) -> int:
     """Write one file, event files or a model."""
     if options.target and options.to:
-        raise BadOption(f"workbench export: {options.target} and --to {options.to} were given, wanted one of them.")
+        raise BadOption(
+            f"workbench export: {options.target} and --to {options.to} were given, expected only one of them."
+        )
     target = options.target or options.to
     if options.model:
         told, lines = _model(options, target)
     elif options.input or options.object:
-        raise BadOption("workbench export: --input and --object say how --model is written, which was not given.")
+        raise BadOption("workbench export: --input and --object need --model, which was not given.")
     elif target is None:
-        raise BadOption("workbench export: wanted a file, such as digits.zip, digits.csv or digits.parquet.")
+        raise BadOption("workbench export: expected a file, such as digits.zip, digits.csv or digits.parquet.")
     else:
         told, lines = _written(options, target)
     if options.json:
@@ -90,7 +92,7 @@ def _written(options: Any, target: str) -> tuple[dict[str, Any], list[str]]:
         told = write_container(store, options.ref, path)
         gone = [f"Not restored: {name}: {why}." for name, why in told["not_restored"].items()]
         words = f"Python {told['python']}, {told['distributions']} distributions"
-        return told, [words, *gone, f"Written: {path}, and beside it what it copies"]
+        return told, [words, *gone, f"Written: {path}, and beside it the files that it copies"]
     if path.suffix in (".csv", ".parquet"):
         told = write_table(store, options.ref, path)
     else:

@@ -16,7 +16,7 @@ from workbench.store.catalog import Reference, read_catalog, read_entry, resolve
 Row = dict[str, Any]
 
 #: How a series that is lost is made anew.
-MEND = "`workbench doctor --mend` puts back what the journal and checkpoints hold."
+MEND = "`workbench doctor --mend` restores what the journal and checkpoints hold."
 
 
 def store_of(options: Any) -> Store:
@@ -43,9 +43,9 @@ class Experiment:
         """What ``text`` names. ``trial``: whether it must name one (True), must not (False), or may (None)."""
         reference = resolve(store, text)
         if trial is True and reference.trial is None:
-            raise BadOption(f"{text!r} names an experiment; wanted a trial of it. Write for example {reference}/t0000.")
+            raise BadOption(f"{text!r} names an experiment; expected a trial of it. For example: {reference}/t0000.")
         if trial is False and reference.trial is not None:
-            raise BadOption(f"{text!r} names a trial; wanted an experiment. Write {reference.label}.")
+            raise BadOption(f"{text!r} names a trial; expected an experiment. Write {reference.label}.")
         entry = read_entry(store, reference.experiment)
         spec = store.read_spec(reference.experiment, viewing=True)
         found = cls(store, reference, spec, entry, Around.of(store))
@@ -133,7 +133,7 @@ class Experiment:
     def trial(self, number: int) -> Row:
         """One trial. Raises NotFound."""
         if self.series is None:
-            why = self.trouble or f"it has not begun. {self.status.reason}"
+            why = self.trouble or f"it has not started. {self.status.reason}"
             raise NotFound(f"{self.label} has no trial {trial_label(number)}: {why}".strip())
         return self.around.trial(self.series.trial(number))
 

@@ -31,7 +31,7 @@ def logs(options: Any) -> int:
             state = experiment.trial(trial)["state"]
             raise NotFound(
                 f"{experiment.label}/{trial_label(trial)} ({state}) has printed nothing yet: {path} is not there. "
-                f"`workbench show {experiment.label}/{trial_label(trial)}` says how it stands."
+                f"`workbench show {experiment.label}/{trial_label(trial)}` shows its state."
             )
         with contextlib.closing(_Follower(path)) as follower:
             _print(_start(path, options.tail, follower))

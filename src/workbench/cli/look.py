@@ -130,7 +130,7 @@ def _settings(spec: Spec) -> str | None:
 def _secrets(spec: Spec, meta: Row) -> str | None:
     """Variables whose values are not recorded, and which of them its trials had to do without."""
     lacks = meta.get("lacks") or []
-    missing = f" (missing: {', '.join(lacks)}; `workbench resume` where they are set brings them)" if lacks else ""
+    missing = f" (missing: {', '.join(lacks)}; `workbench resume` once they are set provides them)" if lacks else ""
     return clean(", ".join(spec.training.secrets) + missing) or None
 
 
@@ -278,7 +278,7 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
 
 def _attempts(row: Row) -> str:
     restarts = row.get("restarts")
-    own = f", {counted(restarts, 'restart')} by its own fault" if restarts else ""
+    own = f", {counted(restarts, 'restart')} after its own errors" if restarts else ""
     return f"{row.get('attempt') or 0}{own}"
 
 
@@ -330,7 +330,7 @@ def best(options: Any) -> int:
         if experiment.status.best is None:
             raise NotFound(
                 f"{experiment.label} has no best trial: none has reported a finite {experiment.spec.goal.metric} yet. "
-                f"`workbench show {experiment.label}` says how it stands."
+                f"`workbench show {experiment.label}` shows its state."
             )
         trial, value = experiment.status.best
         row = experiment.trial(trial)
@@ -390,7 +390,9 @@ def plan(options: Any) -> int:
     if options.ref is not None:
         written = [name for name in _PLAN if getattr(options, name) is not None]
         if written:
-            raise BadOption(f"an experiment was given and --{written[0]} too; wanted one of them. Leave one out.")
+            raise BadOption(
+                f"an experiment was given and --{written[0]} too; expected only one of them. Leave one out."
+            )
         from workbench.space import Space
 
         store = store_of(options)
@@ -400,7 +402,7 @@ def plan(options: Any) -> int:
     else:
         if options.steps is None:
             raise BadOption(
-                "neither an experiment nor --steps was given. Write for example "
+                "neither an experiment nor --steps was given. For example: "
                 "workbench plan --steps 1-81 --eta 3, or workbench plan digits."
             )
         first, last = options.steps

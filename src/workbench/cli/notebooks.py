@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help="notebook: once for each value; of several --grid every combination")  # fmt: skip
     parser.add_argument("--table", metavar="FILE", help="notebook: once for each row of a .csv (first line: names) or "
                         ".jsonl")  # fmt: skip
-    parser.add_argument("--parallel", type=whole(1), metavar="N", help="notebook: so many at a time at most")
+    parser.add_argument("--parallel", type=whole(1), metavar="N", help="notebook: at most this many at a time")
     parser.add_argument("--again", action="store_true", help="notebook: execute also what was executed before")
 
 
@@ -41,7 +41,7 @@ def refuse(options: Any) -> None:
     for name, flag in _OF_NOTEBOOKS.items():
         if getattr(options, name):
             raise BadOption(
-                f"workbench replay: {flag} goes with a notebook, such as workbench replay train.ipynb {flag} …; "
+                f"workbench replay: {flag} needs a notebook, such as workbench replay train.ipynb {flag} …; "
                 f"{'no notebook' if options.ref is None else clean(options.ref)} was given."
             )
 
@@ -54,9 +54,9 @@ def replay(options: Any) -> int:
 
     for name, flag in _OF_TRIALS.items():
         if getattr(options, name):
-            raise BadOption(f"workbench replay: {flag} goes with a trial, not with the notebook {options.ref}.")
+            raise BadOption(f"workbench replay: {flag} applies to a trial, not to the notebook {options.ref}.")
     if options.env != "same":
-        raise BadOption(f"workbench replay: --env goes with a trial; {options.ref} is executed by its own kernel.")
+        raise BadOption(f"workbench replay: --env applies to a trial; {options.ref} is executed by its own kernel.")
     wanted = rows(options.p, options.grid, options.table)
     batch = Batch(Store.to_train(options.store), options.ref, wanted, again=options.again)
     if not options.json:
@@ -75,7 +75,7 @@ def replay(options: Any) -> int:
                 for one in told]  # fmt: skip
         say_json({"notebook": str(batch.source.path), "runs": runs, "completed": good})
     elif len(told) > 1 or good < len(told):
-        advice = " The same command goes on with the others." if good < len(told) else ""
+        advice = " The same command continues with the others." if good < len(told) else ""
         say(f"{good} of {counted(len(told), 'notebook')} completed.{advice}")
     return OK if good == len(told) else FAILED
 

@@ -11,7 +11,7 @@ from workbench.errors import BadOption, NoAnswer, StoreError
 from workbench.records import ENDED, trial_label
 
 #: What is written beside a decision where the person gave no reason.
-REASON = "asked on the command line"
+REASON = "requested on the command line"
 
 
 def stop(options: Any) -> int:
@@ -20,7 +20,8 @@ def stop(options: Any) -> int:
         if experiment.reference.step is not None:
             what = f"{experiment.label}/{trial_label(experiment.reference.trial or 0)}"
             raise BadOption(
-                f"{experiment.reference} names a step, and a trial is stopped at once. Write workbench stop {what}."
+                f"{experiment.reference} names a step, but only a whole trial can be stopped. Write workbench stop "
+                f"{what}."
             )
         trial = experiment.reference.trial
         if trial is not None and not experiment.is_ended:
@@ -30,7 +31,9 @@ def stop(options: Any) -> int:
         if experiment.is_ended:
             return _over(options, experiment, "stop")
         asked(experiment, {"kind": "stop", "trial": trial, "reason": _reason(options)})
-        return _said(options, experiment, "was asked to stop; its checkpoints and results stay", "stopping", asked=True)
+        return _said(
+            options, experiment, "was asked to stop; its checkpoints and results are kept", "stopping", asked=True
+        )
 
 
 def pause(options: Any) -> int:
@@ -41,7 +44,7 @@ def pause(options: Any) -> int:
         if experiment.status.state == "paused":
             return _said(options, experiment, "is paused already", "paused", asked=False)
         asked(experiment, {"kind": "pause", "reason": _reason(options)})
-        words = f"was asked to pause; `workbench resume {clean(experiment.label)}` goes on"
+        words = f"was asked to pause; `workbench resume {clean(experiment.label)}` continues it"
         return _said(options, experiment, words, "paused", asked=True)
 
 
@@ -53,7 +56,7 @@ def resume(options: Any) -> int:
         if experiment.alive and experiment.status.state == "running":
             return _said(options, experiment, "is running already", "running", asked=False)
         asked(experiment, {"kind": "resume", "reason": _reason(options)})
-        return _said(options, experiment, "goes on", "running", asked=True)
+        return _said(options, experiment, "continues", "running", asked=True)
 
 
 def extend(options: Any) -> int:
@@ -61,12 +64,12 @@ def extend(options: Any) -> int:
     with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
         if options.trials is None and options.steps is None and options.seconds is None:
             raise BadOption(
-                f"workbench extend {options.ref}: wanted what there is to be more of. Write --trials 20, --steps "
+                f"workbench extend {options.ref}: expected more trials, steps or time. Write --trials 20, --steps "
                 f"{experiment.spec.scheduler.last * experiment.spec.scheduler.eta} or --for 2h."
             )
         more = {"trials": options.trials, "last": options.steps, "seconds": options.seconds}
         answer = asked(experiment, {"kind": "extend", "reason": _reason(options), **more})
-        words = f"goes on: {answer['trials']} trials of {answer['last']} steps in all"
+        words = f"continues: {answer['trials']} trials of {answer['last']} steps in all"
         return _said(options, experiment, words, "waiting", asked=True)
 
 

@@ -85,10 +85,13 @@ def install(store: Store, options: Any) -> int:
     if options.json:
         say_json({"store": str(store.root), "unit": path.name, "path": str(path), "enabled": True, "lingers": lingers})
         return OK
-    say(f"{path.name} is written to {clean(path)} and enabled: the engine of {clean(store.root)} begins with you.")
+    say(
+        f"{path.name} is written to {clean(path)} and enabled: the engine of {clean(store.root)} starts when you log "
+        "in."
+    )
     if not lingers:
-        say(f"So far that is at your next login; `loginctl enable-linger {getpass.getuser()}` makes it at boot.")
-    say(f"`systemctl --user start {path.name}` begins it now; `workbench engine --remove-service` takes it back.")
+        say(f"To start it at boot instead: `loginctl enable-linger {getpass.getuser()}`.")
+    say(f"`systemctl --user start {path.name}` starts it now; `workbench engine --remove-service` removes the service.")
     return OK
 
 
@@ -105,14 +108,14 @@ def remove(store: Store, options: Any) -> int:
     if options.json:
         say_json({"store": str(store.root), "unit": path.name, "path": str(path), "enabled": False})
     else:
-        say(f"{path.name} is removed: the engine of {clean(store.root)} begins when somebody needs it.")
+        say(f"{path.name} is removed: the engine of {clean(store.root)} starts when it is needed.")
     return OK
 
 
 def _check() -> None:
     """Raise ClusterError where nobody would start the unit."""
     how = (
-        "Without it an engine begins with the next train cell, command or JupyterLab that needs one; at boot, "
+        "Without it an engine starts with the next train cell, command or JupyterLab that needs one; at boot, "
         "`workbench engine start` in a crontab line beginning with @reboot does the same."
     )
     if shutil.which("systemctl") is None:

@@ -25,20 +25,20 @@ def sliced(given: Any) -> int:
     reference = resolve(store, given.ref)
     spec = store.read_spec(reference.experiment, viewing=True)
     if spec.snapshot is None:
-        raise BadOption(f"{spec.label} has no snapshot: it was not started from a notebook. Wanted one that was.")
+        raise BadOption(f"{spec.label} has no snapshot: it was not started from a notebook. Choose one that was.")
     snapshot = read_snapshot(store, spec.snapshot)
     found = minimal(spec, snapshot)
     label = spec.label if reference.trial is None else f"{spec.label}-{trial_label(reference.trial)}"
     path = Path(given.output or f"{label}.ipynb").expanduser()
     if path.suffix != ".ipynb":
-        raise BadOption(f"--output {path}: wanted a notebook, with a name that ends in .ipynb.")
+        raise BadOption(f"--output {path}: expected a notebook, with a name that ends in .ipynb.")
     text = json.dumps(found.notebook(_kernel(store, snapshot)), indent=1, ensure_ascii=False) + "\n"
     try:
         flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if given.force else os.O_EXCL)
         with open(os.open(path, flags, 0o666), "w", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise BadOption(f"{path} is there already. Name another with --output, or add --force.") from None
+        raise BadOption(f"{path} already exists. Name another with --output, or add --force.") from None
     executed = [int(cell["number"]) for cell in found.cells]
     if given.json:
         told = {"path": str(path), "cells": executed, "left_out": found.left_out, "missing": found.missing}
@@ -46,7 +46,7 @@ def sliced(given: Any) -> int:
         return OK
     say(f"{clean(path)}: {counted(len(executed), 'cell')} of {len(executed) + found.left_out} make {clean(label)}.")
     if found.missing:
-        say(f"Note: no executed cell gives {clean(', '.join(found.missing))}; they came from elsewhere.")
+        say(f"Note: no executed cell defines {clean(', '.join(found.missing))}; they came from elsewhere.")
     if found.masked:
         say(
             f"Note: a secret was masked in what was executed as {', '.join(map(str, found.masked))}; put it back there."

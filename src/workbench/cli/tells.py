@@ -29,7 +29,11 @@ def notify(options: Any) -> int:
     if options.json:
         say_json({"to": whom, "on": kept.get("on") or [], "failed": failed})
     else:
-        say(f"{', '.join(map(clean, whom))} is told on {', '.join(kept['on'])}." if whom else "nobody is told.")
+        say(
+            f"{', '.join(map(clean, whom))} is notified on {', '.join(kept['on'])}."
+            if whom
+            else "notifications are off."
+        )
         for line in failed:
             say(clean(line))
     return FAILED if failed else OK

@@ -21,7 +21,7 @@ def among(choices: Sequence[str]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text in choices:
             return text
-        wanted = f"wanted {', '.join(choices[:-1])} or {choices[-1]}"
+        wanted = f"expected {', '.join(choices[:-1])} or {choices[-1]}"
         raise argparse.ArgumentTypeError(f"{text!r} was given, {wanted}.{nearest(text, choices)}".rstrip("."))
 
     return read
@@ -32,7 +32,7 @@ def whole(least: int) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         if not (text.isascii() and text.lstrip("+-").isdigit() and len(text) < 19 and int(text) >= least):
-            raise argparse.ArgumentTypeError(f"{text!r} was given, wanted a whole number of {least} or more")
+            raise argparse.ArgumentTypeError(f"{text!r} was given, expected a whole number of {least} or more")
         return int(text)
 
     return read
@@ -55,7 +55,7 @@ def _number(text: str, below: float, wanted: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < below:
-        raise argparse.ArgumentTypeError(f"{text!r} was given, wanted {wanted}")
+        raise argparse.ArgumentTypeError(f"{text!r} was given, expected {wanted}")
     return value
 
 
@@ -69,5 +69,5 @@ def steps(text: str) -> tuple[int, int]:
             raise argparse.ArgumentTypeError("")
     except argparse.ArgumentTypeError:
         wanted = "the steps of the first and the last rung, 1 ≤ first ≤ last, such as 1-27"
-        raise argparse.ArgumentTypeError(f"{text!r} was given, wanted {wanted}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} was given, expected {wanted}") from None
     return found

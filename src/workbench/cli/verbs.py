@@ -32,16 +32,16 @@ OK, FAILED, BAD, MISSING, AWAY, STORE, STOPPED, UNSURE, PAUSED, INTERRUPTED = 0,
 #: What each exit code means, as help and docs say it.
 EXIT_CODES = {
     OK: "done",
-    FAILED: "the experiment failed (watch), a trial parts (verify, replay), a notebook failed (replay), or doctor "
+    FAILED: "the experiment failed (watch), a trial differs (verify, replay), a notebook failed (replay), or doctor "
     "found a problem",
-    BAD: "bad input: an unknown verb or option, or a value that makes no sense",
+    BAD: "bad input: an unknown verb or option, or an invalid value",
     MISSING: "not found: no such store, experiment, trial, log or result",
     AWAY: "the engine or the cluster is not available, or another engine holds the store",
     STORE: "trouble with the store: full, read-only, damaged, not yours, or of a later Workbench",
     STOPPED: "the experiment was stopped (watch)",
-    UNSURE: "it could not be told (verify)",
-    PAUSED: "what was waited for is paused, and goes on only when somebody resumes it",
-    INTERRUPTED: "interrupted; the experiment goes on",
+    UNSURE: "it could not be determined (verify)",
+    PAUSED: "the awaited experiment is paused until it is resumed",
+    INTERRUPTED: "interrupted; the experiment continues",
 }
 
 #: Which code an error ends with; the first that fits.
@@ -66,7 +66,7 @@ class Parser(argparse.ArgumentParser):
         """Refuse what was typed."""
         message = re.sub(r"argument (\S+): ignored explicit argument (.*)", r"\1 takes no value: \2 was given", message)
         stop = "" if message.endswith("?") else "."
-        raise BadOption(f"{self.prog}: {message}{stop} {self.prog} --help shows what may stand there.")
+        raise BadOption(f"{self.prog}: {message}{stop} {self.prog} --help shows what is allowed.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _show(parser: Parser) -> None:
 
 def _watch(parser: Parser) -> None:
     _ref(parser, "REF", _EXPERIMENT)
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line, one for each change")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line, one for each change")
 
 
 def _plan(parser: Parser) -> None:
@@ -118,7 +118,7 @@ def _plan(parser: Parser) -> None:
     parser.add_argument("--steps", type=steps, metavar="FIRST-LAST", help="steps of the first and the last rung")
     parser.add_argument("--scheduler", type=among(("hyperband", "asha", "median", "all")), metavar="KIND",
                         help="hyperband (default), asha, median, all")  # fmt: skip
-    parser.add_argument("--eta", type=whole(2), metavar="N", help="one in N goes on at each rung (3)")
+    parser.add_argument("--eta", type=whole(2), metavar="N", help="one in N continues at each rung (3)")
     parser.add_argument("--table", type=among(("algorithm1", "table1")), metavar="NAME",
                         help="Hyperband's start sizes: algorithm1 (default), table1")  # fmt: skip
     parser.add_argument("--mode", type=among(("promote", "stop")), metavar="MODE", help="ASHA: promote (default), stop")
@@ -130,13 +130,13 @@ def _plan(parser: Parser) -> None:
 
 def _stop(parser: Parser) -> None:
     _ref(parser, "REF", _EITHER)
-    parser.add_argument("--reason", help="why; it is written beside the decision")
+    parser.add_argument("--reason", help="the reason, recorded with the decision")
     _json(parser)
 
 
 def _hold(parser: Parser) -> None:
     _ref(parser, "REF", _EXPERIMENT)
-    parser.add_argument("--reason", help="why; it is written beside the decision")
+    parser.add_argument("--reason", help="the reason, recorded with the decision")
     _json(parser)
 
 
@@ -144,10 +144,10 @@ def _extend(parser: Parser) -> None:
     from workbench.amounts import duration
 
     _ref(parser, "REF", _EXPERIMENT)
-    parser.add_argument("--trials", type=whole(1), metavar="N", help="so many more trials")
-    parser.add_argument("--steps", type=whole(1), metavar="LAST", help="steps of a whole trial from now on")
-    parser.add_argument("--for", dest="seconds", type=duration, metavar="TIME", help="so much longer: 2h, 1h30m")
-    parser.add_argument("--reason", help="why; it is written beside the decision")
+    parser.add_argument("--trials", type=whole(1), metavar="N", help="number of additional trials")
+    parser.add_argument("--steps", type=whole(1), metavar="LAST", help="steps of a whole trial from then on")
+    parser.add_argument("--for", dest="seconds", type=duration, metavar="TIME", help="additional time: 2h, 1h30m")
+    parser.add_argument("--reason", help="the reason, recorded with the decision")
     _json(parser)
 
 
@@ -175,27 +175,25 @@ def _quota(parser: Parser) -> None:
 
 
 def _doctor(parser: Parser) -> None:
-    parser.add_argument(
-        "--mend", action="store_true", help="put back what journals and checkpoints know of lost curves"
-    )
+    parser.add_argument("--mend", action="store_true", help="restore lost curves from journals and checkpoints")
     _json(parser)
 
 
 def _gc(parser: Parser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="only tell what would go")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
     _json(parser)
 
 
 def _logs(parser: Parser) -> None:
     _ref(parser, "REF/tNNNN", "a trial: digits@2/t0007")
-    parser.add_argument("--follow", "-f", action="store_true", help="go on until the trial ends")
+    parser.add_argument("--follow", "-f", action="store_true", help="follow the log until the trial ends")
     parser.add_argument("--tail", "-n", type=whole(0), metavar="N", help="only the last N lines")
 
 
 def _fork(parser: Parser) -> None:
     _ref(parser, "REF/tNNNN[:STEP]", "a trial, and the step of its checkpoint (its newest): digits@2/t0007:27")
-    parser.add_argument("changes", nargs="*", metavar="NAME=VALUE", help="hyperparameters that are others: lr=0.001")
-    parser.add_argument("--name", help="what the new experiment is called (its parent's name, and -fork)")
+    parser.add_argument("changes", nargs="*", metavar="NAME=VALUE", help="changed hyperparameters: lr=0.001")
+    parser.add_argument("--name", help="name of the new experiment (its parent's name and -fork)")
     parser.add_argument("--steps", type=whole(1), metavar="LAST", help="steps of the whole trial (its parent's)")
     _json(parser)
 
@@ -204,7 +202,7 @@ def _notify(parser: Parser) -> None:
     parser.add_argument("--webhook", metavar="URL", help="an address that takes a POST of JSON")
     parser.add_argument("--command", metavar="COMMAND", help="a command that reads the JSON from its input")
     parser.add_argument("--on", metavar="EVENTS", help="some of end,fail,stall,rule (all)")
-    parser.add_argument("--off", action="store_true", help="tell nobody any more")
+    parser.add_argument("--off", action="store_true", help="turn notifications off")
     parser.add_argument("--try", dest="attempt", action="store_true", help="send a message now")
     _json(parser)
 
@@ -221,7 +219,7 @@ def _best(parser: Parser) -> None:
 
 def _diff(parser: Parser) -> None:
     parser.add_argument("a", metavar="A", help=f"{_EITHER}; digits@2/t0007:27 is that trial at step 27")
-    parser.add_argument("b", metavar="B", help="the same; what changed is told from A to B")
+    parser.add_argument("b", metavar="B", help="the same; changes are shown from A to B")
     _json(parser)
 
 
@@ -237,7 +235,7 @@ def _replay(parser: Parser) -> None:
     parser.add_argument("--since", metavar="DAY", help="with --all: only those created since, such as 2026-11-01")
     parser.add_argument("--env", default="same", metavar="same|rebuild|PYTHON",
                         help="as it is now (default), built from the recorded versions, or an interpreter")  # fmt: skip
-    parser.add_argument("--tolerance", type=share, metavar="X", help="relative difference that is tolerated (1e-4)")
+    parser.add_argument("--tolerance", type=share, metavar="X", help="tolerated relative difference (1e-4)")
     parser.add_argument("--trust", action="store_true", help="of what was published (DEST#t0007): its code may run")
     from workbench.cli.notebooks import add_options
 
@@ -253,10 +251,10 @@ def _repeat(parser: Parser) -> None:
 
 def _why(parser: Parser) -> None:
     parser.add_argument("a", metavar="A", help=f"the baseline: {_EITHER}; of an experiment its best trial")
-    parser.add_argument("b", metavar="B", help="the trial that came out otherwise")
+    parser.add_argument("b", metavar="B", help="the trial whose result differs")
     parser.add_argument("--env", type=among(("same", "rebuild")), default="same", metavar="same|rebuild",
-                        help="rebuild: put libraries back by building the recorded environment")  # fmt: skip
-    parser.add_argument("--output", metavar="FILE", help="the notebook that is written (why-….ipynb)")
+                        help="rebuild: restore libraries by building the recorded environment")  # fmt: skip
+    parser.add_argument("--output", metavar="FILE", help="the notebook to write (why-….ipynb)")
     _json(parser)
 
 
@@ -280,8 +278,8 @@ def _export(parser: Parser) -> None:
 
 def _import(parser: Parser) -> None:
     parser.add_argument("source", metavar="FILE", help="what export wrote, or a folder that publish wrote")
-    parser.add_argument("--name", help="what it is called here (its own name)")
-    parser.add_argument("--trust", action="store_true", help="it may be loaded and trained: both run its code")
+    parser.add_argument("--name", help="its name in this store (its own name)")
+    parser.add_argument("--trust", action="store_true", help="trust it: loading and training it run its code")
     _json(parser)
 
 
@@ -298,16 +296,16 @@ def _adopt(parser: Parser) -> None:
 def _engine(parser: Parser) -> None:
     parser.add_argument("action", type=among(("status", "start", "stop", "run")), metavar="status|start|stop|run",
                         nargs="?", help="run: in the foreground, until Ctrl-C")  # fmt: skip
-    parser.add_argument("--install-service", action="store_true", help="have it begin with the machine (systemd)")
-    parser.add_argument("--remove-service", action="store_true", help="take that back")
+    parser.add_argument("--install-service", action="store_true", help="start it with the machine (systemd)")
+    parser.add_argument("--remove-service", action="store_true", help="remove that service")
     parser.add_argument("--cluster", metavar="ADDRESS", help="start, run: a Dask scheduler's, such as tcp://host:8786")
     parser.add_argument("--workers", type=whole(1), metavar="N", help="start, run: slots of a cluster on this machine")
     parser.add_argument(
         "--dashboard",
         action="store_true",
-        help="start, run: Dask's pages of that cluster, for every user of this machine to see",
+        help="start, run: Dask's dashboard of that cluster, visible to every user of this machine",
     )
-    parser.add_argument("--idle", type=seconds, metavar="SECONDS", help="start, run: end after so long without work")
+    parser.add_argument("--idle", type=seconds, metavar="SECONDS", help="start, run: end after this time without work")
     _json(parser)
 
 
@@ -322,51 +320,51 @@ VERBS: dict[str, Verb] = {
     "ls": Verb("experiments, the newest first", "lists:ls", _ls),
     "show": Verb("one experiment, or one trial of it", "look:show", _show),
     "watch": Verb("follow an experiment until it ends", "watch:watch", _watch,
-                  "Ctrl-C ends the watching only: the experiment goes on."),
+                  "Ctrl-C ends the watching only: the experiment continues."),
     "plan": Verb("what a search will do, without starting it", "look:plan", _plan,
                  "Give an experiment, or --steps and the rest."),
     "stop": Verb("stop an experiment, or one trial of it", "orders:stop", _stop),
-    "pause": Verb("checkpoint what trains, and start nothing new", "orders:pause", _hold),
-    "resume": Verb("go on with a paused experiment", "orders:resume", _hold),
-    "fork": Verb("go on from a trial's checkpoint with other hyperparameters", "checks:fork", _fork,
-                 "Steps go on counting. Other code is forked by a cell: %%train NAME --from digits@2/t0007:27."),
-    "notify": Verb("whom to tell when a search of this store ends, fails, stalls, or a rule matches", "tells:notify",
-                   _notify, "Without options it says whom. One search alone: %%train --notify URL."),
+    "pause": Verb("checkpoint running trials, and start no new ones", "orders:pause", _hold),
+    "resume": Verb("continue a paused experiment", "orders:resume", _hold),
+    "fork": Verb("continue from a trial's checkpoint with other hyperparameters", "checks:fork", _fork,
+                 "Steps continue to count. To change code, use a cell: %%train NAME --from digits@2/t0007:27."),
+    "notify": Verb("notify when a search of this store ends, fails, stalls, or matches a rule", "tells:notify",
+                   _notify, "Without options it shows the settings. For one search: %%train --notify URL."),
     "verify": Verb("train a trial again, and see whether resuming gave the same bits", "checks:verify", _verify,
-                   "It takes a slot when nobody else wants one, and changes nothing of the trial."),
-    "extend": Verb("go on with a search that runs or has ended: more trials, steps or time", "orders:extend", _extend,
-                   "What was decided stays; `resume` is for a paused one."),
+                   "It uses a slot that no trial needs, and does not change the trial."),
+    "extend": Verb("extend a search that runs or has ended: more trials, steps or time", "orders:extend", _extend,
+                   "Earlier decisions stay. To continue a paused search, use `resume`."),
     "logs": Verb("what a trial printed", "logs:logs", _logs),
     "best": Verb("the best trial, its configuration and checkpoint", "look:best", _best),
     "diff": Verb("what differs between two trials or experiments", "compared:diff", _diff,
                  "The most likely causes come first."),
     "history": Verb("the versions of an experiment: what each changed and gained", "compared:history", _history),
     "replay": Verb("train a trial again, or execute a notebook again with parameters", "again:replay", _replay,
-                   "Ends with 0 where a trial comes out the same, bit for bit or within the tolerance, and where "
-                   "each notebook comes to its end; else with 1."),
+                   "Exits with 0 if the trial is reproduced, bit for bit or within the tolerance, and "
+                   "if every notebook completes; else with 1."),
     "repeat": Verb("train a trial's configuration with other seeds: mean and interval", "again:repeat", _repeat),
-    "why": Verb("put back one difference after the other, and train again", "why:why", _why,
-                "Ends with 0 where the last row equals the baseline bit for bit, else with 1."),
+    "why": Verb("restore one difference after the other, and train again", "why:why", _why,
+                "Exits with 0 if the last row equals the baseline bit for bit, else with 1."),
     "slice": Verb("write the minimal notebook that makes a trial: the cells it needs, in order", "slicing:sliced",
-                  _slice, "By the texts of the executed cells; one that may matter is taken."),
-    "keep": Verb("which checkpoints of an experiment stay", "cleaning:keep", _keep,
-                 "Without RULE it is shown. It may be changed at any time, and holds from then on."),
-    "pin": Verb("protect a checkpoint, a trial or an experiment from cleaning up", "cleaning:pin", _pin),
-    "unpin": Verb("let go what was pinned", "cleaning:pin", _pin),
+                  _slice, "It analyses the executed cells, and includes each that may matter."),
+    "keep": Verb("which checkpoints of an experiment are kept", "cleaning:keep", _keep,
+                 "Without RULE it is shown. A change applies from then on."),
+    "pin": Verb("protect a checkpoint, a trial or an experiment from deletion", "cleaning:pin", _pin),
+    "unpin": Verb("remove a pin", "cleaning:pin", _pin),
     "delete": Verb("delete an experiment, or checkpoints and files of a trial", "cleaning:delete", _delete),
-    "quota": Verb("how much room the store may take", "cleaning:quota", _quota,
-                  "Without SIZE it is shown. Before it is exceeded, what runs cleans up, or pauses."),
-    "gc": Verb("clean up: checkpoints that no rule keeps, and what nothing names", "cleaning:gc", _gc),
+    "quota": Verb("how much disk space the store may use", "cleaning:quota", _quota,
+                  "Without SIZE it is shown. Before it is exceeded, running experiments clean up or pause."),
+    "gc": Verb("delete checkpoints not kept by any rule, and unreferenced data", "cleaning:gc", _gc),
     "publish": Verb("a read-only copy and a page for others", "carry:publish", _publish,
-                    "Secrets are masked. wb.open(DEST) shows and loads it; `workbench import DEST` takes it in."),
-    "export": Verb("one file that another store takes in, a table, or a trained model", "exports:export", _export),
-    "import": Verb("take in what export or publish wrote", "carry:take_in", _import,
-                   "Nothing of it is executed until somebody says that it is trusted."),
-    "trust": Verb("an experiment from elsewhere may be loaded and trained", "carry:trust", _trust),
-    "adopt": Verb("a store that is not known as yours becomes yours: what lies in it may run", "adopting:adopting",
-                  _adopt, "It names what lies there and asks. What was unfinished is paused until you resume it."),
-    "doctor": Verb("look for trouble: store, engine, cluster, versions, GPUs", "doctor:doctor", _doctor,
-                   "With --mend the engine makes series anew that are lost or damaged."),
+                    "Secrets are masked. wb.open(DEST) shows and loads it; `workbench import DEST` imports it."),
+    "export": Verb("write a file for another store, a table, or a trained model", "exports:export", _export),
+    "import": Verb("import what export or publish wrote", "carry:take_in", _import,
+                   "None of its code is executed until you trust it."),
+    "trust": Verb("allow an imported experiment to be loaded and trained", "carry:trust", _trust),
+    "adopt": Verb("make a store yours, so that its contents may run", "adopting:adopting",
+                  _adopt, "It lists the contents and asks. Unfinished experiments stay paused until you resume them."),
+    "doctor": Verb("look for problems: store, engine, cluster, versions, GPUs", "doctor:doctor", _doctor,
+                   "With --mend the engine rebuilds lost or damaged series."),
     "engine": Verb("the process that runs this store's experiments", "engines:engine", _engine),
 }  # fmt: skip
 
@@ -409,16 +407,16 @@ def _run(words: list[str]) -> int:
         elif word.startswith("--store="):
             store = word.partition("=")[2]
         elif word == "--store":
-            raise BadOption("workbench: --store lacks its folder. Write for example workbench --store .workbench ls.")
+            raise BadOption("workbench: --store needs a folder. For example: workbench --store .workbench ls.")
         else:
             own = ("--help", "--version", "--store")
             after = next((w for w in words if w in VERBS), None)
             advice = (
-                f" Options of {after} stand behind it: workbench {after} {word}."
+                f" Options of {after} follow it: workbench {after} {word}."
                 if after and not difflib.get_close_matches(word, own, cutoff=0.75)
                 else nearest(word, own)
             )
-            raise BadOption(f"workbench: {_shown(word)} is no option.{advice} workbench --help shows what there is.")
+            raise BadOption(f"workbench: {_shown(word)} is not an option.{advice} workbench --help lists them.")
     if not words:
         _say(help_text())
         return OK
@@ -426,7 +424,7 @@ def _run(words: list[str]) -> int:
     verb = VERBS.get(name)
     if verb is None:
         advice = nearest(name, VERBS) or f" The verbs are {', '.join(VERBS)}."
-        raise BadOption(f"workbench: {_shown(name)} is no verb.{advice}")
+        raise BadOption(f"workbench: {_shown(name)} is not a verb.{advice}")
     options = _parsed(name, verb, words)
     options.store = options.store or store
     module, _, function = verb.runs.partition(":")
@@ -442,10 +440,12 @@ def _parsed(name: str, verb: Verb, words: list[str]) -> argparse.Namespace:
         if word.startswith("-"):
             known = [option for action in parser._actions for option in action.option_strings]
             raise BadOption(
-                f"{parser.prog}: {_shown(word)} is no option.{nearest(word.partition('=')[0], known)} "
-                f"{parser.prog} --help shows what there is."
+                f"{parser.prog}: {_shown(word)} is not an option.{nearest(word.partition('=')[0], known)} "
+                f"{parser.prog} --help lists them."
             )
-        raise BadOption(f"{parser.prog}: {_shown(word)} is too much. {parser.prog} --help shows what may stand there.")
+        raise BadOption(
+            f"{parser.prog}: {_shown(word)} is an unexpected argument. {parser.prog} --help shows what is allowed."
+        )
     options.verb = name
     return options
 

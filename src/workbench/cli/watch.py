@@ -48,7 +48,7 @@ def watch(options: Any) -> int:
                 teller.end()
         except KeyboardInterrupt:
             label = clean(experiment.label)
-            sys.stderr.write(f"not watching any more; {label} goes on. `workbench stop {label}` ends it.\n")
+            sys.stderr.write(f"stopped watching; {label} continues. `workbench stop {label}` ends it.\n")
             return INTERRUPTED
         pause = None if experiment.is_ended else pause_of(experiment.meta)
         if pause is not None:
@@ -78,8 +78,8 @@ def _follow(experiment: Experiment, teller: Teller) -> None:
             gone_since = now
         elif now - gone_since > GONE_S:
             raise ClusterError(
-                f"{experiment.label} waits and no engine runs in {experiment.store.root}, so nothing will happen. "
-                "`workbench engine start` goes on with it; `workbench doctor` looks for what is wrong."
+                f"{experiment.label} waits and no engine runs in {experiment.store.root}, so it does not continue. "
+                "`workbench engine start` starts one; `workbench doctor` looks for problems."
             )
 
 

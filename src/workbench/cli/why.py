@@ -25,7 +25,7 @@ def why(options: Any) -> int:
         say("", *table(head, rows))
         for note in found.notes:
             say(f"Note: {clean(note)}.")
-        say(f"{clean(found.words)}.", f"{clean(path)} holds all of it.")
+        say(f"{clean(found.words)}.", f"{clean(path)} has the details.")
     return OK if found.explained else FAILED
 
 

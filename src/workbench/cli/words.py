@@ -33,7 +33,7 @@ def agreed(question: str) -> bool:
     if not (is_terminal() and sys.stdin is not None and sys.stdin.isatty()):
         return False
     say(question)
-    sys.stdout.write("Type yes to go on: ")
+    sys.stdout.write("Type yes to continue: ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -16,12 +16,12 @@ def check_address(address: str) -> None:
     host, _, port = rest.partition("/")[0].rpartition(":")
     if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise BadOption(
-            f"--cluster {address}: wanted a Dask scheduler's address. Write for example --cluster tcp://10.0.0.5:8786."
+            f"--cluster {address}: expected a Dask scheduler's address. For example: --cluster tcp://10.0.0.5:8786."
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
     except OSError as error:
         raise NoAnswer(
-            f"nobody answers at {address} ({error.strerror or error}). Wanted the address that `dask scheduler` "
+            f"nothing answers at {address} ({error.strerror or error}). Expected the address that `dask scheduler` "
             "prints. Start it, or leave the address out for a cluster on this machine."
         ) from error

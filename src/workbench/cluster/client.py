@@ -33,8 +33,9 @@ async def connected(own: Own | None, address: str | None) -> Any:
                 await own.replace()
                 continue
             raise NoAnswer(
-                f"no Dask scheduler answers at {where['address']} ({error}). Wanted the address that `dask scheduler` "
-                "prints, such as tcp://10.0.0.5:8786. Start it, or leave the address out for a cluster on this machine."
+                f"no Dask scheduler answers at {where['address']} ({error}). Expected the address that `dask "
+                "scheduler` prints, such as tcp://10.0.0.5:8786. Start it, or leave the address out for a cluster on "
+                "this machine."
             ) from error
 
 

@@ -160,8 +160,8 @@ class DaskBackend:
                 await self._client.register_plugin(plugin)
             except Exception as error:
                 raise VersionsDiffer(
-                    f"Workbench cannot be set up on the workers of {self._address}: {error}. Wanted the same Workbench "
-                    "version installed in the environment of every Dask worker."
+                    f"Workbench cannot be set up on the workers of {self._address}: {error}. Expected the same "
+                    "Workbench version installed in the environment of every Dask worker."
                 ) from error
             told = await greeted(self._client, self._own, self._nonce, self._topic)
         # One that dies at this moment is not among them; what takes its place is heard of.
@@ -196,7 +196,7 @@ class DaskBackend:
         """Go on with the survivors of these keys; the others are told to leave."""
         for survivor in self.survivors:
             if survivor.key not in adopted and survivor.key in self._flights:
-                self.stop(survivor.key, "the engine that ordered it is gone", None)
+                self.stop(survivor.key, "the engine that started it is gone", None)
         self.survivors = []
         held, self._held = self._held, None
         for message in held or ():
@@ -222,13 +222,13 @@ class DaskBackend:
     def _check(self, worker: str, answer: dict[str, Any]) -> None:
         if answer["protocol"] != PROTOCOL:
             raise VersionsDiffer(
-                f"worker {worker} has a Workbench of protocol {answer['protocol']}; wanted {PROTOCOL}. "
+                f"worker {worker} has a Workbench of protocol {answer['protocol']}; expected {PROTOCOL}. "
                 "Install the same Workbench version on every machine."
             )
         if not answer["sees_store"]:
             raise StoreNotShared(
-                f"worker {worker} on {answer['host']} does not see the store {self._root}. Wanted a folder that every "
-                "machine sees at the same path. Put the store on a shared file system (--store)."
+                f"worker {worker} on {answer['host']} does not see the store {self._root}. Expected a folder that "
+                "every machine sees at the same path. Put the store on a shared file system (--store)."
             )
 
     async def look(self) -> list[Message]:
@@ -403,7 +403,7 @@ class DaskBackend:
                 self._later(self._give_secrets(message["worker"], message["experiment"]))
             elif message["op"] == "notice":
                 self._noticed.add(message["worker"])
-                self.close_worker(message["worker"], "its machine gave notice that it goes")
+                self.close_worker(message["worker"], "its machine announced that it shuts down")
             elif message["key"] in self._flights:
                 self._sink(message)
 
@@ -418,7 +418,7 @@ class DaskBackend:
         for slot in self.slots:
             if slot.worker == worker and not slot.closed:
                 slot.closed = why
-        log.warning("worker %s is not used any more: %s", worker, why)
+        log.warning("worker %s is no longer used: %s", worker, why)
         self._sink({"op": "slots"})
 
     def _cluster_event(self, event: Any) -> None:

@@ -38,7 +38,7 @@ def grace_s() -> float:
     with contextlib.suppress(ValueError):
         if 0 <= float(written) <= 86_400:
             return float(written)
-    raise BadOption(f"WORKBENCH_GRACE={written}: wanted seconds, from 0 to 86400. Set it anew, or unset it.")
+    raise BadOption(f"WORKBENCH_GRACE={written}: expected seconds, from 0 to 86400. Change it, or unset it.")
 
 
 class Own:

@@ -307,7 +307,7 @@ class Forkserver:
         if different:
             told = ", ".join(f"{name} {found} instead of {wanted}" for name, (wanted, found) in different.items())
             raise VersionsDiffer(
-                f"{self.training.python} on {socket.gethostname()} has {told}. Wanted the versions of the notebook's "
+                f"{self.training.python} on {socket.gethostname()} has {told}. Expected the versions of the notebook's "
                 "kernel. Install the same versions on every machine."
             )
 

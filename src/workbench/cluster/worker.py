@@ -202,7 +202,7 @@ class Workplace(WorkerPlugin):
         self._begun.set()
         if self.store is not None and orders[0]["engine"] != self.engine:
             for leg in legs:
-                leg.stop("the engine that ordered it is gone")
+                leg.stop("the engine that started it is gone")
         elif self._worker.state.tasks[task].state not in _WANTED and self._has_engine():
             for leg in legs:
                 leg.stop("its future was cancelled")
@@ -280,9 +280,7 @@ class Workplace(WorkerPlugin):
         secrets = await self._secrets.of(order["leg"]["experiment"], hidden)
         lacks = sorted(hidden.keys() - secrets)
         if lacks and not self._has_engine():
-            raise ClusterError(
-                "its engine was gone before it told the secrets. Nothing is to be done: it starts again."
-            )
+            raise ClusterError("its engine was gone before it told the secrets. It starts again by itself.")
         back = await self._laid_out(order)
         cover = list(back["copies"].items()) if back else ()
         forkserver, runner = await self._forkservers.runner(known, order["experiment"], cover)
@@ -319,7 +317,7 @@ class Workplace(WorkerPlugin):
 
         log = LogWriter(Path(order["log"]), b"[attempt %d from step %d]\n" % (order["attempt"], order["start"]))
         if lacks:
-            log.feed(f"[secrets of the notebook that are not at hand, and so not set: {', '.join(lacks)}]\n".encode())
+            log.feed(f"[secrets of the notebook that are not available, and so not set: {', '.join(lacks)}]\n".encode())
         more = {"secrets": secrets} if secrets else {}
         runner.begin({**order["leg"], "op": "leg", "back": back, **more}, log, take)
         if leg.stop_reason is None and order["leg"]["until"] - order["leg"]["start"] > 0:

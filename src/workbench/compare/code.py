@@ -71,7 +71,7 @@ def code(a: Side, b: Side) -> Section | None:
     left = [name for name, is_code in changed.items() if is_code and name not in explained]
     # What a function reaches is part of its fingerprint: it differs too where only a value did.
     if not items and not [name for name, is_code in changed.items() if not is_code]:
-        items += [Item(name, "as before", "changed", "it, or what it uses, is another") for name in left]
+        items += [Item(name, "as before", "changed", "it, or what it uses, is different") for name in left]
     modules = _modules(a, b)
     shown += modules
     items += [
@@ -82,9 +82,9 @@ def code(a: Side, b: Side) -> Section | None:
         return None
     short = _short(items)
     if idle:
-        items.append(Item("other cells", None, None, f"{counted(idle, 'cell')} changed that give the training nothing"))
+        items.append(Item("other cells", None, None, f"{counted(idle, 'cell')} changed that do not affect training"))
     if idle and not short:
-        short = [f"{counted(idle, 'cell')} changed that give the training nothing"]
+        short = [f"{counted(idle, 'cell')} changed that do not affect training"]
     if moved and not items:
         items = [Item("other order", None, None, f"{counted(len(moved), 'cell')} moved")]
         return Section("code", items, [f"{counted(len(moved), 'cell')} moved"], shown, causes=False)

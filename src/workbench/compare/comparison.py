@@ -81,7 +81,7 @@ def _title(causes: list[Section], parted: list[dict[str, Json]], a: Side, b: Sid
         return " · ".join(words if rest <= 0 else [*words[:_TITLE], f"{rest} more"])
     if parted:
         step = min(metric["parts_at"] for metric in parted)
-        return f"nothing that is recorded differs, and yet they part at step {step}"
+        return f"nothing that is recorded differs, but they differ from step {step}"
     if a.reference == b.reference:
-        return "one and the same"
+        return "identical"
     return "nothing that is recorded differs"

@@ -29,7 +29,7 @@ def data(a: Side, b: Side) -> Section | None:
             if before.get("sampled") or after.get("sampled"):
                 section.known.append(f"{path} is so large that samples of it were compared")
             continue
-        where = "as far as was seen" if only == SEEN else ""
+        where = "as far as Workbench saw" if only == SEEN else ""
         section.items.append(Item(path, _words(before), _words(after), _note(before, after, where)))
         section.short.append(_short(path, before, after))
     makers: Makers | None = None  # reading the cells takes a while: only where something differs

@@ -228,7 +228,7 @@ class _Look:
                 found = project_modules([name]).get(name)
                 path = found.path if found is not None else None
             if not before:
-                self.unchecked.append(f"{name} (its code of then was not kept)")
+                self.unchecked.append(f"{name} (its earlier code was not kept)")
             elif path is None:
                 self.differences.append(Difference("module", f"{name}.py", "gone"))
             elif code_of(path) != before:

@@ -113,7 +113,7 @@ def _judge(found: dict[str, Json], a: Side, b: Side, spec: Spec) -> None:
         )
         return
     found["verdict"] = "parts"
-    found["words"] = f"parts at step {step}: {name} {number(before)} → {number(after)}; {reason}"
+    found["words"] = f"differs from step {step}: {name} {number(before)} → {number(after)}; {reason}"
 
 
 def _apart(one: float, other: float) -> float:
@@ -156,7 +156,7 @@ def repeated(store: Store, spec: Spec) -> dict[str, Json]:
     found = {**interval([float(one["value"]) for one in values]), "values": values, "metric": spec.goal.metric}
     found["of"] = {key: origin.get(key) for key in ("experiment", "trial", "label")}
     if found["low"] is None:
-        found["words"] = f"{found['n']} of {len(seeds)} repeats ended; two are wanted for an interval"
+        found["words"] = f"{found['n']} of {len(seeds)} repeats ended; an interval needs two"
     else:
         half = (found["high"] - found["low"]) / 2
         lost = len(values) - found["n"]

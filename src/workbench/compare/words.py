@@ -69,7 +69,7 @@ def _results(results: Mapping[str, Json]) -> Iterator[str]:
     goal, bests = results["goal"]["metric"], results["bests"]
     for metric in results["metrics"]:
         step = metric["parts_at"]
-        where = "the same at every common step" if step is None else f"part at step {step}"
+        where = "the same at every common step" if step is None else f"differ from step {step}"
         ends = [
             f"{number(metric[key])}{f' ({best_words(best)})' if metric['name'] == goal and best_words(best) else ''}"
             for key, best in zip("ab", bests, strict=True)
@@ -85,7 +85,7 @@ def _results(results: Mapping[str, Json]) -> Iterator[str]:
         yield f"{len(pairs)} trials of equal configuration, {same} of them the same bit for bit"
         for pair in [pair for pair in pairs if pair["parts_at"] is not None][:_MOST]:
             values = f"{number(pair['value_a'])} → {number(pair['value_b'])}"
-            yield f"  {trial_label(pair['a'])} | {trial_label(pair['b'])}  {values}  part at step {pair['parts_at']}"
+            yield f"  {trial_label(pair['a'])} | {trial_label(pair['b'])}  {values}  differ at step {pair['parts_at']}"
     noise = results["within_noise"]
     if noise:
         yield f"{'within' if noise['verdict'] else 'beyond'} noise: {noise['why']}"

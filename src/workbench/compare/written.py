@@ -27,7 +27,7 @@ def configuration(a: Side, b: Side) -> Section | None:
     follows = drawn(a, b)
     for name in {**one, **other}:
         if (name in one, one.get(name)) != (name in other, other.get(name)):
-            note = "drawn by the search, whose seed is another" if name in follows else ""
+            note = "drawn by the search, which has another seed" if name in follows else ""
             note = note if name in one and name in other else "no hyperparameter on the other side"
             section.items.append(Item(name, one.get(name), other.get(name), note))
             section.short.append(_told(name, one, other))

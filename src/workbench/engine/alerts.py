@@ -48,10 +48,10 @@ def _rule(text: str) -> Rule:
         try:
             return Rule("log", text, re.compile(pattern))
         except re.error as error:
-            raise BadOption(f"--alert {text!r}: {pattern!r} is no regular expression ({error}).") from None
+            raise BadOption(f"--alert {text!r}: {pattern!r} is not a regular expression ({error}).") from None
     raise BadOption(
-        f"--alert {text!r} is no rule. Wanted 'METRIC is nan', 'no improvement in N steps' or 'log ~ \"PATTERN\"'. "
-        "Write for example --alert 'loss is nan'."
+        f"--alert {text!r} is not a rule. Expected 'METRIC is nan', 'no improvement in N steps' or 'log ~ "
+        "\"PATTERN\"'. For example: --alert 'loss is nan'."
     )
 
 
@@ -141,7 +141,7 @@ def digest(
         words += f", {facts['seconds']:.0f} s"
     if best is not None:
         words += f"; best {goal.metric} {best[1]:.6g} by {trial_label(best[0])}"
-        after = f"workbench best {label} shows it; workbench extend {label} --trials 20 goes on"
+        after = f"workbench best {label} shows it; workbench extend {label} --trials 20 continues it"
     else:
         after = f"workbench show {label} says why: {reason}"
     return {

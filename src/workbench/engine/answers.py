@@ -52,7 +52,7 @@ class Answers:
             return self._mend()
         if kind == "adopt":
             return self._adopt(experiment, request)
-        by = request.get("reason") or "a person asked"
+        by = request.get("reason") or "requested by you"
         if kind == "extend":
             return self._extend(experiment, request, by)
         if kind == "verify":
@@ -79,7 +79,7 @@ class Answers:
                 loop.resume(by)
             case _:
                 raise NotFound(
-                    f"request kind {kind!r} is not known; wanted start, stop, pause, resume, extend, verify, rename, "
+                    f"request kind {kind!r} is not known; expected start, stop, pause, resume, extend, verify, rename, "
                     "tag, note, pin, unpin, keep, delete, gc or quota."
                 )
         return self._kept(loop, {"experiment": experiment})
@@ -98,7 +98,7 @@ class Answers:
     def _state_of(self, experiment: str) -> str:
         state = next((e["state"] for e in self._engine.catalog.experiments() if e["id"] == experiment), None)
         if state is None:
-            raise NotFound(f"experiment {experiment!r} is not in this store. `workbench ls` lists what is.")
+            raise NotFound(f"experiment {experiment!r} is not in this store. `workbench ls` lists those that are.")
         return str(state)
 
     def _opened(self, experiment: str) -> ExperimentLoop:
@@ -136,7 +136,7 @@ class Answers:
         """List an experiment that was taken in; where its name and version are taken, by another name."""
         entry = entry_of(self._engine.store, checked_id(experiment))
         if entry is None:
-            raise NotFound(f"experiment {experiment!r} is not in this store, or nothing of it was ever trained.")
+            raise NotFound(f"experiment {experiment!r} is not in this store, or it was never trained.")
         name = checked_name(request.get("name") or entry["name"])
         taken = {(one["name"], one["version"]) for one in self._engine.catalog.experiments() if one["id"] != experiment}
         if (name, entry["version"]) in taken:
@@ -151,7 +151,9 @@ class Answers:
     def _label(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
         entry = next((e for e in self._engine.catalog.experiments() if e["id"] == request["experiment"]), None)
         if entry is None:
-            raise NotFound(f"experiment {request['experiment']!r} is not in this store. `workbench ls` lists what is.")
+            raise NotFound(
+                f"experiment {request['experiment']!r} is not in this store. `workbench ls` lists those that are."
+            )
         if kind == "rename":
             fields: dict[str, Any] = {"name": checked_name(request["name"])}
         elif kind == "tag":

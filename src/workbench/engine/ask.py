@@ -114,7 +114,7 @@ def check_cluster(store: Store, address: str | None = None) -> None:
     elif address is not None and address != info.address:
         raise BadOption(
             f"--cluster {address}: the engine of {store.root} works on {info.address or 'a cluster of this machine'}. "
-            "Wanted one cluster for one store. End that engine with `workbench engine stop`, leave --cluster out, or "
+            "Expected one cluster for one store. End that engine with `workbench engine stop`, leave --cluster out, or "
             "name another store with --store."
         )
 
@@ -155,7 +155,7 @@ def answer(
         now = time.monotonic()
         if now > deadline:
             raise StoreError(
-                f"the engine has not answered within {timeout:g} s. Wanted an answer to request {number}. "
+                f"the engine has not answered within {timeout:g} s. Expected an answer to request {number}. "
                 f"Look at {store.engine_log}, or run `workbench doctor`."
             )
         if now - checked > 2.0:

@@ -98,4 +98,4 @@ def check_request(request: Mapping[str, Any]) -> None:
         if not is_sound(value):
             shown = repr(value)
             given = shown if len(shown) <= 60 else f"{shown[:57]}..."
-            raise BadInput(f"request {kind}: {name} is {given}; wanted {wanted}. Ask again with that.")
+            raise BadInput(f"request {kind}: {name} is {given}; expected {wanted}. Ask again with that.")

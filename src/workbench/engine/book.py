@@ -91,7 +91,7 @@ def _opened(store: Store) -> Journal:
         is_journal = False
     if not is_journal:
         moved = move_away(path)
-        log.error("%s is no journal, and lies in %s now; pins, tags, notes and names are lost", path, moved)
+        log.error("%s is not a journal, and lies in %s now; pins, tags, notes and names are lost", path, moved)
     return Journal.open(path)
 
 

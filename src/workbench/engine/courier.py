@@ -173,7 +173,7 @@ class Courier:
             word = self.word(key)
             self._some.notify_all()
         if trouble is not None and before is None:
-            log.warning("the storage of %s is not to be had, training goes on: %s", due.spec.label, trouble)
+            log.warning("the storage of %s is not available, training goes on: %s", due.spec.label, trouble)
         elif trouble is None and before is not None:
             log.info("the storage of %s is there again", due.spec.label)
         if word is None or (word == SENDING) != (before is None):

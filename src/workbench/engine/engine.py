@@ -180,7 +180,7 @@ class Engine(Slots):
             except Exception as error:
                 if repr(error) != said:
                     said = repr(error)
-                    log.exception("the engine's %s failed, and is begun again", getattr(job, "__name__", "look"))
+                    log.exception("the engine's %s failed, and is restarted", getattr(job, "__name__", "look"))
             await asyncio.sleep(BEAT_S)
 
     def broke(self, experiment: str, error: BaseException) -> None:
@@ -205,7 +205,7 @@ class Engine(Slots):
         known = self.catalog.get(experiment) or {}
         if (known.get("state"), known.get("reason")) == (UNREADABLE, why):
             return
-        log.error("experiment %s is left alone: %s", experiment, why)
+        log.error("experiment %s is skipped: %s", experiment, why)
         entry = {**unreadable(self.store, experiment, why), **known, "state": UNREADABLE, "reason": why}
         self.catalog.upsert_experiment(experiment, entry)
         self.book.line({"kind": "Unreadable", "experiment": experiment, "error": why})
@@ -321,7 +321,7 @@ class Engine(Slots):
             self.book.line({"kind": "Refused", "experiment": experiment, "error": str(error)})
         except Exception as error:
             log.exception("experiment %s cannot go on", experiment)
-            self.set_aside(experiment, f"it cannot be begun: {error!r}"[:500])
+            self.set_aside(experiment, f"it cannot be started: {error!r}"[:500])
         self._held_up.discard(experiment)
 
     def _begin_held_up(self) -> None:
@@ -363,7 +363,7 @@ class Engine(Slots):
             return
         self._tell_trouble("what was asked", None)
         for bad in refused:
-            log.warning("a request is set aside: %s: %s", bad.path, bad.why)
+            log.warning("a request is rejected: %s: %s", bad.path, bad.why)
             answer: Any = {"request": bad.id, "accepted": False, "error": bad.why, "type": "BadInput"}
             self.book.journal.append({"kind": "answer", **answer})
         if refused:
@@ -503,7 +503,7 @@ class Engine(Slots):
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.error("what was to be done has failed", exc_info=task.exception())
+            log.error("a task of the engine has failed", exc_info=task.exception())
 
     async def _flushing(self) -> None:
         """Write points and tables for the viewers: at once after a rest, and half of the time at most."""
@@ -581,7 +581,7 @@ class Engine(Slots):
     def _is_removed(self) -> bool:
         """Whether the store was removed under this engine, which then ends and touches nothing at its path."""
         if not self.is_orphan and not self._lease.is_ours:
-            log.error("the store at %s is gone or was made anew: this engine ends", self.store.root)
+            log.error("the store at %s is gone or was replaced: this engine ends", self.store.root)
             self.is_orphan = True
             self.end()
         return self.is_orphan

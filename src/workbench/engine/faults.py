@@ -97,16 +97,16 @@ class Faults:
                 if again <= 0
                 else min(BACKOFF_S * 2 ** min(again, 10), MOST_BACKOFF_S)
             )
-            return Verdict(True, f"{reason}; not its fault, so it goes on from its newest checkpoint", wait)
+            return Verdict(True, f"{reason}; not its fault, so it continues from its newest checkpoint", wait)
         story = self._stories.setdefault(trial, _Story())
         kind = (error or {}).get("type")
         if kind in NEVER_RETRIED:
             return Verdict(False, reason)
         same = (cause, kind, (error or {}).get("line"), step)
         if story.last == same and cause in ("exception", "exit"):
-            return Verdict(False, f"{reason}; the second time in a row at step {step}, so it is not tried again")
+            return Verdict(False, f"{reason}; the second time in a row at step {step}, so it is not retried")
         if story.restarts >= self.max_restarts:
-            return Verdict(False, f"{reason}; {story.restarts} restarts without a newer checkpoint are used up")
+            return Verdict(False, f"{reason}; no restart is left after {story.restarts} without a newer checkpoint")
         wait = min(BACKOFF_S * 2**story.restarts, MOST_BACKOFF_S)
         story.last = same
         story.restarts += 1
@@ -133,7 +133,7 @@ class Faults:
             story.losses += 1
             wait = min(STORE_S * 2 ** min(story.losses - 1, 10), MOST_BACKOFF_S)
             held = f"others hold {others / 1e9:.1f} of the device's {total / 1e9:.1f} GB"
-            return Verdict(True, f"{reason}; {held}: not its fault, so it goes on elsewhere", wait)
+            return Verdict(True, f"{reason}; {held}: not its fault, so it continues elsewhere", wait)
         size = f" of {total / 1e9:.1f} GB" if total else ""
         hint = f"it had the device{size} to itself: take a smaller batch or model, or save memory (autocast)"
         return Verdict(False, f"{reason}; {hint}")

@@ -193,7 +193,7 @@ async def watch(loops: Mapping[str, ExperimentLoop], at_work: asyncio.Event) -> 
             try:
                 why = await asyncio.to_thread(loop.installed.look, loop.hearing.packages)
             except OSError as error:
-                log.warning("the packages of %s cannot be looked at: %s", loop.spec.label, error)
+                log.warning("the packages of %s cannot be inspected: %s", loop.spec.label, error)
                 continue
             if why is not None and not loop.finished.is_set():
                 log.warning("%s pauses: %s", loop.spec.label, why)

@@ -63,7 +63,7 @@ def cut(reason: str, waited_s: float, step: int) -> str:
     """Why a leg that was to leave with a checkpoint was ended inside of a turn. step: where its trial goes on."""
     where = f"from step {step}" if step else "from its beginning"
     return (
-        f"{reason}; its step was not over after {waited_s:g} s more, so it was ended in it and goes on {where} "
+        f"{reason}; its step did not end after {waited_s:g} s more, so it was stopped within it and continues {where} "
         "(`for batch in trial.batches(loader)` would leave between two batches)"
     )
 

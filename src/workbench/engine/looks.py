@@ -67,7 +67,7 @@ class Looks:
         try:
             self._machines = await self._backend.look()
         except Exception as error:  # a machine that cannot be looked at must not take the engine with it
-            log.warning("the machines cannot be looked at: %r", error)
+            log.warning("the machines cannot be inspected: %r", error)
         now = time.monotonic()
         self._looked, self._next_look = now, now + max(LOOK_S, (now - begun) / SHARE)
 

@@ -140,7 +140,7 @@ class Mender:
             try:
                 engine.begin(experiment)
             except Exception as error:  # it has ended all the same, and stays as it is
-                log.warning("the curves of experiment %s are not put back: %s", experiment, error)
+                log.warning("the curves of experiment %s are not restored: %s", experiment, error)
                 continue
             mended.append(engine.loops[experiment].spec.label)
             while experiment in engine.loops:  # noqa: ASYNC110 - the engine lets go of it in a turn of its own

@@ -49,7 +49,7 @@ def checked(webhook: str | None, command: str | None, on: tuple[str, ...] = EVEN
     """Whom to tell, as it is kept. Raises BadOption."""
     if webhook is not None and not _is_webhook(webhook):
         raise BadOption(
-            f"{mask(webhook)!r} is no webhook: wanted an http or https address that takes a POST. Write for example "
+            f"{mask(webhook)!r} is not a webhook: expected an http or https address that takes a POST. For example: "
             "https://example.org/hook."
         )
     if command is not None:
@@ -58,10 +58,10 @@ def checked(webhook: str | None, command: str | None, on: tuple[str, ...] = EVEN
         except ValueError as error:
             raise BadOption(f"the command {command!r}: {error}. Close the quotes.") from None
         if not words:
-            raise BadOption("the command is empty; wanted one that reads JSON from its input, such as 'my-notify'.")
+            raise BadOption("the command is empty; expected one that reads JSON from its input, such as 'my-notify'.")
     wrong = [event for event in on if event not in EVENTS]
     if wrong:
-        raise BadOption(f"{wrong[0]!r} is no event: wanted some of {', '.join(EVENTS)}. Write --on end,fail.")
+        raise BadOption(f"{wrong[0]!r} is not an event: expected any of {', '.join(EVENTS)}. Write --on end,fail.")
     return {"webhook": webhook, "command": command, "on": list(on)}
 
 

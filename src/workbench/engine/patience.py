@@ -26,8 +26,8 @@ def checked_limit(seconds: float, written: str) -> float:
     """``seconds`` of a time limit, given as ``written``. Raises BadOption for what is no time, or beyond all dates."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MOST_S:
         raise BadOption(
-            f"{written}: wanted seconds, more than 0 and at most {MOST_S:.0f} (about 30 years). Give for example 3600 "
-            "for an hour, or leave it out for no limit."
+            f"{written}: expected seconds, more than 0 and at most {MOST_S:.0f} (about 30 years). Give, for example, "
+            "3600 for an hour, or leave it out for no limit."
         )
     return float(seconds)
 

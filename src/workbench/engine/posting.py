@@ -35,7 +35,7 @@ def post(url: str, data: bytes, seconds: float) -> None:
     except ValueError:
         raise NotTold("its address cannot be read") from None
     if parts.scheme not in ("http", "https"):
-        raise NotTold(f"{parts.scheme or 'no'} scheme: wanted http or https")
+        raise NotTold(f"{parts.scheme or 'no'} scheme: expected http or https")
     headers = {"Content-Type": "application/json"}
     host = parts.netloc.rpartition("@")[2]
     if "@" in parts.netloc:

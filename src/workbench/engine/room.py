@@ -49,14 +49,14 @@ class Room:
         """Why there is no room for ``need`` bytes more, in words and numbers; None where there is."""
         if self.quota is not None and self.used is not None and self.used + need > self.quota:
             return (
-                f"the store takes {shown_bytes(self.used)} of the {shown_bytes(self.quota)} of its quota, and what "
-                f"runs may need {shown_bytes(need)} more. Delete something, keep less (`workbench keep`), or raise it "
-                "(`workbench quota`)"
+                f"the store takes {shown_bytes(self.used)} of the {shown_bytes(self.quota)} of its quota, and running "
+                f"trials may need {shown_bytes(need)} more. Delete something, keep less (`workbench keep`), or raise "
+                "it (`workbench quota`)"
             )
         if self.free is not None and self.free - need < self.reserve:
             return (
-                f"the disk has {shown_bytes(self.free)} left, of which {shown_bytes(self.reserve)} are not ours, and "
-                f"what runs may need {shown_bytes(need)}. Free some space, or keep less (`workbench keep`)"
+                f"the disk has {shown_bytes(self.free)} left, of which {shown_bytes(self.reserve)} are reserved, and "
+                f"running trials may need {shown_bytes(need)}. Free some space, or keep less (`workbench keep`)"
             )
         return None
 
@@ -141,8 +141,8 @@ class Rooms:
     def check(self, *, is_held: bool) -> None:
         """Raises StoreFull while there is no room: whoever resumes by hand is told why it would not help."""
         if self.trouble is not None:
-            after = "It goes on by itself when there is room." if is_held else "Make room, and resume it again."
-            raise StoreFull(f"it cannot go on yet: {self.trouble}. {after}")
+            after = "It resumes by itself when there is room." if is_held else "Make room, and resume it again."
+            raise StoreFull(f"it cannot continue yet: {self.trouble}. {after}")
 
     def _running(self) -> list[ExperimentLoop]:
         return [loop for loop in self._loops.values() if not loop.finished.is_set()]
@@ -186,7 +186,7 @@ def _quota_of_surroundings() -> int | None:
         text = os.environ.get("WORKBENCH_QUOTA")
         return read_bytes(text) if text else None
     except BadOption as error:
-        log.error("WORKBENCH_QUOTA is passed over: %s", error)
+        log.error("WORKBENCH_QUOTA is ignored: %s", error)
         return None
 
 
@@ -194,4 +194,4 @@ def wanted_quota(value: Any) -> int | None:
     """The quota that a request asks for: bytes, or 0 and None for none. Raises BadOption."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value
-    raise BadOption(f"quota {value!r}: wanted bytes, a whole number, or null for none.")
+    raise BadOption(f"quota {value!r}: expected bytes, a whole number, or null for none.")

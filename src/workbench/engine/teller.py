@@ -122,7 +122,7 @@ class Teller:
                     self._messenger.tell(ways[way], message, self._done(number, way))
                 else:
                     self._told(
-                        {"event": telling.event, "to": way, "error": "nobody is to be told any more"}, number, way
+                        {"event": telling.event, "to": way, "error": "notifications are turned off"}, number, way
                     )
 
     def _look_at_logs(self, trials: Iterable[int]) -> None:

@@ -91,7 +91,7 @@ class Upkeep:
     def _known(self, experiment: str) -> str:
         if self._engine.catalog.get(experiment) is None:
             gone = "was deleted" if experiment in self.said.deleted else "is not in this store"
-            raise NotFound(f"experiment {experiment!r} {gone}. `workbench ls` lists what is.")
+            raise NotFound(f"experiment {experiment!r} {gone}. `workbench ls` lists those that are.")
         return experiment
 
     def _say(self, line: dict[str, Any]) -> None:
@@ -164,8 +164,8 @@ class Upkeep:
         while (loop := self._engine.loops.get(experiment)) is not None:
             if not loop.finished.is_set():
                 raise InUse(
-                    f"{label} is {loop.state}, and what runs is not deleted. `workbench stop {label}` ends it; then "
-                    "delete it."
+                    f"{label} is {loop.state}, and a running experiment is not deleted. `workbench stop {label}` ends "
+                    "it; then delete it."
                 )
             loop.verification.drop("the experiment is deleted")
             await asyncio.sleep(0.01)
@@ -174,12 +174,13 @@ class Upkeep:
         children = [one.label for one in descents(self.store) if self._descends(one.child, one.experiment, experiment)]
         if children:
             raise InUse(
-                f"{', '.join(sorted(set(children)))} descends from {label}, so it stays. Delete what descends first."
+                f"{', '.join(sorted(set(children)))} descends from {label}, so {label} is kept. Delete its "
+                "descendants first."
             )
         pins = self.said.pins_of(experiment)
         if pins:
             names = ", ".join(f"{label}{'/' if pin else ''}{pin}" for pin in pins)
-            raise InUse(f"{names} is pinned, so {label} stays. `workbench unpin` lets it go.")
+            raise InUse(f"{names} is pinned, so {label} is kept. `workbench unpin` removes the pin.")
 
     def _descends(self, child: str, parent: str, experiment: str) -> bool:
         return parent == experiment and child not in self.said.deleted and child != experiment
@@ -192,7 +193,7 @@ class Upkeep:
             await self._closed(experiment, label)
             loop = None
         if loop is not None and loop.search.trials[trial].state not in ENDED:
-            raise InUse(f"{label} may still go on. `workbench stop {label}` ends it; then delete what it keeps.")
+            raise InUse(f"{label} may still continue. `workbench stop {label}` ends it; then delete what it keeps.")
         if trial not in trials_of(paths):
             raise NotFound(f"{label} keeps nothing: there is no such trial, or it never trained.")
         why = protected(self.store, self.said, experiment)
@@ -201,7 +202,7 @@ class Upkeep:
                 name = self._label(experiment) + ("" if number is None else f"/{pin_label(number, step)}")
                 raise InUse(f"{name} stays: {reason}.")
         steps = await _aside(steps_of, paths, [trial])
-        line = {**removed_line(steps or {trial: []}, "a person deleted them"), "files": True}
+        line = {**removed_line(steps or {trial: []}, "you deleted them"), "files": True}
         if loop is not None:
             n = loop.journal.append(line)
             try:
@@ -245,7 +246,7 @@ class Upkeep:
         if isinstance(rule, dict):
             unknown = rule.keys() - {field.name for field in dataclasses.fields(Keep)}
             if unknown:
-                raise BadOption(f"keep {sorted(unknown)}: wanted experiment, best, latest and stopped.")
+                raise BadOption(f"keep {sorted(unknown)}: expected experiment, best, latest and stopped.")
             wanted = dataclasses.replace(before, **rule)
         else:
             wanted = Keep.of(str(rule), before)
@@ -419,5 +420,5 @@ def _number(request: Request, name: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BadOption(f"{name} {value!r}: wanted a whole number of 0 or more.")
+        raise BadOption(f"{name} {value!r}: expected a whole number of 0 or more.")
     return value

@@ -124,7 +124,7 @@ def sentence(verdict: Mapping[str, Json]) -> str:
         )
     if kind == PARTS:
         a, b = (_shown(verdict.get(key)) for key in ("a", "b"))
-        where = f"parts at step {verdict['step']}: {verdict['metric']} {a} vs {b} undisturbed"
+        where = f"differs from step {verdict['step']}: {verdict['metric']} {a} vs {b} undisturbed"
         same = verdict.get("same")
         itself = verdict["metric"] if same else "training"
         about = f"before anything was resumed, so {itself} does not repeat itself" if verdict.get("before") else (

@@ -83,7 +83,7 @@ class Verification:
         name, done = f"{self.spec.label}/{trial_label(trial)}", int(row.get("step") or 0)
         if done < 1 or (upto is not None and not 1 <= upto <= done):
             wanted = "a trial that has trained" if done < 1 else f"a step from 1 to {done}"
-            raise BadOption(f"{name} has trained {done} steps; wanted {wanted}. `workbench show {name}` shows it.")
+            raise BadOption(f"{name} has trained {done} steps; expected {wanted}. `workbench show {name}` shows it.")
         legs = self._series.legs(trial)
         resumed = next((leg["start"] for leg in legs if leg.get("start") and (leg.get("step") or 0) > leg["start"]), 0)
         start = 0
@@ -94,13 +94,14 @@ class Verification:
         if not start and not begins_again(self._paths, trial):
             names = ", ".join(made_anew(self._paths)[:4])
             raise BadOption(
-                f"{name} began before it was known that its set-up makes {names} otherwise each time, so it cannot be "
-                "trained again from its beginning. Its checkpoints hold what was made; verify a trial that began later."
+                f"{name} began before it was known that its set-up makes {names} differently each time, so it cannot "
+                "be trained again from its beginning. Its checkpoints hold what was made; verify a trial that began "
+                "later."
             )
         at = resumed or start
         if upto is None:
             upto = min([level for level in levels if at < level <= done], default=done)
-        return self._take(Task(trial, start, upto, resumed or None, "a person asked"))
+        return self._take(Task(trial, start, upto, resumed or None, "requested by you"))
 
     def _take(self, task: Task) -> Task:
         self._due.append(task)
@@ -215,7 +216,7 @@ class Verification:
         if outcome in ("reached", "completed"):
             step = message.get("step") or 0
             if step < leg.until:
-                self._end({"verdict": COULD_NOT, "why": f"it came to its own end at step {step}"})
+                self._end({"verdict": COULD_NOT, "why": f"it ended by itself at step {step}"})
             else:
                 self._comparing = asyncio.get_running_loop().create_task(self._compare(message))
         elif outcome == "failed":

@@ -95,9 +95,9 @@ class Experiment:
         from workbench.store import mirrors
 
         if not isinstance(goal, Goal):
-            raise BadOption(f"goal={goal!r}: wanted wb.maximize(METRIC) or wb.minimize(METRIC).")
+            raise BadOption(f"goal={goal!r}: expected wb.maximize(METRIC) or wb.minimize(METRIC).")
         if not isinstance(scheduler, Scheduler):
-            raise BadOption(f"scheduler={scheduler!r}: wanted for example wb.Hyperband(max_steps=27).")
+            raise BadOption(f"scheduler={scheduler!r}: expected a scheduler, such as wb.Hyperband(max_steps=27).")
         self._cell = read_function(function)
         self._function = function
         self._settings = settled(
@@ -337,7 +337,7 @@ class Experiment:
                 pauses.check(board.meta)
                 tend()
                 if deadline is not None and time.monotonic() > deadline:
-                    raise TimeoutError(f"{self.label} has not ended within {timeout:g} s; it goes on.")
+                    raise TimeoutError(f"{self.label} has not ended within {timeout:g} s; it continues.")
                 time.sleep(LOOK_S)
         except KeyboardInterrupt:
             raise goes_on(self) from None
@@ -592,7 +592,7 @@ def _changed(store: Store, spec: Spec) -> list[str]:
 
 def goes_on(experiment: Experiment) -> KeyboardInterrupt:
     """What an interrupted wait raises: it says that the experiment goes on."""
-    words = f"Waiting was interrupted; {experiment.label} goes on. wb.open({experiment.label!r}).stop() ends it."
+    words = f"Waiting was interrupted; {experiment.label} continues. wb.open({experiment.label!r}).stop() ends it."
     error = KeyboardInterrupt(words)
     error._render_traceback_ = lambda: [words]  # type: ignore[attr-defined]  # IPython's own way: no traceback
     return error

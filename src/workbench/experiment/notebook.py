@@ -65,7 +65,7 @@ def name_of(notebook: str | None) -> str:
         return checked_name(stem[:100])
     except BadName:
         raise BadName(
-            "This experiment has no name, and nothing here tells the notebook's. Write one behind %%train, "
+            "This experiment has no name, and the notebook's name is not known here. Write one after %%train, "
             "as in %%train digits --goal max val_acc."
         ) from None
 

@@ -32,7 +32,7 @@ class Pauses:
             raise paused(self._label, pause)
         elif not self._said:
             self._said = str(pause["reason"])
-            self._say(f"{self._label} is paused: {self._said.rstrip('.')}. It goes on by itself when there is room.")
+            self._say(f"{self._label} is paused: {self._said.rstrip('.')}. It resumes by itself when there is room.")
 
 
 def pause_of(meta: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -48,8 +48,8 @@ def paused(label: str, pause: Mapping[str, Any]) -> Paused:
     """The error with which a wait ends, with the command that goes on."""
     reason = str(pause["reason"]).rstrip(".")
     error = Paused(
-        f"{label} is paused{': ' if reason else ''}{reason}. Nothing of it is lost. `workbench resume {label}`, or "
-        f"wb.open({label!r}).resume(), goes on with it."
+        f"{label} is paused{': ' if reason else ''}{reason}. Nothing is lost. `workbench resume {label}`, or "
+        f"wb.open({label!r}).resume(), continues it."
     )
     error.cause = str(pause["cause"])
     return error

@@ -30,7 +30,7 @@ def found(text: str) -> tuple[Store, Reference] | None:
     if store is None:
         if not mark:
             return None
-        raise NotFound(f"{place} is nothing that `workbench publish` wrote. Write for example ~/public/digits#t0007.")
+        raise NotFound(f"{place} was not written by `workbench publish`. For example: ~/public/digits#t0007.")
     (entry,) = experiments(store)
     if not rest:
         return store, Reference(entry["id"], entry["label"])
@@ -46,7 +46,7 @@ def at_home(published: Store, reference: Reference, home: Store) -> tuple[Store,
 
     if is_foreign(published, reference.experiment):
         raise Untrusted(
-            f"{reference.label} was published by somebody else, and to train it runs its code. If you trust its "
+            f"{reference.label} was published by someone else, and training it runs its code. If you trust its "
             "author: wb.open(…, trust=True).replay(), or workbench replay … --trust."
         )
     if home.exists and home.experiment(reference.experiment).spec.exists():

@@ -55,9 +55,9 @@ def _scheduler(kind: Kind, max_steps: int, min_steps: int = 1, eta: int = 3, **o
     whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (min_steps, max_steps))
     if not whole or not 1 <= min_steps <= max_steps:
         raise BadOption(
-            f"min_steps={min_steps!r}, max_steps={max_steps!r}: wanted two integers, 1 ≤ min_steps ≤ max_steps. "
-            "Write for example max_steps=27."
+            f"min_steps={min_steps!r}, max_steps={max_steps!r}: expected two integers, 1 ≤ min_steps ≤ max_steps. "
+            "For example: max_steps=27."
         )
     if isinstance(eta, bool) or not isinstance(eta, int) or eta < 2:
-        raise BadOption(f"eta={eta!r}: wanted an integer of 2 or more. Write for example eta=3.")
+        raise BadOption(f"eta={eta!r}: expected an integer of 2 or more. For example: eta=3.")
     return Scheduler(kind, min_steps, max_steps, eta, **others)

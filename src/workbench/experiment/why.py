@@ -87,12 +87,12 @@ class Why:
             return f"{self.b} equals {self.a} bit for bit"
         if self.explained:
             most = f"; most of it is the {self.cause}" if self.cause else ""
-            return f"with {self.rows[-1].what} put back as well, it equals {self.a} bit for bit{most}"
-        return f"something that is not recorded, or could not be put back, still differs from {self.a}"
+            return f"with {self.rows[-1].what} restored as well, it equals {self.a} bit for bit{most}"
+        return f"something that is not recorded, or could not be restored, still differs from {self.a}"
 
     def table(self) -> list[list[str]]:
         """The head and the rows, as text."""
-        head = ["put back", self.metric, "from the baseline", "parts at step", "what it was"]
+        head = ["restored", self.metric, "from the baseline", "differs from step", "what it was"]
         return [head, *(self._cells(place, row) for place, row in enumerate(self.rows))]
 
     @staticmethod
@@ -100,7 +100,7 @@ class Why:
         apart = "" if place == 0 or row.apart is None else f"{row.apart:+.6g}" if row.apart else "0"
         where = "" if place == 0 else "never" if row.parts_at is None else str(row.parts_at)
         value = "–" if row.value is None else f"{row.value:.6g}"
-        words = "; ".join([row.words, *(f"not put back: {one}" for one in row.could_not)]).strip("; ")
+        words = "; ".join([row.words, *(f"not restored: {one}" for one in row.could_not)]).strip("; ")
         return [row.what, value, apart, where if row.value is not None else "–", words]
 
     def __str__(self) -> str:
@@ -135,8 +135,8 @@ class Why:
 
         told = [
             f"# Why {self.b} differs from {self.a}",
-            "One difference after the other is put back as it was, and the trial is trained again from step 0.",
-            "Each row has everything above it put back as well.",
+            "One difference after the other is restored, and the trial is trained again from step 0.",
+            "Each row includes everything restored above it.",
         ]
         end = [f"**{self.words[:1].upper()}{self.words[1:]}.**", *(f"- {note}" for note in self.notes)]
         return new_notebook(
@@ -184,7 +184,7 @@ def why(
         table.train("trained again", "in today's environment and with today's files", again)
     for step in made.steps():
         if table.rows[-1].parts_at is None and table.rows[-1].value is not None:
-            table.notes.append(f"{step.name} need not be put back ({step.words})")
+            table.notes.append(f"{step.name} need not be restored ({step.words})")
             continue
         table.train(step.name, step.words, made.put_back(step), step)
     metric = made.a.spec.goal.metric

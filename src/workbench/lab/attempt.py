@@ -49,4 +49,4 @@ def attempt(made: Draft, say: Callable[[str], None]) -> None:
             make_current(before)
             seeds.forget()
             seeds.put(random_state)
-    say("It works; leave --try out to search.")
+    say("It works; remove --try to search.")

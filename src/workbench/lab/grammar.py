@@ -130,8 +130,8 @@ def _whole(option: str, least: int, example: str) -> Callable[[str], int]:
 def _slots(text: str) -> float:
     if re.fullmatch(r"\d+-\d+", text):
         raise BadOption(
-            f"--slots {text}: wanted one number; a trial that grows and shrinks is not built yet. "
-            f"Write for example --slots {text.split('-')[0]}."
+            f"--slots {text}: expected one number; a trial that grows and shrinks is not supported yet. "
+            f"For example: --slots {text.split('-')[0]}."
         )
     try:
         slots = float(text)
@@ -188,13 +188,13 @@ def _mirrors(text: str) -> tuple[Any, ...]:
 
 #: Every option, in the order in which help shows them.
 OPTIONS: tuple[Option, ...] = (
-    Option("goal", "goal", "max|min METRIC", "the reported metric that ranks trials, and which way is better",
+    Option("goal", "goal", "max|min METRIC", "the metric that ranks trials, and whether to maximise or minimise it",
            words=2, read=_goal, choices=("max", "min")),
     Option("steps", "steps", "FIRST-LAST", "steps of the first and the last rung, in the loop's own unit (epochs); "
            "LAST is a trial's whole length", read=_steps),
-    Option("scheduler", "scheduler", "hyperband|asha|median|all", "the rule that stops losers early "
+    Option("scheduler", "scheduler", "hyperband|asha|median|all", "the rule that stops weak trials early "
            "(hyperband; all trains every trial to the end)", choices=("hyperband", "asha", "median", "all")),
-    Option("eta", "eta", "N", "one in N goes on at each rung (3)", read=_whole("eta", 2, "3")),
+    Option("eta", "eta", "N", "one in N continues at each rung (3)", read=_whole("eta", 2, "3")),
     Option("table", "table", "algorithm1|table1", "Hyperband's start sizes: the paper's Algorithm 1 (default) or its "
            "printed Table 1", choices=("algorithm1", "table1")),
     Option("mode", "mode", "promote|stop", "ASHA pauses at rungs and promotes (default), or trains on until stopped",
@@ -203,12 +203,12 @@ OPTIONS: tuple[Option, ...] = (
            choices=("aggressive", "standard", "conservative")),
     Option("searcher", "searcher", "random|grid|sobol", "who proposes configurations (random)",
            choices=("random", "grid", "sobol")),
-    Option("trials", "trials", "N", "how many configurations; Hyperband knows by itself",
+    Option("trials", "trials", "N", "how many configurations; Hyperband computes it",
            read=_whole("trials", 1, "100")),
     Option("parallel", "parallel", "N", "slots used at most", read=_whole("parallel", 1, "4")),
     Option("for", "limit_s", "TIME", "stop after this time: 8h, 30m, 1h30m", read=duration),
     Option("slots", "slots", "N", "slots of one trial; so far always 1", read=_slots),
-    Option("threads", "threads", "N", "threads of one trial (1; what a cell said by torch.set_num_threads)",
+    Option("threads", "threads", "N", "threads of one trial (1, or what a cell set with torch.set_num_threads)",
            read=_threads),
     Option("seed", "seed", "N", "seed of configurations and training (0)", read=_whole("seed", 0, "0")),
     Option("deterministic", "deterministic", "off|seeded|strict", "seeded (default) seeds everything, off nothing; "
@@ -224,18 +224,18 @@ OPTIONS: tuple[Option, ...] = (
            "trials, of each trial, of stopped trials too; or all", read=_keep),
     Option("from", "parent", "REF/tNNNN[:STEP]", "begin at a trial's checkpoint, such as digits@2/t0007:27 (a fork)",
            read=_text("from", "digits@2/t0007:27")),
-    Option("notify", "webhook", "URL", "tell this webhook (a POST of JSON) of its end, stalls and alerts",
+    Option("notify", "webhook", "URL", "notify this webhook (a POST of JSON) of its end, stalls and alerts",
            read=_text("notify", "https://example.org/hook")),
-    Option("notify-command", "command", "COMMAND", "the same by a command, which reads the JSON from its input",
+    Option("notify-command", "command", "COMMAND", "the same with a command, which reads the JSON from its input",
            read=_text("notify-command", "my-notify")),
     Option("alert", "alerts", "RULES", "'loss is nan', 'no improvement in 10 steps', 'log ~ \"PATTERN\"'; several "
            "with ; between", read=_alerts),
     Option("plan", "plan", "", "print what would be trained, and start nothing", words=0, bare=True),
     Option("try", "attempt", "", "train two steps of one trial in this kernel", words=0, bare=True),
     Option("wait", "wait", "", "keep the cell running until the experiment ends", words=0, bare=True),
-    Option("again", "again", "", "train anew, though this content was trained before", words=0, bare=True),
-    Option("same", "same", "", "show what was trained before with this content, though files, packages, variables or "
-           "settings changed since", words=0, bare=True),
+    Option("again", "again", "", "train again, although this content was trained before", words=0, bare=True),
+    Option("same", "same", "", "show what was trained before with this content, even if files, packages, variables or "
+           "settings have changed", words=0, bare=True),
     Option("storage", "storage", "URL", "copies every level's checkpoint to a folder or a URL that fsspec knows, and "
            "takes it from there where the disk was lost (WORKBENCH_STORAGE)",
            read=_text("storage", "s3://bucket/workbench")),
@@ -281,7 +281,9 @@ def _split(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
-        raise BadOption(f"%%train {line}: {str(error).lower()}. Wanted quotes in pairs; close the open one.") from None
+        raise BadOption(
+            f"%%train {line}: {str(error).lower()}. Expected quotes in pairs; close the open one."
+        ) from None
 
 
 def _read_comment(text: str) -> dict[str, Any]:
@@ -292,12 +294,12 @@ def _read_comment(text: str) -> dict[str, Any]:
     option = _known(name, "#| ")
     if option.words == 0:
         if rest.lower() not in ("", "true", "yes", "false", "no"):
-            raise BadOption(f"#| {text}: wanted true or false. Write #| {name}: true, or leave the line out.")
+            raise BadOption(f"#| {text}: expected true or false. Write #| {name}: true, or leave the line out.")
         return {} if rest.lower() in ("false", "no") else {option.field: option.bare}
     words = _split(rest)
     value, used = _value(option, words)
     if used < len(words):
-        raise BadOption(f"#| {text}: {' '.join(words[used:])!r} is too much. Write #| {name}: {option.shown}.")
+        raise BadOption(f"#| {text}: {' '.join(words[used:])!r} is unexpected. Write #| {name}: {option.shown}.")
     return {option.field: value}
 
 
@@ -310,7 +312,7 @@ def _read_words(words: list[str]) -> dict[str, Any]:
         if not word.startswith("-") or word == "-":
             if "name" in values:
                 raise BadOption(
-                    f"%%train was given two names, {values['name']!r} and {word!r}; wanted one. "
+                    f"%%train was given two names, {values['name']!r} and {word!r}; expected one. "
                     f'Put quotes around a name with spaces, as in %%train "{values["name"]} {word}".'
                 )
             values["name"] = checked_name(word)
@@ -318,7 +320,7 @@ def _read_words(words: list[str]) -> dict[str, Any]:
         name, equals, rest = word.lstrip("-").partition("=")
         option = _known(name, "--")
         if option.field in values:
-            raise BadOption(f"--{name} was given twice; wanted once. Leave one out.")
+            raise BadOption(f"--{name} was given twice; expected once. Leave one out.")
         if option.words == 0:
             if equals:
                 raise BadOption(f"{word}: --{name} takes no value. Write --{name}.")
@@ -336,7 +338,7 @@ def _value(option: Option, words: list[str]) -> tuple[Any, int]:
         return option.bare, 0
     taken = words[: option.words]
     if len(taken) < option.words or any(word.startswith("--") for word in taken):
-        raise BadOption(f"--{option.name} lacks its value. Write --{option.name} {option.shown}.")
+        raise BadOption(f"--{option.name} needs a value. Write --{option.name} {option.shown}.")
     if option.read is not None:
         return option.read(*taken), option.words
     if taken[0] not in option.choices:
@@ -360,7 +362,7 @@ def _known(name: str, mark: str) -> Option:
         if nearest
         else f"The options are {', '.join('--' + known for known in _BY_NAME)}."
     )
-    raise BadOption(f"{mark}{name} is no option of %%train. {advice}")
+    raise BadOption(f"{mark}{name} is not an option of %%train. {advice}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ _NOW_S, _NEWEST = 30.0, 4
 
 DELETED, EDITED, ORDER = "its cell was deleted", "edited since", "executed out of order"
 CHANGED, MADE_OF = "a deleted cell changed it", "a deleted cell gave what it is made of"
-TWICE = "a cell that goes on from its own result was executed more than once"
+TWICE = "a cell that builds on its own result was executed more than once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def words(found: dict[str, str]) -> str | None:
         if names:
             rest = len(names) - 6
             parts.append(f"{', '.join(names if rest <= 0 else [*names[:6], f'{rest} more'])} ({why})")
-    return f"hidden state: {', '.join(parts)}. A new kernel may make others of this notebook"
+    return f"hidden state: {', '.join(parts)}. A new kernel may give other results"
 
 
 def _alike(one: str, other: str) -> bool:

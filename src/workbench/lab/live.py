@@ -229,7 +229,7 @@ class LiveView(anywidget.AnyWidget):
             if self._on_end is not None:
                 self._on_end(self._board)
         except Exception:
-            log.exception("the static figure of %s could not be left", self._board.spec.label)
+            log.exception("the static figure of %s could not be saved", self._board.spec.label)
         finally:
             self.left.set()
 

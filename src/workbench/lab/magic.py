@@ -34,7 +34,7 @@ _HELP = f"""Search over this cell's hyperparameters, live.
     lr = loguniform(1e-4, 1)            # a top-level distribution is a hyperparameter:
     hidden = choice(32, 64, 128)        # uniform, loguniform, randint, quniform, choice
     ...                                 # ordinary training code
-    for epoch in trial.steps():         # where to start, to end, to save: it knows
+    for epoch in trial.steps():         # knows where to start, end and save
         ...
         trial.report(val_acc=accuracy)  # the goal's metric, once a step
 
@@ -175,7 +175,7 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         say(f"Note: {unlike}.")
     stale = _stale(read.assigned - {one.name for one in read.hyperparameters}, namespace)
     if stale:
-        say(f"Note: {' and '.join(stale)} in this kernel stay as they are; exp.best.load() brings the trained ones.")
+        say(f"Note: {' and '.join(stale)} in this kernel are unchanged; exp.best.load() loads the trained ones.")
     experiment, is_new = _experiment(made, options)
     return experiment, options, None if is_new else made.standing
 
@@ -224,10 +224,10 @@ def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool
         check_cluster(made.store, options.cluster)
     experiment = Experiment.of(made.store, made.launch().id if shown is None else shown)
     if shown is not None:
-        experiment.changed.append(f"{made.standing}; nothing new is trained; --again trains it anew")
+        experiment.changed.append(f"{made.standing}; nothing is trained; use --again to retrain")
         if options.mirror:
             experiment.changed.append(
-                f"its mirrors stay; `workbench export {experiment.label} --to mlflow:` writes it now"
+                f"its mirrors are unchanged; `workbench export {experiment.label} --to mlflow:` writes it now"
             )
         if "keep" in options.written:
             experiment.changed.append(f"its rule stays; %workbench keep {experiment.label} {options.keep} changes it")
@@ -262,9 +262,9 @@ async def _shown(shell: Any, experiment: Experiment, options: grammar.Options, f
 def _before(experiment: Experiment, found: Standing | None) -> str:
     """The line of an experiment that had ended before."""
     how = {"failed": "failed", "stopped": "was stopped"}.get(experiment.state, "was trained")
-    line = f"{experiment.label} {how} before with the same content; nothing is trained. --again trains it anew."
+    line = f"{experiment.label} {how} before with the same content; nothing is trained. Use --again to retrain."
     if found is not None and found.differences:
-        line = f"{experiment.label} {how} before; changed since: {found.differs}. --same shows it all the same."
+        line = f"{experiment.label} {how} before; changed since: {found.differs}. --same shows it anyway."
     return f"{line} ({found.not_checked})" if found is not None and found.unchecked else line
 
 
@@ -283,8 +283,8 @@ def _expanded(shell: Any, line: str) -> str:
         return str(DollarFormatter().vformat(line, args=[], kwargs=dict(shell.user_ns)))
     except Exception as error:
         raise BadOption(
-            f"%%train {line}: it cannot be expanded ({type(error).__name__}: {error}). Wanted $name of a name that the "
-            "notebook has; run the cell that sets it, or write $$ for a dollar sign."
+            f"%%train {line}: its variables cannot be expanded ({type(error).__name__}: {error}). Expected $name of a "
+            "name that the notebook has; run the cell that sets it, or write $$ for a dollar sign."
         ) from None
 
 

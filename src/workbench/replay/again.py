@@ -77,12 +77,12 @@ def recorded(store: Store, ref: str | Reference) -> Recorded:
     check_trusted(store, spec.id, spec.label)
     path = store.experiment(spec.id).series
     if not path.exists():
-        raise NotFound(f"{reference} has not begun: there is nothing to train again.")
+        raise NotFound(f"{reference} has not started: there is nothing to train again.")
     with Series.read(path) as series:
         if reference.trial is None:
             best: dict[str, Any] | None = series.meta().get("best")
             if best is None:
-                raise NotFound(f"{reference} has no best trial: nobody has reported {spec.goal.metric}. Name a trial.")
+                raise NotFound(f"{reference} has no best trial: none has reported {spec.goal.metric}. Name a trial.")
             reference = dataclasses.replace(reference, trial=int(best["trial"]))
         assert reference.trial is not None
         row = series.trial(reference.trial)
@@ -122,7 +122,7 @@ def replay(
     it. Raises NotFound, BadOption, VersionsDiffer.
     """
     if tolerance is not None and not 0 <= tolerance < 1:
-        raise BadOption(f"--tolerance {tolerance:g}: wanted a relative difference, 0 ≤ x < 1, such as 1e-4.")
+        raise BadOption(f"--tolerance {tolerance:g}: expected a relative difference, 0 ≤ x < 1, such as 1e-4.")
     origin = recorded(store, ref)
     replays = {"experiment": origin.spec.id, "trial": origin.trial, "label": str(origin.reference), "env": env}
     if tolerance is not None:
@@ -138,7 +138,7 @@ def repeat(store: Store, ref: str | Reference, count: int, *, env: str = "same")
     of a repeat are those of the trial that it trains again.
     """
     if not 1 <= count <= _MOST:
-        raise BadOption(f"--seeds {count}: wanted how many other seeds, 1 to {_MOST}. Write for example --seeds 5.")
+        raise BadOption(f"--seeds {count}: expected how many other seeds, 1 to {_MOST}. For example: --seeds 5.")
     origin = recorded(store, ref)
     first = first_of(store, origin.spec.id, origin.trial)
     if first != (origin.spec.id, origin.trial):

@@ -71,10 +71,10 @@ def not_kept(path: str, file: Mapping[str, Any]) -> str:
     name = os.path.basename(path.rstrip("/")) or path
     large = f" ({size(float(file['size']))})" if file.get("size") is not None else ""
     if file.get("kept"):
-        return f"the bytes of {name}{large} were kept, and are not in this store any more"
+        return f"the bytes of {name}{large} were kept, but are no longer in this store"
     why = NOT_KEPT.get(str(file.get("not_kept")))
     reason = f": {why}" if why else ""
-    return f"only the digest of {name}{large} is kept{reason}; put the file back as it was to replay exactly"
+    return f"only the digest of {name}{large} is kept{reason}; restore the file to replay exactly"
 
 
 def as_they_were(

@@ -64,7 +64,7 @@ def outcome(store: Store, run: str, label: str, status: int, said: str = "") -> 
     where = f"in code cell {ended.cell}" if ended.cell is not None else "outside of its cells"
     words_ = ended.error or f"its process ended with status {status}"
     raise NotebookFailed(
-        f"{Path(ended.path).name} ({label}) failed {where}: {words_}. As far as it came it is kept as "
+        f"{Path(ended.path).name} ({label}) failed {where}: {words_}. The part that was executed is kept as "
         f"{notebooks.executed(store, run)}."
     )
 
@@ -179,7 +179,7 @@ def _executed(store: Store, batch: dict[str, Any], task: dict[str, Any], order: 
 def _end_with_parent(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != parent:
-        raise SystemExit("whoever wanted this notebook is gone")
+        raise SystemExit("the process that requested this notebook is gone")
 
 
 def _terminated(number: int, frame: Any) -> None:

@@ -34,7 +34,7 @@ def parent_of(store: Store, ref: str | Reference) -> tuple[Spec, dict[str, Any]]
     reference = resolve(store, ref) if isinstance(ref, str) else ref
     if reference.trial is None:
         raise BadOption(
-            f"{ref} names an experiment; wanted one of its trials, and where it is to go on. Write for example "
+            f"{ref} names an experiment; expected one of its trials, and where it continues. For example: "
             f"{reference}/t0000:27, or {reference}/t0000 for its newest checkpoint."
         )
     spec = store.read_spec(reference.experiment)
@@ -44,7 +44,7 @@ def parent_of(store: Store, ref: str | Reference) -> tuple[Spec, dict[str, Any]]
     newest = checkpoints.newest() if reference.step is None else checkpoints.at(reference.step)
     if newest is None:
         raise NotFound(
-            f"{reference} has no checkpoint to go on from: it has not come to its first level, or they were cleaned up."
+            f"{reference} has no checkpoint to continue from: it has not reached its first level, or they were deleted."
         )
     with Series.read(store.experiment(spec.id).series) as series:
         configuration = series.trial(reference.trial).get("configuration") or {}
@@ -71,7 +71,7 @@ def checked_steps(parent: Mapping[str, Json], steps: tuple[int, int] | None, len
     first, last = steps or (done + 1, length)
     if last <= done:
         raise BadOption(
-            f"{parent['label']} has taken {done} steps already; wanted a last step behind that. Write for example "
+            f"{parent['label']} has taken {done} steps already; expected a later last step. For example: "
             f"--steps {2 * done}."
         )
     return max(first, done + 1), last

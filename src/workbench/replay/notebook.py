@@ -60,9 +60,9 @@ class SourceNotebook:
         except (FileNotFoundError, NotADirectoryError):
             raise NotFound(f"there is no notebook {path}. Name the file, such as train.ipynb.") from None
         except IsADirectoryError:
-            raise BadInput(f"{path} is a folder; wanted a notebook, such as train.ipynb.") from None
+            raise BadInput(f"{path} is a folder; expected a notebook, such as train.ipynb.") from None
         except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"{path} cannot be read ({error}); wanted a notebook of Jupyter.") from None
+            raise BadInput(f"{path} cannot be read ({error}); expected a notebook of Jupyter.") from None
         try:
             data = json.loads(self.text)
             if data.get("nbformat") != 4:
@@ -75,7 +75,7 @@ class SourceNotebook:
             self.kernel = str(data["metadata"].get("kernelspec", {}).get("name") or "python3")
         except Exception as error:
             said = (str(error).splitlines() or [type(error).__name__])[0]
-            raise BadInput(f"{path} is no notebook of Jupyter ({said}). Save it again in JupyterLab.") from None
+            raise BadInput(f"{path} is not a notebook of Jupyter ({said}). Save it again in JupyterLab.") from None
 
     @property
     def cells(self) -> list[NotebookCell]:
@@ -106,7 +106,7 @@ class SourceNotebook:
         self._check_kernel()
         for name in names:
             if not name.isidentifier():
-                raise BadOption(f"{name!r} is no parameter: wanted a name of Python, such as lr.")
+                raise BadOption(f"{name!r} is not a parameter: expected a name of Python, such as lr.")
         if not names:
             return []
         if self.parameters is None:
@@ -126,8 +126,8 @@ class SourceNotebook:
                 if name in assigned(cell.source):
                     raise BadOption(
                         f"{self.path.name} has no cell tagged 'parameters', and its code cell {number} assigns {name}: "
-                        f"the value that you gave would be lost. Tag that cell 'parameters' (property inspector, "
-                        "Cell Tags)."
+                        "the value that you gave would be overwritten. Tag that cell 'parameters' (property "
+                        "inspector, Cell Tags)."
                     )
         return [f"{self.path.name} has no cell tagged 'parameters': the values are set before its first cell"]
 
@@ -137,7 +137,7 @@ class SourceNotebook:
         known = KernelSpecManager().find_kernel_specs()
         if self.kernel not in known:
             raise NotFound(
-                f"{self.path.name} wants the kernel {self.kernel}, which is not installed here. There is "
+                f"{self.path.name} needs the kernel {self.kernel}, which is not installed here. There is "
                 f"{', '.join(sorted(known)) or 'none'}; choose one of them in JupyterLab and save the notebook."
             )
 

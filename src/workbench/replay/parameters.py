@@ -41,16 +41,18 @@ def rows(
     fixed: Row = {}
     for name, text in single:
         if name in fixed:
-            raise BadOption(f"-p {name} was given twice; wanted one value. Several are --grid {name}=A,B.")
+            raise BadOption(f"-p {name} was given twice; expected one value. Several are --grid {name}=A,B.")
         fixed[name] = value(text)
     if grid and table is not None:
-        raise BadOption("--grid and --table were given, wanted one of them: write the grid's rows into the table.")
+        raise BadOption(
+            "--grid and --table were given, expected only one of them: write the grid's rows into the table."
+        )
     found = read_table(table) if table is not None else _combined(grid)
     for row in found:
         twice = sorted(fixed.keys() & row.keys())
         if twice:
             other = "--grid" if grid else "--table"
-            raise BadOption(f"{twice[0]} was given with -p and with {other}; wanted one of them.")
+            raise BadOption(f"{twice[0]} was given with -p and with {other}; expected one of them.")
     return [{**fixed, **row} for row in found]
 
 
@@ -59,15 +61,15 @@ def _combined(grid: Sequence[str]) -> list[Row]:
     for text in grid:
         name, equals, values = text.partition("=")
         if not equals or not name or not all(values.split(",")):
-            raise BadOption(f"--grid {text}: wanted NAME=VALUE,VALUE,…, such as --grid lr=0.01,0.1,1.")
+            raise BadOption(f"--grid {text}: expected NAME=VALUE,VALUE,…, such as --grid lr=0.01,0.1,1.")
         if name in axes:
-            raise BadOption(f"--grid {name} was given twice; wanted all its values in one: --grid {name}=A,B,C.")
+            raise BadOption(f"--grid {name} was given twice; expected all its values in one: --grid {name}=A,B,C.")
         axes[name] = [value(one) for one in values.split(",")]
     size = 1
     for values_ in axes.values():
         size *= len(values_)
     if size > MOST:
-        raise BadOption(f"--grid makes {size:,} notebooks; wanted {MOST:,} at most. Give fewer values.")
+        raise BadOption(f"--grid makes {size:,} notebooks; expected {MOST:,} at most. Give fewer values.")
     return [dict(zip(axes, combination, strict=True)) for combination in itertools.product(*axes.values())]
 
 
@@ -82,23 +84,23 @@ def read_table(path: str | os.PathLike[str]) -> list[Row]:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         line = file.read_bytes()[: error.start].count(b"\n") + 1
-        raise BadOption(f"{path}, line {line}: it is no UTF-8. Save the table as UTF-8.") from None
+        raise BadOption(f"{path}, line {line}: it is not valid UTF-8. Save the table as UTF-8.") from None
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(
-            f"there is no table {path}. Wanted a .csv (its first line names parameters) or a .jsonl."
+            f"there is no table {path}. Expected a .csv (its first line names parameters) or a .jsonl."
         ) from None
     except OSError as error:
-        raise BadOption(f"{path} cannot be read ({error.strerror}); wanted a .csv or a .jsonl.") from None
+        raise BadOption(f"{path} cannot be read ({error.strerror}); expected a .csv or a .jsonl.") from None
     if file.suffix == ".jsonl":
         found = _objects(path, text)
     elif file.suffix == ".csv":
         found = _records(path, text)
     else:
-        raise BadOption(f"{path}: wanted a table that ends in .csv or .jsonl.")
+        raise BadOption(f"{path}: expected a table that ends in .csv or .jsonl.")
     if not found:
-        raise BadOption(f"{path} has no row of parameters; wanted one for each notebook.")
+        raise BadOption(f"{path} has no row of parameters; expected one for each notebook.")
     if len(found) > MOST:
-        raise BadOption(f"{path} has {len(found):,} rows; wanted {MOST:,} at most. Divide the table.")
+        raise BadOption(f"{path} has {len(found):,} rows; expected {MOST:,} at most. Divide the table.")
     return found
 
 
@@ -115,19 +117,19 @@ def _records(path: str | os.PathLike[str], text: str) -> list[Row]:
                 bad = next((name for name in names if not name.isidentifier() or names.count(name) > 1), None)
                 if bad is not None:
                     raise BadOption(
-                        f"{path}, line {reader.line_num}: {bad!r} cannot name a parameter here. Wanted each "
+                        f"{path}, line {reader.line_num}: {bad!r} cannot name a parameter here. Expected each "
                         "parameter's name once, separated by commas."
                     )
                 continue
             if len(fields) != len(names):
                 raise BadOption(
-                    f"{path}, line {reader.line_num}: {len(fields)} fields were given, wanted {len(names)} "
+                    f"{path}, line {reader.line_num}: {len(fields)} fields were given, expected {len(names)} "
                     f"({', '.join(names)}). Leave a field empty for the notebook's default."
                 )
             given = zip(names, fields, strict=True)
             found.append({name: value(field.strip()) for name, field in given if field.strip()})
     except csv.Error as error:
-        raise BadOption(f"{path}, line {reader.line_num}: {error}. Wanted fields separated by commas.") from None
+        raise BadOption(f"{path}, line {reader.line_num}: {error}. Expected fields separated by commas.") from None
     return found
 
 
@@ -139,8 +141,8 @@ def _objects(path: str | os.PathLike[str], text: str) -> list[Row]:
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise BadOption(f"{path}, line {number}: it is no JSON ({error}).") from None
+            raise BadOption(f"{path}, line {number}: it is not valid JSON ({error}).") from None
         if not isinstance(row, dict):
-            raise BadOption(f'{path}, line {number}: wanted an object of parameters, such as {{"lr": 0.01}}.')
+            raise BadOption(f'{path}, line {number}: expected an object of parameters, such as {{"lr": 0.01}}.')
         found.append(row)
     return found

@@ -62,7 +62,7 @@ class Place:
     def words(self) -> str:
         """One line about it."""
         if self.how == "rebuilt":
-            return "the recorded environment, built anew" + (f" except {self._listed}" if self.differs else "")
+            return "the recorded environment, rebuilt" + (f" except {self._listed}" if self.differs else "")
         return f"another environment: {self._listed}" if self.differs else "the recorded environment"
 
     @property
@@ -178,7 +178,7 @@ def _interpreter(env: str) -> str:
     python = path / "bin" / "python" if path.is_dir() else path
     if not os.access(python, os.X_OK):
         raise BadOption(
-            f"--env {env}: wanted same, rebuild, or the path of a Python interpreter or a virtual environment; "
+            f"--env {env}: expected same, rebuild, or the path of a Python interpreter or a virtual environment; "
             f"{python} is none."
         )
     return os.path.abspath(python)
@@ -245,7 +245,7 @@ def _base(python: Mapping[str, Any]) -> str:
         if os.access(candidate, os.X_OK) and _look(candidate)["version"].split(".")[:2] == wanted.split(".")[:2]:
             return candidate
     raise NotFound(
-        f"no interpreter of Python {wanted} is here to build the environment with. Install it, or --env same."
+        f"no interpreter of Python {wanted} is installed here to build the environment with. Install it, or --env same."
     )
 
 

@@ -34,7 +34,7 @@ def again(training: Training, environ: Mapping[str, str] | None) -> tuple[Traini
         kept = {name: value for name, value in env.items() if not _OWN.fullmatch(name)}
         own = {name: value for name, value in variables.recorded(here).env.items() if _OWN.fullmatch(name)}
         env = {**kept, **own}
-        told.append("HOME and other variables of a person or machine are those of here")
+        told.append("HOME and other personal or machine variables have this machine's values")
     secrets = {}
     for name, known in training.secrets.items():
         if name not in here:
@@ -42,5 +42,5 @@ def again(training: Training, environ: Mapping[str, str] | None) -> tuple[Traini
             continue
         secrets[name] = private.digest(name, here[name])
         if secrets[name] != known:
-            told.append(f"{name}, a secret, has another value than then")
+            told.append(f"{name}, a secret, has a different value now")
     return dataclasses.replace(training, env=dict(sorted(env.items())), secrets=secrets), told

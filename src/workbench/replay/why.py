@@ -61,11 +61,11 @@ class Hybrids:
         self.store, self.env = store, env
         self.a, self.b = recorded(store, a), recorded(store, b)
         if (self.a.spec.id, self.a.trial) == (self.b.spec.id, self.b.trial):
-            raise BadOption(f"{self.a.reference} was named twice; wanted two trials that differ.")
+            raise BadOption(f"{self.a.reference} was named twice; expected two trials that differ.")
         if self.a.spec.goal != self.b.spec.goal:
             raise BadOption(
                 f"{self.a.reference} has the goal {self.a.spec.goal}, {self.b.reference} {self.b.spec.goal}: there is "
-                "no metric to explain. Wanted two trials of one goal."
+                "no metric to explain. Expected two trials of one goal."
             )
         sides = [Side(store, one.reference) for one in (self.a, self.b)]
         try:
@@ -110,14 +110,14 @@ class Hybrids:
         for item in step.sections[0].items:
             if item.name in self._one or item.name in self._other:
                 if item.name not in self._one:
-                    step.could_not.append(f"{item.name} was not there; it stays until the code is put back")
+                    step.could_not.append(f"{item.name} did not exist; it stays until the code is restored")
                 continue
             self._file(step, item.name, wanted, disk)
 
     def _file(self, step: Step, name: str, wanted: Files, disk: Files) -> None:
         key = next((path for path in (*wanted, *disk) if path == name or path.endswith(f"/{name}")), None)
         if key is None or key not in wanted:
-            step.could_not.append(f"{name} was read by one side only; it comes with the code")
+            step.could_not.append(f"{name} was read by one side only; it changes with the code")
             return
         if is_changed(self.store, {key: wanted[key]}):
             then = str(wanted[key].get("digest"))
@@ -126,7 +126,9 @@ class Hybrids:
     def _configuration(self, step: Step) -> None:
         missing = self.a.configuration.keys() - self.b.configuration.keys()
         if missing:
-            step.could_not.append(f"{', '.join(sorted(missing))}: the other code has none; they come with the code")
+            step.could_not.append(
+                f"{', '.join(sorted(missing))}: the other code does not have them; they change with the code"
+            )
 
     def _code(self, step: Step) -> None:
         """Program, captured names and copied modules are all of them the first one's from now on."""

@@ -26,7 +26,7 @@ def extended(plan: Plan, trials: int, last: int | None, space: Space, searcher: 
     Raises BadOption for steps that are not more, and for a grid whose points are all in the search.
     """
     if isinstance(trials, bool) or not isinstance(trials, int) or trials < 0:
-        raise BadOption(f"--trials {trials}: wanted how many more, a whole number of 1 or more. Write --trials 20.")
+        raise BadOption(f"--trials {trials}: expected how many more, a whole number of 1 or more. Write --trials 20.")
     if searcher.kind == "grid" and trials:
         left = grid_size(space) - plan.trials
         if left < 1:
@@ -39,8 +39,8 @@ def extended(plan: Plan, trials: int, last: int | None, space: Space, searcher: 
     if last is not None:
         if isinstance(last, bool) or not isinstance(last, int) or last <= scheduler.last:
             raise BadOption(
-                f"--steps {last}: a trial of this search takes {scheduler.last} steps already; wanted more. Write for "
-                f"example --steps {scheduler.last * scheduler.eta}."
+                f"--steps {last}: a trial of this search takes {scheduler.last} steps already; expected more. For "
+                f"example: --steps {scheduler.last * scheduler.eta}."
             )
         ladders = tuple(_higher(ladder, last, scheduler.eta, scheduler.kind) for ladder in ladders)
         scheduler = dataclasses.replace(scheduler, last=last)

@@ -99,7 +99,7 @@ def plan(
     compared with, so it runs to its end in one leg, whatever the scheduler.
     """
     if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 1):
-        raise BadOption(f"--trials {trials}: wanted an integer of 1 or more. Write for example --trials 50.")
+        raise BadOption(f"--trials {trials}: expected an integer of 1 or more. For example: --trials 50.")
     if searcher.kind == "grid" and space is not None:
         size = grid_size(space)
         trials = size if trials is None else min(trials, size)
@@ -146,4 +146,6 @@ def _ladders(scheduler: Scheduler, trials: int | None) -> tuple[Ladder, ...]:
         return rungs.asha_ladders(first, last, eta, scheduler.brackets, trials)
     if scheduler.kind in ("median", "all"):
         return (Ladder(0, (last,), (TRIALS if trials is None else trials,), 0),)
-    raise BadOption(f"--scheduler {scheduler.kind}: wanted hyperband, asha, median or all. Use --scheduler hyperband.")
+    raise BadOption(
+        f"--scheduler {scheduler.kind}: expected hyperband, asha, median or all. Use --scheduler hyperband."
+    )

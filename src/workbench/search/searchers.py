@@ -28,7 +28,7 @@ def proposals(searcher: Searcher, space: Space, seed: int) -> Proposals:
     """The searcher of this kind. Raises BadOption for an unknown kind, or for one that needs what is not installed."""
     kinds: dict[str, Any] = {"random": Random, "grid": Grid, "sobol": Sobol}
     if searcher.kind not in kinds:
-        raise BadOption(f"--searcher {searcher.kind}: wanted one of {', '.join(kinds)}. Use --searcher random.")
+        raise BadOption(f"--searcher {searcher.kind}: expected one of {', '.join(kinds)}. Use --searcher random.")
     found: Proposals = kinds[searcher.kind](space, seed)
     return found
 
@@ -66,8 +66,8 @@ class Sobol:
             from scipy.stats import qmc
         except ImportError as error:
             raise BadOption(
-                "--searcher sobol: wanted scipy, which is not installed here. Run: pip install 'workbench[sobol]', or "
-                "use --searcher random."
+                "--searcher sobol: expected scipy, which is not installed here. Run: pip install 'workbench[sobol]', "
+                "or use --searcher random."
             ) from error
         self._space = space
         self._engine = None

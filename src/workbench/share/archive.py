@@ -152,7 +152,7 @@ def take_in(store: Store, source: Path, *, name: str | None = None, most_bytes: 
     try:
         archive = zipfile.ZipFile(source)
     except (zipfile.BadZipFile, OSError) as error:
-        raise BadInput(f"{source} is no file that `workbench export` wrote ({error}).") from None
+        raise BadInput(f"{source} is not a file that `workbench export` wrote ({error}).") from None
     with archive:
         about = _checked(archive, source, most_bytes)
         with arriving(store) as folder:
@@ -169,7 +169,7 @@ def _take_in_folder(store: Store, source: Path, name: str | None) -> dict[str, A
         check_schema(about, str(source))
         checked_id(about["experiment"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{source} is nothing that `workbench publish` or `export` wrote ({error}).") from None
+        raise BadInput(f"{source} was not written by `workbench publish` or `export` ({error}).") from None
     files = [path for path in sorted(source.rglob("*")) if path.is_file() and not path.is_symlink()]
     names = {path.relative_to(source).as_posix(): path for path in files}
     kept = {name: path for name, path in names.items() if is_name(name)}
@@ -196,7 +196,7 @@ def _is_waiting(store: Store, about: dict[str, Any]) -> bool:
     is_listed = store.catalog_path.exists() and any(one["id"] == experiment for one in read_catalog(store))
     if store.experiment(experiment).foreign.exists() and not is_listed:
         return True
-    raise BadInput(f"{about.get('label') or experiment} is in {store.root} already: nothing to do.")
+    raise BadInput(f"{about.get('label') or experiment} is already in {store.root}: nothing to do.")
 
 
 def _taken_in(store: Store, folder: Path, about: dict[str, Any], name: str | None) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def _checked(archive: zipfile.ZipFile, source: Path, most_bytes: int) -> dict[st
     """The manifest of an archive whose members are what it lists, each a plain file in a place of a store."""
 
     def refused(why: str) -> BadInput:
-        return BadInput(f"{source} is not taken in: {why}.")
+        return BadInput(f"{source} is not imported: {why}.")
 
     members = {info.filename: info for info in archive.infolist()}
     if MANIFEST not in members or members[MANIFEST].file_size > 256 << 20:
@@ -242,7 +242,7 @@ def _checked(archive: zipfile.ZipFile, source: Path, most_bytes: int) -> dict[st
         info = members[name]
         kind = stat.S_IFMT(info.external_attr >> 16)
         if not is_name(name):
-            raise refused(f"{name[:120]!r} is no place in a store")
+            raise refused(f"{name[:120]!r} is not a path in a store")
         if (owner := experiment_of(name)) is not None and owner != about["experiment"]:
             raise refused(f"{name[:120]!r} belongs to another experiment")
         if kind not in (0, stat.S_IFREG) or info.is_dir():
@@ -273,7 +273,7 @@ def _unpack(archive: zipfile.ZipFile, listed: list[dict[str, Any]], folder: Path
         except (zipfile.BadZipFile, FileExistsError, NotADirectoryError, EOFError) as error:
             raise BadInput(f"{one['name'][:120]!r} cannot be unpacked: {error}.") from None
         if left or digest.hexdigest() != one["sha256"]:
-            raise BadInput(f"{one['name'][:120]!r} is not what the manifest says: the file is damaged.")
+            raise BadInput(f"{one['name'][:120]!r} does not match the manifest: the file is damaged.")
         os.chmod(target, 0o600)
 
 
@@ -305,22 +305,22 @@ def _look_at(store: Store, folder: Path, experiment_id: str) -> None:
         there = store.snapshots / path.name
         if is_marked(there) and not same_snapshot(path, there):
             raise BadInput(
-                f"snapshot {path.name[:12]} was taken in before, with other content: one of the two is not what it "
-                "says. Delete the experiment that brought the other (`workbench delete`), clean up, and take this one "
+                f"snapshot {path.name[:12]} was imported before, with other content: one of the two is not valid. "
+                "Delete the experiment that brought the other (`workbench delete`), clean up, and import this one "
                 "in again."
             )
     for path in sorted((folder / "blobs").glob("*")):
         if not (store.blobs / path.name).exists():
             with open(path, "rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != path.name:
-                    raise BadInput(f"blob {path.name} is not what its name says: the file is damaged.")
+                    raise BadInput(f"blob {path.name} does not match its name: the file is damaged.")
     whole = folder / "experiments" / experiment_id
     try:
         spec = json.loads((whole / "spec.json").read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"the experiment's spec cannot be read ({error}).") from None
     if not isinstance(spec, dict) or spec.get("id") != experiment_id:
-        raise BadInput("the experiment's spec is another one's.")
+        raise BadInput("the spec belongs to another experiment.")
     if spec != without_own(spec):
         write_json(whole / "spec.json", without_own(spec))
     packed.pack(whole / "trials")
@@ -329,7 +329,7 @@ def _look_at(store: Store, folder: Path, experiment_id: str) -> None:
     except NewerSchema:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, StoreError, WorkbenchError) as error:
-        raise BadInput(f"the experiment's spec makes no sense ({str(error)[:200]}).") from None
+        raise BadInput(f"the experiment's spec is not valid ({str(error)[:200]}).") from None
     mark(Store(folder), experiment_id)
     try:
         pause(Store(folder), experiment_id, ELSEWHERE)

@@ -108,7 +108,7 @@ def write_container(store: Store, ref: str, target: Path) -> dict[str, Any]:
     reference = resolve(store.check(), ref)
     spec = store.read_spec(reference.experiment)
     if spec.snapshot is None:
-        raise NotFound(f"{spec.label} has no snapshot, so nobody knows its environment.")
+        raise NotFound(f"{spec.label} has no snapshot, so its environment is not known.")
     snapshot = read_snapshot(store, spec.snapshot)
     environment: Mapping[str, Any] = snapshot.get("environment") or {}
     recorded = dict(environment.get("distributions") or {})
@@ -183,7 +183,7 @@ def _text(spec: Spec, name: str, trial: str, snapshot: Mapping[str, Json], lock:
         f"COPY {ARCHIVE} /replay/{ARCHIVE}",
         "WORKDIR /replay",
         "ENV WORKBENCH_HOME=/replay/store",
-        "# --trust: whoever builds this runs the experiment's code.",
+        "# --trust: building this runs the experiment's code.",
         f"CMD {json.dumps(['sh', '-c', command])}",
     ]
     return "\n".join(lines) + "\n"

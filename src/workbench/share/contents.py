@@ -52,7 +52,7 @@ def files_of(
     """
     paths = store.experiment(experiment_id)
     if not paths.spec.exists():
-        raise NotFound(f"experiment {experiment_id} is not in {store.root}. `workbench ls` lists what is.")
+        raise NotFound(f"experiment {experiment_id} is not in {store.root}. `workbench ls` lists them.")
     found: set[str] = set()
     for path in _files_in(paths.folder):
         name = path.relative_to(store.root).as_posix()

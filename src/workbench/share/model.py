@@ -46,18 +46,18 @@ def write_model(
     which ``batch`` it holds. Raises Untrusted, BadOption, NotFound, and TrialFailed where the outputs differ.
     """
     if form not in SUFFIXES:
-        raise BadOption(f"--model {form}: wanted {', '.join(SUFFIXES)}.")
+        raise BadOption(f"--model {form}: expected {', '.join(SUFFIXES)}.")
     reference = resolve(store.check(), ref)
     spec = store.read_spec(reference.experiment)
     check_trusted(store, spec.id, spec.label)
     path = store.experiment(spec.id).series
     if not path.exists():
-        raise NotFound(f"{spec.label} has not begun: it has no model yet.")
+        raise NotFound(f"{spec.label} has not started: it has no model yet.")
     with Series.read(path) as series:
         best = series.meta().get("best")
         number = reference.trial if reference.trial is not None else None if best is None else int(best["trial"])
         if number is None:
-            raise NotFound(f"{spec.label} has no best trial: nobody has reported {spec.goal.metric}. Name a trial.")
+            raise NotFound(f"{spec.label} has no best trial: none has reported {spec.goal.metric}. Name a trial.")
         configuration = series.trial(number).get("configuration") or {}
     target = target or Path(f"{spec.name}-{spec.version}-{trial_label(number)}{SUFFIXES[form]}")
     if target.exists():

@@ -55,7 +55,7 @@ def publish(
         return _send(store, experiment_id, destination, checkpoints, consent)
     target = Path(destination).expanduser().absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BadInput(f"{target} exists and is no empty folder. Name another one.")
+        raise BadInput(f"{target} exists and is not an empty folder. Name another one.")
     with telling(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
@@ -82,7 +82,7 @@ def _send(
     try:
         system, path = fsspec.core.url_to_fs(destination)
         if system.exists(path) and system.ls(path):
-            raise BadInput(f"{masked(destination)} is there and not empty. Name another one.")
+            raise BadInput(f"{masked(destination)} exists and is not empty. Name another one.")
         with tempfile.TemporaryDirectory(prefix="workbench-publish-") as folder:
             size, findings = _write(store, experiment_id, Path(folder), checkpoints)
             _ask(consent, findings, masked(destination))
@@ -153,5 +153,5 @@ def _fetched(source: str) -> Store:
         raise StoreError(f"{masked(source)} cannot be read: {masked(str(error))}") from error
     if not (folder / "published.json").is_file():
         shutil.rmtree(folder, ignore_errors=True)
-        raise BadInput(f"{masked(source)} is nothing that `workbench publish` wrote: it has no published.json.")
+        raise BadInput(f"{masked(source)} was not written by `workbench publish`: it has no published.json.")
     return Store(folder, readonly=True)

@@ -38,7 +38,7 @@ def points(store: Store, ref: str) -> pd.DataFrame:
 def write_table(store: Store, ref: str, target: Path) -> dict[str, Any]:
     """Write all points as ``.csv`` or ``.parquet``; how many rows, and where."""
     if target.suffix not in (".csv", ".parquet"):
-        raise BadOption(f"{target}: wanted a name that ends with .csv or .parquet.")
+        raise BadOption(f"{target}: expected a name that ends with .csv or .parquet.")
     frame = points(store, ref)
     with telling(target):
         if target.suffix == ".csv":

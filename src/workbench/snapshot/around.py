@@ -55,7 +55,7 @@ def threads_of(torch: Any, wanted: int | None, texts: Iterable[str]) -> tuple[in
     told = next((f"{name}={os.environ[name]}" for name in _TOLD if os.environ.get(name, "1") not in ("", "1")), None)
     if told is None:
         return 1, ()
-    return 1, (f"{told} does not travel: a trial uses 1 thread; --threads says another number",)
+    return 1, (f"{told} is not passed on: a trial uses 1 thread; set another number with --threads",)
 
 
 def usual_threads() -> frozenset[int]:
@@ -71,8 +71,8 @@ def checked_threads(given: Any, option: str = "--threads") -> int:
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= cores:
         sign = "" if option.endswith("=") else " "
         raise BadOption(
-            f"{option}{sign}{given}: wanted a whole number from 1 to {cores}, the cores that this machine lets us use. "
-            f"Write for example {option}{sign}{min(2, cores)}."
+            f"{option}{sign}{given}: expected a whole number from 1 to {cores}, the cores that this machine lets us "
+            f"use. For example: {option}{sign}{min(2, cores)}."
         )
     return given
 

@@ -31,8 +31,8 @@ PICK = "__wb_pick__"
 #: Names that IPython, and not the person, puts into a notebook.
 _IPYTHON = frozenset({"In", "Out", "get_ipython", "_ih", "_oh", "_dh"})
 _ASKS = {
-    "input": "asks the keyboard, and nobody sits before a trial",
-    "breakpoint": "waits for a debugger, and nobody sits before a trial; --try runs the cell here under one",
+    "input": "reads from the keyboard, but a trial has no keyboard input",
+    "breakpoint": "starts a debugger, but a trial has no keyboard input; --try runs the cell here under one",
 }
 
 
@@ -190,7 +190,7 @@ def _syntax(error: SyntaxError, source: str, first_line: int) -> BadCell:
             f"cell holds Python only. {do}.",
             line=line,
         )
-    return BadCell(f"line {line}: {error.msg}: `{text}`. Wanted Python; mend the line.", line=line)
+    return BadCell(f"line {line}: {error.msg}: `{text}`. Expected Python; fix the line.", line=line)
 
 
 def _check_awaits(tree: ast.Module, first_line: int) -> None:
@@ -306,7 +306,7 @@ def with_values(tree: ast.Module, values: Mapping[str, Any]) -> ast.Module:
     if left:
         raise BadSpace(
             f"The cell has no assignment for {', '.join(sorted(left))}, of which the configuration gives a value. "
-            "Wanted the text that was searched over; train it anew."
+            "Restore the text that was searched over, or train it again."
         )
     return tree
 

@@ -18,7 +18,7 @@ _KERNELS = ("IPython", "ipykernel", "jupyter_client", "jupyter_core", "traitlets
 def refused(what: str, why: str, do: str) -> BadSetting:
     """The error for a setting that cannot travel."""
     return BadSetting(
-        f"{what} cannot travel to the processes that train: {why}. {do} before the train cell, or write it inside."
+        f"{what} cannot be sent to the processes that train: {why}. {do} before the train cell, or write it inside."
     )
 
 

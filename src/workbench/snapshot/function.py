@@ -17,7 +17,7 @@ from workbench.snapshot.loop import use_of_trial
 from workbench.snapshot.names import global_names
 from workbench.space import Distribution, Space
 
-_FORM = "Wanted a function such as `def train(trial, lr=wb.loguniform(1e-4, 1)): ...`"
+_FORM = "Expected a function such as `def train(trial, lr=wb.loguniform(1e-4, 1)): ...`"
 
 
 def read_function(function: Callable[..., Any]) -> Cell:

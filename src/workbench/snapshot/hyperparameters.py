@@ -183,7 +183,8 @@ class _Reader:
         if name in self.called:
             raise BadCell(
                 f"line {line}: `{name}` is assigned already on line {self.called[name]}, and here as a hyperparameter. "
-                "Wanted one assignment for each hyperparameter, before any other of that name. Remove one of the two.",
+                "Expected one assignment for each hyperparameter, before any other assignment to that name. "
+                "Remove one of them.",
                 line=line,
             )
         given = self.evaluated(call)
@@ -215,11 +216,11 @@ class _Reader:
             called, _, why = str(error).partition("() ")
             if is_distribution_function(function) and called in _EXAMPLES:
                 raise BadSpace(
-                    f"line {line}: `{text}`: {why}. Write for example `{_EXAMPLES[called]}`.", line=line
+                    f"line {line}: `{text}`: {why}. For example: `{_EXAMPLES[called]}`.", line=line
                 ) from None
             raise BadCell(
-                f"line {line}: `{text}` was evaluated in the kernel and raised {type(error).__name__}: {error}. Wanted "
-                "a distribution whose arguments the notebook knows. Mend them, or run the cell that makes them.",
+                f"line {line}: `{text}` was evaluated in the kernel and raised {type(error).__name__}: {error}. "
+                "Expected a distribution whose arguments the notebook knows. Fix them or run the cell that makes them.",
                 line=line,
             ) from error
 
@@ -284,7 +285,7 @@ class _Reader:
             self.check_shadow(call, line, top=top, place=place)
             if is_distribution_function(_unwrapped(self.resolve(function))):
                 raise BadCell(
-                    f"line {line}: `{self.text.segment(call)}` stands {place or 'inside an expression'}. Wanted a "
+                    f"line {line}: `{self.text.segment(call)}` stands {place or 'inside an expression'}. Expected a "
                     "hyperparameter as an assignment of its own at the top level of the cell, one name each. Write "
                     f"`{_suggested(statement, call)} = {self.text.segment(call)}` there, and use the name here.",
                     line=line,
@@ -350,7 +351,7 @@ def _calls_in(statement: ast.stmt) -> Iterator[tuple[ast.Call, str, frozenset[st
             if isinstance(node, ast.Assign | ast.AnnAssign) and not place:
                 target = node.targets[0] if isinstance(node, ast.Assign) else node.target
                 if isinstance(target, ast.Attribute | ast.Subscript):
-                    place = f"in an assignment to `{ast.unparse(target)}`, which is no plain name"
+                    place = f"in an assignment to `{ast.unparse(target)}`, which is not a plain name"
                 elif isinstance(node, ast.Assign) and len(node.targets) > 1:
                     place = "in an assignment to several names"
         if isinstance(node, ast.Call):

@@ -47,7 +47,7 @@ def load(store: Blobs, digest: str, namespace: dict[str, Any]) -> dict[str, Any]
     if manifest["python"] != here:
         raise VersionsDiffer(
             f"These names were captured by Python {manifest['python']}, and this is Python {here}: compiled functions "
-            "do not go from one to the other. Use the notebook's Python, or run its cells again in this one."
+            "do not work in another version. Use the notebook's Python, or run its cells again in this one."
         )
     for filename, text in manifest["sources"].items():
         if filename not in linecache.cache:

@@ -114,8 +114,8 @@ def _check_name(cell: Text) -> None:
         if bound:
             line = cell.first_line - 1 + getattr(node, "lineno", 1)
             raise BadCell(
-                f"line {line}: this cell gives the name `trial` away, but in a train cell `trial` is Workbench's: it "
-                "holds steps(), report() and the rest. Choose another name there.",
+                f"line {line}: this cell reassigns the name `trial`, but in a train cell `trial` belongs to "
+                "Workbench: it provides steps(), report() and others. Choose another name there.",
                 line=line,
             )
 
@@ -134,7 +134,7 @@ def _check_steps(cell: Text, steps: list[ast.Call]) -> None:
                 line = cell.line(call)
                 raise BadCell(
                     f"line {line}: `{cell.head(call)}` stands inside the loop of line {cell.line(above)}, so "
-                    "trial.steps() would be called several times. Wanted one loop over trial.steps() in a trial. "
+                    "trial.steps() would be called several times. Expected one loop over trial.steps() in a trial. "
                     "Make what the outer loop goes through a hyperparameter (such as "
                     f"`{_loop_name(above)} = choice(...)`), or move that loop inside.",
                     line=line,
@@ -144,7 +144,7 @@ def _check_steps(cell: Text, steps: list[ast.Call]) -> None:
             line = cell.line(second)
             raise BadCell(
                 f"line {line}: `{cell.head(second)}` calls trial.steps() a second time (the first is on line "
-                f"{cell.line(first)}). Wanted one loop over trial.steps(): it counts the trial's turns, and there is "
+                f"{cell.line(first)}). Expected one loop over trial.steps(): it counts the trial's turns, and there is "
                 "one count. Put both bodies into one loop, or turn one of them into an ordinary loop inside it.",
                 line=line,
             )
@@ -210,8 +210,8 @@ def _check_wrapping(cell: Text, call: ast.Call) -> None:
         name = loop.target.id
     raise BadCell(
         f"line {line}: `{cell.head(call)}` puts trial.steps() into {wrapper}, which would start again from its own "
-        "beginning when the trial goes on after a pause, or take all turns at once. trial.steps() yields the number of "
-        f"the turn, from 0. Write `for {name} in trial.steps():`.{following}",
+        "beginning when the trial continues after a pause, or take all turns at once. trial.steps() yields the number "
+        f"of the turn, from 0. Write `for {name} in trial.steps():`.{following}",
         line=line,
     )
 

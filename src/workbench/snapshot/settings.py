@@ -179,8 +179,9 @@ def _put(setting: Setting, module: Any, value: Json) -> None:
             setting.put(module, value)
     except Exception as error:
         raise BadSetting(
-            f"the notebook had set {setting.name} to {shown(setting.name, value)}, and that cannot be had where this "
-            f"trains ({type(error).__name__}: {error}). Undo it before the train cell, or train on a machine that can."
+            f"the notebook had set {setting.name} to {shown(setting.name, value)}, and that is not available where "
+            f"this trains ({type(error).__name__}: {error}). Undo it before the train cell, or train on a machine "
+            "that can."
         ) from None
 
 

@@ -20,7 +20,7 @@ _KINDS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ),
     (
         ("generator", "async_generator", "coroutine"),
-        "is half-way through its own run",
+        "is partly consumed",
         "Make it in the train cell, or keep its values with list(...)",
     ),
     (

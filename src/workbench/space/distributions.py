@@ -158,7 +158,7 @@ class Choice(Distribution):
         for option, form in zip(self.options, self.forms, strict=True):
             if contained(form, value):
                 return picked(option, form, value)
-        raise BadSpace(f"{value!r} is no option of {self}. The cell's options have changed since; train it anew.")
+        raise BadSpace(f"{value!r} is not an option of {self}. The cell's options have changed since; train it again.")
 
     def arguments(self) -> dict[str, Json]:
         return {"options": [form_to_json(form) for form in self.forms]}
@@ -178,7 +178,7 @@ def loguniform(low: float, high: float, *, when: Condition | None = None) -> Log
     """A positive real number whose logarithm is uniform: for learning rates, weight decay and the like."""
     if is_real(low) and low <= 0:
         raise BadSpace(
-            f"loguniform({low!r}, {high!r}): wanted bounds above 0, which has no logarithm. "
+            f"loguniform({low!r}, {high!r}): expected bounds above 0, which has no logarithm. "
             "Use a small positive bound such as 1e-6, or uniform."
         )
     low, high = _bounds("loguniform", low, high)
@@ -190,7 +190,7 @@ def randint(low: Any, high: Any, *, when: Condition | None = None) -> RandInt:
     for bound in (low, high):
         if not is_real(bound) or not isinstance(bound, Integral):
             raise BadSpace(
-                f"randint({low!r}, {high!r}): wanted two integers. Write integers without a point, "
+                f"randint({low!r}, {high!r}): expected two integers. Write integers without a point, "
                 "or use uniform for real numbers."
             )
     _bounds("randint", low, high)
@@ -200,7 +200,7 @@ def randint(low: Any, high: Any, *, when: Condition | None = None) -> RandInt:
 def quniform(low: float, high: float, q: float, *, when: Condition | None = None) -> QUniform:
     """``low``, ``low + q``, … up to ``high``; integers where all three are."""
     if not is_real(q) or not math.isfinite(q) or q <= 0:
-        raise BadSpace(f"quniform({low!r}, {high!r}, {q!r}): wanted a step q above 0. Write for example q=0.1.")
+        raise BadSpace(f"quniform({low!r}, {high!r}, {q!r}): expected a step q above 0. For example: q=0.1.")
     low, high = _bounds("quniform", low, high)
     if q > (high - low) * (1 + 1e-9):
         raise BadSpace(
@@ -216,11 +216,11 @@ def choice(*options: Any, when: Condition | None = None) -> Choice:
     An option may itself be a distribution, or a dict of them (then the value is a dict).
     """
     if not options:
-        raise BadSpace("choice(): wanted at least one option. Write for example choice(32, 64, 128).")
+        raise BadSpace("choice(): expected at least one option. For example: choice(32, 64, 128).")
     if len(options) == 1 and isinstance(options[0], (list, tuple, set, frozenset)):
         shown = ", ".join(repr(option) for option in options[0])
         raise BadSpace(
-            f"choice({options[0]!r}): wanted the options themselves, given one {type(options[0]).__name__}. "
+            f"choice({options[0]!r}): expected the options themselves, given one {type(options[0]).__name__}. "
             f"Write choice({shown or '32, 64'})."
         )
     forms = tuple(form_of(option, index) for index, option in enumerate(options))
@@ -248,7 +248,7 @@ def form_from_json(data: Mapping[str, Json]) -> Any:
         return Choice(options, options, when)
     kinds = {"uniform": Uniform, "loguniform": LogUniform, "quniform": QUniform, "randint": RandInt}
     if kind not in kinds:
-        raise BadSpace(f"{kind!r} is no distribution that this Workbench knows: wanted one of {', '.join(kinds)}.")
+        raise BadSpace(f"{kind!r} is not a distribution that this Workbench knows: expected one of {', '.join(kinds)}.")
     return kinds[kind](**{key: data[key] for key in ("low", "high", "q") if key in data}, when=when)
 
 
@@ -260,11 +260,11 @@ def _bounds(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
     given = f"{kind}({low!r}, {high!r})"
     for bound in (low, high):
         if not is_real(bound) or not math.isfinite(bound):
-            raise BadSpace(f"{given}: wanted two finite numbers, low and high. {bound!r} is none; give a number.")
+            raise BadSpace(f"{given}: expected two finite numbers, low and high. {bound!r} is not one; give a number.")
     if low == high:
-        raise BadSpace(f"{given}: wanted a range, and low equals high. Assign the constant {low!r} instead.")
+        raise BadSpace(f"{given}: expected a range, and low equals high. Assign the constant {low!r} instead.")
     if low > high:
-        raise BadSpace(f"{given}: wanted low below high. Swap them: {kind}({high!r}, {low!r}).")
+        raise BadSpace(f"{given}: expected low below high. Swap them: {kind}({high!r}, {low!r}).")
     if not math.isfinite(high - low):
         raise BadSpace(f"{given}: the range is too wide for floating-point numbers. Use loguniform, or nearer bounds.")
     return _number(low), _number(high)
@@ -274,7 +274,7 @@ def _condition(kind: str, when: Any) -> Condition | None:
     if when is None or isinstance(when, Condition):
         return when
     raise BadSpace(
-        f"{kind}(..., when={when!r}): wanted a comparison with a hyperparameter of the same cell, such as "
+        f"{kind}(..., when={when!r}): expected a comparison with a hyperparameter of the same cell, such as "
         'when=opt == "sgd", where opt is assigned a distribution in a line above. In a function\'s signature write '
         'when=Parameter("opt") == "sgd".'
     )

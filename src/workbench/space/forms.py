@@ -47,7 +47,7 @@ class Distribution:
     def grid(self) -> Iterator[Any]:
         """All values in order. Raises BadSpace where there are infinitely many."""
         raise BadSpace(
-            f"{self} has no grid: wanted finitely many values. Use choice(...), randint(...) or quniform(...), "
+            f"{self} has no grid: expected finitely many values. Use choice(...), randint(...) or quniform(...), "
             "or another searcher."
         )
 
@@ -82,7 +82,7 @@ class Distribution:
 def form_of(option: Any, index: int) -> Any:
     if isinstance(option, Parameter):
         raise BadSpace(
-            f"{option.name} is used as an option of another hyperparameter. Wanted a value or a distribution; "
+            f"{option.name} is used as an option of another hyperparameter. Expected a value or a distribution; "
             f"write its distribution there, or compare {option.name} in when=."
         )
     if isinstance(option, Distribution):
@@ -94,12 +94,12 @@ def form_of(option: Any, index: int) -> Any:
         return option
     if isinstance(option, dict):
         if not all(isinstance(key, str) for key in option):
-            raise BadSpace(f"choice({option!r}): wanted a dict with strings as keys. Write for example {{'lr': 0.1}}.")
+            raise BadSpace(f"choice({option!r}): expected a dict with strings as keys. For example: {{'lr': 0.1}}.")
         return {key: form_of(value, index) for key, value in option.items()}
     if isinstance(option, (list, tuple)) and any(isinstance(one, Distribution) for one in option):
         raise BadSpace(
-            f"choice(..., {option!r}): a distribution inside a {type(option).__name__}. Wanted it by name: use a dict, "
-            "such as {'a': uniform(0, 1)}."
+            f"choice(..., {option!r}): a distribution inside a {type(option).__name__}. Expected it by name: use a "
+            "dict, such as {'a': uniform(0, 1)}."
         )
     return label(option, index)
 

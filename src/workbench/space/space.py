@@ -44,7 +44,7 @@ class Space:
         self._forms: dict[str, Any] = {}
         for name, given in self.parameters.items():
             if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-                raise BadSpace(f"{name!r} is no name for a hyperparameter: wanted a Python name such as lr.")
+                raise BadSpace(f"{name!r} is not a name for a hyperparameter: expected a Python name such as lr.")
             if isinstance(given, Distribution) and given.when is not None:
                 self._check_condition(name, given.when)
             self._forms[name] = given if isinstance(given, Distribution) else form_of(given, 0)
@@ -70,8 +70,8 @@ class Space:
                     fits, do = True, ""
                 if not fits:
                     raise BadSpace(
-                        f"{name}: its condition {condition} compares {part.name} with {value!r}, which it can never "
-                        f"meet. {do}; mend the condition."
+                        f"{name}: its condition {condition} compares {part.name} with {value!r}, which can never "
+                        f"hold. {do}; fix the condition."
                     )
 
     @property
@@ -96,7 +96,7 @@ class Space:
     def from_unit(self, vector: Sequence[float]) -> Configuration:
         """The configuration at a point of the unit cube. Inactive hyperparameters leave their coordinates unused."""
         if len(vector) != self.dimensions:
-            raise ValueError(f"a point of {len(vector)} coordinates given, {self.dimensions} wanted")
+            raise ValueError(f"a point of {len(vector)} coordinates given, {self.dimensions} expected")
         configuration: Configuration = {}
         active: dict[str, Any] = {}
         offset = 0
@@ -140,7 +140,7 @@ class Space:
         """Raise BadSpace unless ``configuration`` is one of this space's."""
         if set(configuration) != set(self.parameters):
             raise BadSpace(
-                f"A configuration of {', '.join(configuration) or 'nothing'} was given; wanted exactly "
+                f"A configuration of {', '.join(configuration) or 'nothing'} was given; expected exactly "
                 f"{', '.join(self.parameters) or 'nothing'}. Give every hyperparameter a value, None where inactive."
             )
         active: dict[str, Any] = {}
@@ -150,7 +150,7 @@ class Space:
                 if value is not None:
                     raise BadSpace(f"{name} is {value!r}, but its condition {form.when} does not hold. Give None.")
             elif not contained(form, value):
-                raise BadSpace(f"{name} is {value!r}; wanted a value of {form}. Mend the configuration.")
+                raise BadSpace(f"{name} is {value!r}; expected a value of {form}. Fix the configuration.")
             else:
                 active[name] = value
 

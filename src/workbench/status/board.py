@@ -226,7 +226,7 @@ class Board:
         origin = [f"from {self.spec.parent['label']}"] if self.spec.parent else []
         alerts = [str(alert["words"]) for alert in (self.meta.get("alerts") or ())[-3:]]
         lacks = self.meta.get("lacks")
-        missing = [f"trains without {', '.join(lacks)}, which is not at hand"] if lacks else []
+        missing = [f"trains without {', '.join(lacks)}; its value is not available"] if lacks else []
         says = [str(words) for words in self.meta.get("says") or ()]
         return [*told, *alerts, *says, *missing, *origin, *([str(verdict["words"])] if verdict else [])]
 

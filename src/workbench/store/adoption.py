@@ -25,7 +25,7 @@ from workbench.store.pausing import pause
 from workbench.store.summary import entry_of
 
 #: Why an experiment that was unfinished does not go on.
-PAUSED = "the store was adopted while it was unfinished; resume it to go on"
+PAUSED = "the store was adopted while it was unfinished; resume it to continue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def check_let_go(store: Store, experiment_id: str, label: str) -> None:
     """Raise Untrusted for an experiment that is held."""
     if is_held(store, experiment_id):
         raise Untrusted(
-            f"{label} was unfinished when its store was adopted, and is held. If it should go on: `workbench resume "
+            f"{label} was unfinished when its store was adopted, and is paused. To continue it: `workbench resume "
             f"{label}`."
         )
 

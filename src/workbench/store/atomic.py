@@ -54,7 +54,7 @@ def store_error(path: Path | str, error: OSError) -> StoreError:
             "or choose another place with --store or WORKBENCH_HOME."
         )
     else:
-        told = StoreError(f"{path} could not be written: {error.strerror or error}. Look at the disk, then try again.")
+        told = StoreError(f"{path} could not be written: {error.strerror or error}. Check the disk, then try again.")
     told.errno = error.errno
     return told
 
@@ -147,12 +147,12 @@ def open_file(path: Path) -> BinaryIO:
     except OSError as error:
         # A link gives ELOOP, a socket ENXIO.
         if error.errno in (errno.ELOOP, errno.ENXIO) and (kind := kind_of(os.lstat(path).st_mode)) is not None:
-            raise NoFile(f"it is {kind}, and a file is wanted") from None
+            raise NoFile(f"it is {kind}, expected a file") from None
         raise
     try:
         kind = kind_of(os.fstat(descriptor).st_mode)
         if kind is not None:
-            raise NoFile(f"it is {kind}, and a file is wanted")
+            raise NoFile(f"it is {kind}, expected a file")
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -181,7 +181,7 @@ def move_away(path: Path) -> Path | None:
             except FileNotFoundError:
                 return None
         return target
-    raise StoreError(f"{path} has too many broken copies beside it. Remove those that are not wanted.")
+    raise StoreError(f"{path} has too many broken copies beside it. Remove those that you do not need.")
 
 
 def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
@@ -214,7 +214,7 @@ def make_folder(folder: Path, *, fsync: bool = False) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, FOLDER_MODE)
         if not folder.is_dir():
-            raise StoreError(f"{folder} is a file, and a folder is wanted there. Move it away, or use another --store.")
+            raise StoreError(f"{folder} is a file, expected a folder. Move it away, or use another --store.")
         if fsync:
             fsync_folder(folder.parent)
 

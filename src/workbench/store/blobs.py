@@ -39,13 +39,15 @@ def get(path: Path, *, verify: bool = False) -> bytes:
     try:
         data = _read(path)
     except (NoFile, PermissionError) as error:
-        raise StoreError(f"blob {path.name} cannot be read: {error}. Take it from a copy of the store.") from error
+        raise StoreError(f"blob {path.name} cannot be read: {error}. Restore it from a copy of the store.") from error
     if data is None:
         raise NotFound(
             f"blob {path.name} is not in {path.parent}. It was cleaned up, or the store was copied without it."
         )
     if verify and hashlib.sha256(data).hexdigest() != path.name:
-        raise StoreError(f"the bytes of blob {path.name} have changed on the disk. Take it from a copy of the store.")
+        raise StoreError(
+            f"the bytes of blob {path.name} have changed on the disk. Restore it from a copy of the store."
+        )
     return data
 
 

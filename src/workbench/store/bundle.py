@@ -49,7 +49,7 @@ class Bundle:
             # A power cut may take what was not brought to the disk yet, and what it took the place of is there.
             before = packed.read(older(path))
             if before is None or not self._open(before):
-                self.trouble = "it is no archive" if not self._steps else None
+                self.trouble = "it is not an archive" if not self._steps else None
 
     def steps(self) -> list[int]:
         """Steps that it names, sound or not, rising."""
@@ -70,7 +70,7 @@ class Bundle:
             manifest = self.manifest(step)
         except DAMAGED as error:
             return None, f"its manifest cannot be read ({error})"
-        return manifest, "it is another step's" if manifest.step != step else self._what_is_wrong(step, manifest)
+        return manifest, "it belongs to another step" if manifest.step != step else self._what_is_wrong(step, manifest)
 
     def _what_is_wrong(self, step: int, manifest: Manifest) -> str | None:
         for name, file in manifest.files.items():

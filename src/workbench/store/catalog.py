@@ -64,7 +64,7 @@ class AtomicStorage(Storage):
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            self.damage.append(Damage(self.path, 0, f"it is no catalog ({error}); made again from the journals"))
+            self.damage.append(Damage(self.path, 0, f"it is not a catalog ({error}); rebuilt from the journals"))
             if self.path.is_dir():  # no file can take the place of a folder
                 move_away(self.path)
             return None
@@ -293,7 +293,7 @@ def _named(store: Store, name: str, version: int | None) -> Entry:
     elif names:
         hint = f"There is {_listed(list(names))}; workbench ls shows all."
     else:
-        hint = "There is none yet; a %%train cell makes one."
+        hint = "There is none yet; a %%train cell creates one."
     raise NotFound(f"{store.root} has no experiment {name[:60]!r}. {hint}")
 
 
@@ -329,7 +329,7 @@ def _newest(entries: list[Entry], version: int | None) -> Entry | None:
 
 def _number(digits: str, text: str, what: str) -> int:
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-        raise BadName(f"{text[:80]!r}: {digits[:20]!r} is no {what[2:]}. Write for example digits@2/t0007:27.")
+        raise BadName(f"{text[:80]!r}: {digits[:20]!r} is no {what[2:]}. For example: digits@2/t0007:27.")
     return int(digits)
 
 

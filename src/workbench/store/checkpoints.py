@@ -426,7 +426,7 @@ class Checkpoints:
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 self._skip(Skipped(step, folder, f"its manifest cannot be read ({error})"))
                 return None
-            why = "it is another step's" if manifest.step != step else what_is_wrong(folder, manifest, verify)
+            why = "it belongs to another step" if manifest.step != step else what_is_wrong(folder, manifest, verify)
             if why is None:
                 return Checkpoint(step, manifest.attempt, folder, manifest)
             if folder.is_dir():
@@ -457,7 +457,7 @@ def unreadable(held: Bundle) -> list[Skipped]:
 
 def _checked(step: int) -> int:
     if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
-        raise BadName(f"{step!r} is no step: wanted an integer from 0 on.")
+        raise BadName(f"{step!r} is not a step: expected an integer from 0 on.")
     return step
 
 

@@ -104,12 +104,10 @@ def missing(store: Store, spec: Spec, trial: int, step: int | None) -> NotFound:
         return NotFound(
             f"{name} has no checkpoint{at}: {why} removed it. {has}To keep such checkpoints from now on: "
             f"`workbench keep {spec.label} {keep}`, or `workbench pin {name}:{step or max(gone)}` while it is there. "
-            f"To have it again, train it again."
+            f"To get it back, train it again."
         )
     if step is None:
-        return NotFound(
-            f"{name} has no checkpoint yet. Wait until it has reached its first level, or load another trial."
-        )
+        return NotFound(f"{name} has no checkpoint yet. Wait until it reaches its first level, or load another trial.")
     return NotFound(f"{name} has no checkpoint{at}. {has or 'It has none. '}`workbench show {name}` lists them.")
 
 

@@ -143,7 +143,7 @@ def open_writer(path: Path, *, wal: bool) -> Opened:
         except sqlite3.DatabaseError as error:
             if _code(error) not in _NO_DATABASE:
                 raise
-            wrong = f"it is no database ({error})"
+            wrong = f"it is not a database ({error})"
     if os.path.lexists(path):
         moved = put_away(path)
         damage = (Damage(path, 0, f"{wrong}; it lies in {moved.name if moved else 'no file'} now"),)
@@ -177,7 +177,7 @@ def what_is_wrong(path: Path) -> str | None:
     try:
         kind = kind_of(path.lstat().st_mode)
         if kind is not None:
-            return f"it is {kind}, and a file is wanted"
+            return f"it is {kind}, expected a file"
         with open(path, "rb", buffering=0) as file:
             head, size = file.read(_HEADER), os.fstat(file.fileno()).st_size
     except FileNotFoundError:
@@ -187,7 +187,7 @@ def what_is_wrong(path: Path) -> str | None:
     if not size:
         return "it is empty"
     if len(head) < _HEADER or not head.startswith(_MAGIC):
-        return "it is no database"
+        return "it is not a database"
     page = int.from_bytes(head[16:18], "big")
     pages = int.from_bytes(head[28:32], "big")
     is_counted = head[24:28] == head[92:96]  # else an old SQLite wrote it, and did not count
@@ -226,7 +226,7 @@ def open_reader(path: Path) -> Opened:
     """
     kind = kind_of(path.lstat().st_mode)
     if kind is not None:
-        raise Broken(f"{path}: it is {kind}, and a database is wanted. workbench doctor says what can be put back.")
+        raise Broken(f"{path}: it is {kind}, expected a database. workbench doctor says what can be put back.")
     state = state_of(path)
     left = [Path(f"{path}{ending}") for ending in ("-wal", "-journal")]
     if not left[0].exists() and is_wal(path):
@@ -346,7 +346,7 @@ def telling_sqlite(path: Path) -> Iterator[None]:
                 "or choose another place with --store or WORKBENCH_HOME."
             ) from error
         kind = Broken if code in _BROKEN else StoreError
-        raise kind(f"{path}: {error}. Look at the disk; workbench doctor checks the store.") from error
+        raise kind(f"{path}: {error}. Check the disk; workbench doctor checks the store.") from error
 
 
 def write_row(
@@ -435,7 +435,7 @@ def _open(path: Path, journal: str) -> tuple[sqlite3.Connection, tuple[str, ...]
         if schema > SCHEMA:
             raise NewerSchema(
                 f"{path} was written by a later Workbench (schema {schema}; this one knows up to {SCHEMA}). "
-                "It can be read. Upgrade Workbench to go on with it."
+                "It can be read. Upgrade Workbench to continue it."
             )
         if path.stat().st_size <= LOOKED_THROUGH and (wrong := looked_through(connection)) is not None:
             raise _no_database(wrong)

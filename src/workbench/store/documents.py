@@ -114,5 +114,5 @@ def _time(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except (TypeError, ValueError) as error:
-        raise StoreError(f"{text!r} is no time: wanted ISO 8601.") from error
+        raise StoreError(f"{text!r} is not a time: expected ISO 8601.") from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -38,8 +38,8 @@ def held(trial: Path, attempt: int | None) -> Iterator[None]:
             attempt = newest if attempt is None else attempt
             if attempt < newest:
                 raise StaleAttempt(
-                    f"attempt {attempt} wanted to write a checkpoint in {trial}, but attempt {newest} of the trial has "
-                    "begun. The work goes on there; this attempt must end."
+                    f"attempt {attempt} tried to write a checkpoint in {trial}, but attempt {newest} of the trial has "
+                    "begun. The newer attempt continues; this one must end."
                 )
             if attempt > newest:
                 os.pwrite(descriptor, b"%-19d\n" % attempt, at)

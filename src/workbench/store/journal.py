@@ -172,7 +172,9 @@ def check_journal(path: Path) -> None:
     except FileNotFoundError:
         return
     except NoFile as error:
-        raise StoreError(f"{path} cannot be a journal: {error}. Move it away, or take the file from a copy.") from error
+        raise StoreError(
+            f"{path} cannot be a journal: {error}. Move it away, or restore the file from a copy."
+        ) from error
 
 
 def read(path: Path, after: int = 0, *, damage: list[Damage] | None = None) -> Iterator[dict[str, Json]]:
@@ -253,8 +255,8 @@ def _line(raw: bytes) -> dict[str, Json] | None:
 
 def _damage(path: Path, where: int, raw: bytes) -> Damage:
     if raw.endswith(b"\n"):
-        return Damage(path, where, f"a line that is no event ({raw[:40]!r}…)")
-    what = f"the last line is torn after {len(raw)} bytes; it was never acknowledged"
+        return Damage(path, where, f"a line that is not an event ({raw[:40]!r}…)")
+    what = f"the last line is incomplete after {len(raw)} bytes; it was never acknowledged"
     return Damage(path, where, what, is_torn=True)
 
 
@@ -271,7 +273,7 @@ def _sound(path: Path, descriptor: int) -> tuple[int, int, tuple[Damage, ...]]:
             if schema > SCHEMA:
                 raise NewerSchema(
                     f"{path} was written by a later Workbench (schema {schema}; this one knows up to {SCHEMA}). "
-                    "It can be read. Upgrade Workbench to go on with it."
+                    "It can be read. Upgrade Workbench to continue it."
                 )
             return where + len(raw), int(line["n"]), tuple(reversed(damage))
     return 0, 0, tuple(reversed(damage))

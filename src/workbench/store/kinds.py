@@ -33,12 +33,12 @@ def _kind(name: str, pattern: str, look: Look, loss: str) -> Kind:
     return Kind(name, re.compile(pattern), look, loss)
 
 
-ANEW = "the engine makes it again"
+ANEW = "the engine rebuilds it"
 KINDS: tuple[Kind, ...] = (
     _kind("unfinished", r"(?:.*/)?(?:\.[^/]+\.writing(?:-\w+)?|\.(?:writing|removed)-[^/]+)(?:/.*)?", "none",
-          "it was never shown; cleaning up removes it"),
+          "it was never in use; cleaning up deletes it"),
     _kind("broken", r"(?:.*/)?[^/]+\.broken-\d+(?:-wal|-shm|-journal)?(?:/.*)?", "none",
-          "it was moved away because it was damaged; remove it when nothing of it is wanted"),
+          "it was moved away because it was damaged; remove it when you no longer need it"),
     _kind("catalog", r"catalog\.json", "json", ANEW),
     _kind("store journal", r"events\.jsonl", "journal", "pins, tags, notes, names and answers; experiments stay"),
     _kind("engine", r"engine\.json|cluster\.json", "json", ANEW),
@@ -50,7 +50,7 @@ KINDS: tuple[Kind, ...] = (
     _kind("own mark", r"mark\.json", "none", "that the store is yours; `workbench adopt` says so again"),
     _kind("held", rf"{_EXPERIMENT}/held\.json|notify\.json\.adopted", "none",
           "that it was unfinished when the store was adopted"),
-    _kind("request", r"requests/[^/]+", "none", "what was asked; the engine sets aside what it cannot read"),
+    _kind("request", r"requests/[^/]+", "none", "what was requested; the engine moves away what it cannot read"),
     _kind("refused request", r"requests/refused/.*", "none", "nothing: it was refused"),
     _kind("document", r"documents/[^/]+\.json", "json", "which open notebook a cell came from"),
     _kind("blob", r"blobs/[0-9a-f]{64}", "named", "captured values, code or data"),
@@ -66,9 +66,9 @@ KINDS: tuple[Kind, ...] = (
     _kind("series", rf"{_EXPERIMENT}/series\.db", "series", "curves; levels come back from the journal"),
     _kind("beside series", rf"{_EXPERIMENT}/series\.db-(?:wal|shm|journal)", "none", "the newest points"),
     _kind("data", rf"{_EXPERIMENT}/data\.json", "json", "which blobs hold data that was read"),
-    _kind("set-up", rf"{_EXPERIMENT}/setup\.json", "json", "what the set-up makes otherwise each time"),
+    _kind("set-up", rf"{_EXPERIMENT}/setup\.json", "json", "what the set-up makes differently each time"),
     _kind("set-up lock", rf"{_EXPERIMENT}/setup\.lock", "none", ANEW),
-    _kind("mirror", rf"{_EXPERIMENT}/mirror[^/]*(?:/.*)?", "none", "how far a mirror has come; it is written again"),
+    _kind("mirror", rf"{_EXPERIMENT}/mirror[^/]*(?:/.*)?", "none", "how far a mirror has got; it is written again"),
     _kind("manifest", rf"{_KEPT}/step-\d+(?:\.old)?/manifest\.json", "json", "a checkpoint"),
     _kind("checkpoint", rf"{_KEPT}/step-\d+(?:\.old)?/.*", "named", "a checkpoint"),
     _kind("small checkpoints", rf"{_TRIAL}(?:\.(?:passing|setup))?\.zip(?:\.old)?", "named",

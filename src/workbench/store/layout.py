@@ -52,7 +52,9 @@ def checked_id(text: str) -> str:
     """``text`` itself, when it may be an id and so a folder's name. Raises BadName for anything else."""
     if not _ID.fullmatch(text):
         shown = text if len(text) <= 40 else text[:37] + "..."
-        raise BadName(f"{shown!r} is no id: wanted 1 to 64 of 0-9, a-z and -. Take the id that workbench ls shows.")
+        raise BadName(
+            f"{shown!r} is not an id: expected 1 to 64 of 0-9, a-z and -. Take the id that workbench ls shows."
+        )
     return text
 
 
@@ -166,7 +168,7 @@ class ExperimentPaths:
     def trial(self, number: int) -> TrialPaths:
         """The places of trial ``number``."""
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 10**9:
-            raise BadName(f"{number!r} is no trial's number: wanted an integer from 0 on.")
+            raise BadName(f"{number!r} is not a trial's number: expected an integer from 0 on.")
         return TrialPaths(self.trials / trial_label(number))
 
     def check(self, number: int) -> TrialPaths:
@@ -312,7 +314,7 @@ class Store:
     def snapshot(self, digest: str) -> Path:
         """The folder of the snapshot ``digest``. Raises BadName where ``digest`` is none."""
         if not _DIGEST.fullmatch(digest):
-            raise BadName(f"{digest[:40]!r} is no digest of a snapshot: wanted 8 to 128 of 0-9 and a-f.")
+            raise BadName(f"{digest[:40]!r} is not a digest of a snapshot: expected 8 to 128 of 0-9 and a-f.")
         return self.snapshots / digest
 
     # The store itself ------------------------------------------------------------------------------------------------
@@ -345,7 +347,7 @@ class Store:
     def check_writable(self) -> None:
         """Raises StoreReadOnly for a store that was opened to be read only."""
         if self.readonly:
-            raise StoreReadOnly(f"{self.root} was opened to be read only. Open it with Store({str(self.root)!r}).")
+            raise StoreReadOnly(f"{self.root} was opened read-only. Open it with Store({str(self.root)!r}).")
 
     # Blobs -----------------------------------------------------------------------------------------------------------
 
@@ -357,7 +359,7 @@ class Store:
     def blob_path(self, sha: str) -> Path:
         """The file of the blob ``sha``, which may not be there. Raises BadName where ``sha`` is no sha256."""
         if not _SHA256.fullmatch(sha):
-            raise BadName(f"{sha[:40]!r} is no blob: wanted a sha256, 64 of 0-9 and a-f.")
+            raise BadName(f"{sha[:40]!r} is not a blob: expected a sha256, 64 of 0-9 and a-f.")
         return self.blobs / sha
 
     def has_blob(self, sha: str) -> bool:
@@ -375,7 +377,7 @@ class Store:
         self.check_writable()
         paths = self.experiment(spec.id)
         if paths.spec.exists():
-            raise StoreError(f"experiment {spec.id} has a spec already, and specs are written once. Take a new id.")
+            raise StoreError(f"experiment {spec.id} has a spec already, and specs are written once. Use a new id.")
         make_folder(paths.folder)
         write_json(paths.spec, spec.to_json())
         with telling(paths.folder):
@@ -395,7 +397,7 @@ class Store:
             return Spec.from_json(_known(Spec, data) if viewing else data)
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(
-                f"the spec of experiment {experiment_id} is damaged ({error!r}). Take it from a copy."
+                f"the spec of experiment {experiment_id} is damaged ({error!r}). Restore it from a copy."
             ) from error
 
     def read_spec_json(self, experiment_id: str) -> dict[str, Json]:
@@ -410,9 +412,9 @@ class Store:
         except PermissionError as error:
             raise StoreError(f"{path} cannot be read ({error.strerror}). Give yourself permission.") from error
         except ValueError as error:
-            raise StoreError(f"{path} is damaged ({error}). Take it from a copy of the store.") from error
+            raise StoreError(f"{path} is damaged ({error}). Restore it from a copy of the store.") from error
         if not isinstance(data, dict):
-            raise StoreError(f"{path} is damaged (it holds no object). Take it from a copy of the store.")
+            raise StoreError(f"{path} is damaged (it is not a JSON object). Restore it from a copy of the store.")
         return data
 
 

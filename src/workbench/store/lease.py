@@ -218,7 +218,7 @@ def _lock(store: Store, descriptor: int, wait_s: float) -> None:
             pass
         except OSError as error:
             raise StoreError(
-                f"{store.engine_lock} cannot be locked ({error.strerror}), so nothing would keep a second engine away. "
+                f"{store.engine_lock} cannot be locked ({error.strerror}), so a second engine could not be kept out. "
                 "Choose a place with locks (a local disk, or NFS without 'nolock') with --store."
             ) from error
         if time.monotonic() > until:

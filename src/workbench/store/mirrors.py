@@ -69,10 +69,10 @@ def read(
         kind, _, where = word.strip().partition(":")
         if kind not in KINDS:
             near = difflib.get_close_matches(kind, KINDS, n=1, cutoff=0.5)
-            hint = f" Did you mean {near[0]}?" if near else f" Write for example {written} mlflow."
-            raise BadOption(f"{written} {word!r}: wanted {', '.join(KINDS)}, with :WHERE behind it or without.{hint}")
+            hint = f" Did you mean {near[0]}?" if near else f" For example: {written} mlflow."
+            raise BadOption(f"{written} {word!r}: expected {', '.join(KINDS)}, with :WHERE behind it or without.{hint}")
         if kind in found:
-            raise BadOption(f"{written} names {kind} twice; wanted each once.")
+            raise BadOption(f"{written} names {kind} twice; expected each once.")
         module, how = KINDS[kind]
         if installed(module) is None:
             raise BadOption(f"{written} {kind}: this Python has no {module}. {how[0].upper()}{how[1:]}.")
@@ -91,7 +91,7 @@ def _mlflow(where: str, given: str) -> Mirror:
     if "://" not in where:
         if ":" in where.partition("/")[0]:
             raise BadOption(
-                f"{given}: wanted a folder or an address, such as mlflow:mlruns or mlflow:http://host:5000."
+                f"{given}: expected a folder or an address, such as mlflow:mlruns or mlflow:http://host:5000."
             )
         return Mirror("mlflow", _folder(where, given).as_uri())
     if urlsplit(where).password is not None:
@@ -104,23 +104,23 @@ def _mlflow(where: str, given: str) -> Mirror:
 
 def _tensorboard(where: str, given: str) -> Mirror:
     if "://" in where:
-        raise BadOption(f"{given}: wanted a folder, such as tensorboard:runs.")
+        raise BadOption(f"{given}: expected a folder, such as tensorboard:runs.")
     return Mirror("tensorboard", str(_folder(where or "runs", given)))
 
 
 def _wandb(where: str, given: str) -> Mirror:
     if where and not _PROJECT.fullmatch(where):
-        raise BadOption(f"{given}: wanted a project of W&B, such as wandb:digits or wandb:team/digits.")
+        raise BadOption(f"{given}: expected a project of W&B, such as wandb:digits or wandb:team/digits.")
     folder = _folder(os.environ.get("WANDB_DIR") or ".", given)
     return Mirror("wandb", where, os.environ.get("WANDB_MODE") == "offline", str(folder))
 
 
 def _folder(where: str, given: str) -> Path:
     if any(ord(letter) < 32 for letter in where):
-        raise BadOption(f"{given!r}: wanted a folder.")
+        raise BadOption(f"{given!r}: expected a folder.")
     path = Path(os.path.abspath(Path(where).expanduser()))
     if path.exists() and not path.is_dir():
-        raise BadOption(f"{given}: {path} is a file; wanted a folder.")
+        raise BadOption(f"{given}: {path} is a file; expected a folder.")
     return path
 
 

@@ -98,7 +98,7 @@ def trains_on(store: Path) -> str:
     if record is None or not record.grace_s:
         return ""
     left = record.grace_s if record.left_s is None else record.left_s  # it notices within milliseconds
-    return f"its engine is gone; what was training trains on for {left:.0f} s more, and the next engine goes on with it"
+    return f"its engine is gone; its trials train for {left:.0f} s more, and the next engine continues them"
 
 
 def is_written(record: OwnCluster) -> bool:

@@ -116,7 +116,7 @@ def check_ours(store: Rooted) -> None:
 def refusal(store: Rooted, found: Ownership) -> NotAdopted:
     """The error for a store that is not this person's: what is wrong, and what to do."""
     return NotAdopted(
-        f"the store {store.root} (owner: {found.owner}) is not known as yours: {found.why}. It can be looked at; "
+        f"the store {store.root} (owner: {found.owner}) is not known to be yours: {found.why}. It can be read; "
         f"nothing in it runs and nothing is loaded. {remedy(store, found)}"
     )
 
@@ -209,8 +209,8 @@ def note(store: Rooted, usual: Path) -> str | None:
     if found.is_ours:
         return None
     return (
-        f"the store {usual.name} here (owner: {found.owner}) is not known as yours, so this trains in "
-        f"{store.root.name}. To use the other from now on: `workbench adopt {shlex.quote(str(usual))}`"
+        f"the store {usual.name} here (owner: {found.owner}) is not known to be yours, so this trains in "
+        f"{store.root.name}. To use the other one from now on: `workbench adopt {shlex.quote(str(usual))}`"
     )
 
 

@@ -89,10 +89,10 @@ def lines_of(paths: ExperimentPaths) -> list[dict[str, Any]]:
     damage: list[Damage] = []
     lines = list(read(paths.journal, damage=damage))
     for piece in lasting(paths.journal, damage):
-        raise Unreadable(f"{piece}. Take the journal from a copy; then resume the experiment.")
+        raise Unreadable(f"{piece}. Restore the journal from a copy; then resume the experiment.")
     if not lines and paths.trials.is_dir():
         raise Unreadable(
-            f"{paths.journal} is missing or empty, and trials were trained. Take it from a copy; then resume the "
+            f"{paths.journal} is missing or empty, and trials were trained. Restore it from a copy; then resume the "
             "experiment."
         )
     check_lines(paths, lines)
@@ -114,16 +114,16 @@ def check_lines(paths: ExperimentPaths, lines: list[dict[str, Any]]) -> None:
 
 
 def check_order(paths: ExperimentPaths, line: Mapping[str, Any], begun: Container[int]) -> None:
-    """Raises Unreadable for a line about a trial that was not begun before it. begun: the trials that were."""
+    """Raises Unreadable for a line about a trial that was not started before it. begun: the trials that were."""
     if line["kind"] in _ABOUT and line["trial"] not in begun:
-        raise nonsense(paths, line, f"trial {line['trial']} was not begun before it")
+        raise nonsense(paths, line, f"trial {line['trial']} was not started before it")
 
 
 def nonsense(paths: ExperimentPaths, line: Mapping[str, Any], why: str) -> Unreadable:
     """The error that a line of the journal makes no sense."""
     return Unreadable(
-        f"{paths.journal}, line {line.get('n')} ({str(line.get('kind'))[:40]}) makes no sense: {why}. Take the journal "
-        "from a copy; then resume the experiment."
+        f"{paths.journal}, line {line.get('n')} ({str(line.get('kind'))[:40]}) is not valid: {why}. Restore the "
+        "journal from a copy; then resume the experiment."
     )
 
 
@@ -133,7 +133,7 @@ def check_spec(spec: Spec) -> Spec:
     sizes = {"trials": spec.trials or 0, "steps": scheduler.last, "parallel": spec.parallel or 0, "eta": scheduler.eta}
     for name, value in sizes.items():
         if not _whole(value):
-            raise Unreadable(f"the spec of experiment {spec.id} has {str(value)[:40]} {name}; wanted up to {MOST:,}.")
+            raise Unreadable(f"the spec of experiment {spec.id} has {str(value)[:40]} {name}; expected up to {MOST:,}.")
     if scheduler.kind == "hyperband" and max(scheduler.last // max(scheduler.first, 1), spec.trials or 0) > 10 * MANY:
         raise Unreadable(f"the spec of experiment {spec.id} asks for more than {10 * MANY:,} trials of Hyperband.")
     return spec

@@ -51,16 +51,16 @@ def checked(given: str, written: str = "--storage") -> str:
 
     Whether the place answers is not asked: one that is down delays.
     """
-    advice = f"Write for example {written} s3://bucket/workbench, or {written} /backup/workbench."
+    advice = f"For example: {written} s3://bucket/workbench, or {written} /backup/workbench."
     if not given.strip() or any(ord(letter) < 32 for letter in given) or "::" in given:
-        raise BadOption(f"{written} {shown(given)!r}: wanted a folder or one URL that fsspec knows. {advice}")
+        raise BadOption(f"{written} {shown(given)!r}: expected a folder or one URL that fsspec knows. {advice}")
     if "://" not in given:
         return Path(os.path.abspath(Path(given).expanduser())).as_uri()
     import fsspec
 
     protocol, _, path = given.partition("://")
     if protocol == "memory":
-        raise BadOption(f"{written} {shown(given)}: it ends with its process; wanted a place that stays. {advice}")
+        raise BadOption(f"{written} {shown(given)}: it ends with its process; expected a permanent place. {advice}")
     try:
         fsspec.get_filesystem_class(protocol)
     except ImportError as error:
@@ -71,7 +71,7 @@ def checked(given: str, written: str = "--storage") -> str:
     except ValueError:
         raise BadOption(f"{written} {shown(given)}: fsspec knows no {protocol}://. {advice}") from None
     if not path.strip("/"):
-        raise BadOption(f"{written} {shown(given)}: wanted a place behind {protocol}://. {advice}")
+        raise BadOption(f"{written} {shown(given)}: expected a place behind {protocol}://. {advice}")
     return given
 
 
@@ -161,10 +161,10 @@ class Remote:
                     system.pipe_file(f"{target}/{file}", (folder / file).read_bytes())
             system.invalidate_cache()
             if not self._has_sizes(system, target, manifest) or (folder / NAME).read_bytes() != ours:
-                raise StoreError("what arrived is not what was sent")
+                raise StoreError("the copy differs from the original")
             system.pipe_file(f"{target}/{NAME}", ours)
             if self._manifest(name) != ours:
-                raise StoreError("the manifest that arrived is not the one that was sent")
+                raise StoreError("the copied manifest differs from the original")
 
     def remove(self, which: int | str | None = None) -> None:
         """Remove the checkpoint at that step, or of that name, its manifest first; all of it where None."""
@@ -188,13 +188,13 @@ class Remote:
             source = f"{root}/{name or _name(step)}"
             data = self._manifest(name or _name(step))
         if data is None:
-            return "it was never sent whole"
+            return "it was never sent in full"
         try:
             manifest = from_plain(json.loads(data), f"the checkpoint in {self.shown}")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return f"its manifest cannot be read ({error})"
         if manifest.step != step or any(_leads_out(file) for file in manifest.files):
-            return "its manifest is not its own"
+            return "its manifest belongs to another checkpoint"
         aside = checkpoints.begin_fetched(step, attempt)
         try:
             for file in manifest.files:

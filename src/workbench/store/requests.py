@@ -213,10 +213,10 @@ def _read(path: Path, request_id: str, suffix: str) -> tuple[dict[str, Json], da
     """A request and when it is due; None for one that is being written. Raises ValueError and its kin for any other."""
     if path.name.endswith(WRITING):
         if _age(path) > ABANDONED_S:
-            raise ValueError("its writer died before it was whole; it was never acknowledged")
+            raise ValueError("its writer died before it was complete; it was never acknowledged")
         return None
     if f".{suffix}" not in (".json", TAKEN) or not _ID.fullmatch(request_id):
-        raise ValueError("its name is no request's")
+        raise ValueError("its name is not that of a request")
     try:
         with open_file(path) as file:
             _check_owner(path, os.fstat(file.fileno()))
@@ -247,7 +247,7 @@ def _parsed(data: bytes) -> dict[str, Json]:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(request, dict) or not isinstance(request.get("kind"), str):
-        raise ValueError("it is no JSON object with a kind")
+        raise ValueError("it is not a JSON object with a kind")
     return request
 
 
@@ -259,7 +259,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(word: str) -> float:
-    raise ValueError(f"{word} is no number that JSON has")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _state(path: Path) -> tuple[int, int, int]:
@@ -278,7 +278,7 @@ def _due(request: Mapping[str, Json]) -> datetime | None:
     due = datetime.fromisoformat(text)
     due = due if due.tzinfo else due.replace(tzinfo=UTC)
     if (due - datetime.now(UTC)).total_seconds() > MOST_WAIT_S:
-        raise ValueError(f"not_before {text} is more than a day off")
+        raise ValueError(f"not_before {text} is more than a day away")
     return due
 
 
@@ -292,7 +292,7 @@ def remove(store: Store, request_id: str) -> None:
 
 def _path(store: Store, request_id: str) -> Path:
     if not _ID.fullmatch(request_id):
-        raise BadName(f"{request_id[:60]!r} is no request's id.")
+        raise BadName(f"{request_id[:60]!r} is not the id of a request.")
     return store.requests / f"{request_id}.json"
 
 

@@ -129,7 +129,7 @@ def verdict(
     """Of each trial's checkpoints (``steps`` that are on the disk), why it stays, or None where it goes."""
     best = {number: f"best {place} of the experiment" for place, number in enumerate(history.best(rule.experiment), 1)}
     for place, number in enumerate(history.heirs(rule.experiment), 1):
-        best.setdefault(number, f"best {place} of the experiment where those that go on diverge")
+        best.setdefault(number, f"best {place} of the experiment where promoted ones diverge")
     return {
         trial: _of_trial(history, rule, trial, sorted(set(there)), best.get(trial), protected)
         for trial, there in steps.items()
@@ -152,7 +152,7 @@ def _of_trial(
     past = history.trials.get(trial)
     if past is None:
         # A runner was quicker than the journal: nothing is known that would let it go.
-        return {step: told[step] or "nothing is known of its trial yet" for step in steps}
+        return {step: told[step] or "its trial is not known yet" for step in steps}
     for step in history.compared.get(trial, ()):
         stay(step, "a check of resuming compares with it")
     if past.is_live or (history.is_extended and past.state == "completed"):
@@ -161,7 +161,7 @@ def _of_trial(
                 stay(step, "its trial is writing")
         newest = [step for step in steps if step <= past.known]
         if newest:
-            stay(newest[-1], "its trial may go on from it")
+            stay(newest[-1], "its trial may continue from it")
     if past.is_live or past.asked or past.state != "stopped" or rule.stopped:
         for number, step in enumerate(sorted(steps, reverse=True)[: rule.latest], 1):
             stay(step, f"latest {number} of its trial")

@@ -81,7 +81,7 @@ def _check(path: Path) -> None:
         what = f"closed to you (mode {stat.S_IMODE(found.st_mode):o})"
     if what is not None:
         raise StoreError(
-            f"{path} is {what}. Wanted a folder that belongs to you and that only you can enter: `chmod 700 {path}`, "
+            f"{path} is {what}. Expected a folder that belongs to you and that only you can enter: `chmod 700 {path}`, "
             "remove it, or set XDG_RUNTIME_DIR to such a folder."
         )
 

@@ -99,7 +99,7 @@ def read_bytes(text: str) -> int:
     """``50GB``, ``1.5 TiB`` or ``800000`` in bytes. Raises BadOption."""
     match = _BYTES.fullmatch(text.strip())
     if match is None:
-        raise BadOption(f"{text[:40]!r} is no size: wanted a number and kB, MB, GB or TB. Write for example 50GB.")
+        raise BadOption(f"{text[:40]!r} is not a size: expected a number and kB, MB, GB or TB. For example: 50GB.")
     unit = (match[2] or "").lower()
     return int(float(match[1]) * (1024 if "i" in unit else 1000) ** ("kmgt".find(unit[:1] or "b") + 1))
 

@@ -130,7 +130,7 @@ class Series:
         Raises NotFound where the experiment has none yet.
         """
         if not os.path.lexists(path):
-            raise NotFound(f"{path} is not there: the experiment has not begun, or the file was moved away.")
+            raise NotFound(f"{path} is not there: the experiment has not started, or the file was moved away.")
         with telling_sqlite(path):
             series = cls(path, None, database.open_reader(path))
             series._inode = _inode(path)
@@ -343,7 +343,7 @@ class Series:
 
     def _write(self, points: list[Sequence[Any]], rows: _Rows, meta: dict[str, Json]) -> None:
         if self._writer is None:
-            raise StoreReadOnly(f"{self.path} is closed, or was opened to be read only. Series.open() writes.")
+            raise StoreReadOnly(f"{self.path} is closed, or was opened read-only. Series.open() writes.")
         connection, ids, change = self._writer.connection, dict(self._ids), self._change
         refused: list[tuple[Any, str]] = []
         connection.execute("BEGIN IMMEDIATE")

@@ -215,7 +215,7 @@ def _said(path: Path) -> dict[str, Any] | None:
 
 def _checked(name: str) -> str:
     if not name or "/" in name or name.startswith("."):
-        raise ValueError(f"slot {name!r}: wanted a name like cpu0 or gpu-UUID.")
+        raise ValueError(f"slot {name!r}: expected a name like cpu0 or gpu-UUID.")
     return name
 
 

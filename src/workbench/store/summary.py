@@ -167,7 +167,7 @@ def _looks_like(
         if entry is not None and wrong is not None and entry["state"] not in ENDED:
             entry = unreadable(store, experiment_id, wrong)
     except (WorkbenchError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        why = f"its spec or journal makes no sense ({error})"[:500]
+        why = f"its spec or journal is not valid ({error})"[:500]
         return _Look(state, unreadable(store, experiment_id, why))  # the spec may be put right
     _looks[path] = found = _Look(state, entry)
     return found

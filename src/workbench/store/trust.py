@@ -78,7 +78,7 @@ def check_trusted(store: Store, experiment_id: str, label: str) -> None:
         if not store.published.exists():
             ownership.check_ours(store)
         raise Untrusted(
-            f"{label} came from elsewhere: to load or train it runs its code. Looking at it, comparing it and "
+            f"{label} came from elsewhere: loading or training it runs its code. Viewing it, comparing it and "
             f"`.state` do not. If you trust its author: workbench trust {label}, or wb.open(..., trust=True)."
         )
 

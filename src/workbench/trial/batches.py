@@ -86,7 +86,7 @@ class Inside:
     def begin_turn(self) -> None:
         """A turn begins. Raises Elsewhere where the one before did not come by the place where it was to resume."""
         if self.pending is not None:
-            raise self._elsewhere("the turn came to its end without a loop over trial.batches()")
+            raise self._elsewhere("the turn ended without a loop over trial.batches()")
         self._passes = 0
 
     def batches(self, loader: Any) -> Batches:
@@ -170,7 +170,7 @@ class Inside:
             return "a generator of your own lies between the loop and trial.batches(), and its place cannot be saved"
         around = _iterators_around(batches)
         if around:
-            return f"{around} around trial.batches() counts for itself, and its place cannot be saved: leave it out"
+            return f"{around} around trial.batches() keeps its own count, and its place cannot be saved: leave it out"
         return ""
 
     def _tell(self, batches: Batches) -> None:
@@ -186,8 +186,8 @@ class Inside:
 
     def _elsewhere(self, why: str) -> Elsewhere:
         return Elsewhere(
-            f"the checkpoint was taken inside of a step, at a place that the step does not come by this time: {why}. "
-            "The trial goes on from the checkpoint before. Have the first loop over trial.batches() of each step "
+            f"the checkpoint was taken inside of a step, at a point that this run does not reach: {why}. "
+            "The trial continues from the previous checkpoint. Have the first loop over trial.batches() of each step "
             "depend on nothing that training changes."
         )
 

@@ -66,7 +66,7 @@ EXECUTOR = Fixed()
 SILENT = Fixed()
 #: Why an object of a kind cannot be saved, as the trial's page says it. SILENT ones are not worth a word.
 REASONS: dict[Kind, str] = {
-    GENERATOR: "an iterator or generator cannot be saved: after a resume it starts anew",
+    GENERATOR: "an iterator or generator cannot be saved: after a resume it restarts",
     FILE: "an open file or connection cannot be saved: the set-up code opens it again",
 }
 #: Of what the set-up code makes again as good as it was: said only where the loop has made it.

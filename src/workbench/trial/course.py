@@ -99,7 +99,7 @@ class LegCourse:
         if newest is not None and newest[0] > self.order.until and (newest[1] / GRAPH).exists():
             newest = self.vault.newest(self.order.until)
         for one in self.vault.skipped:
-            print(f"[workbench] the checkpoint of step {one.step} is damaged and passed over: {one.why}")  # noqa: T201
+            print(f"[workbench] the checkpoint of step {one.step} is damaged and skipped: {one.why}")  # noqa: T201
         if newest is not None:
             if (newest[1] / GRAPH).exists():
                 self._restored = newest[1]
@@ -118,7 +118,7 @@ class LegCourse:
         if self._own.began:
             raise BadInput(
                 "trial.steps() counts the steps itself, and this loop counts its own (trial.report(step=…), "
-                "trial.save, trial.restore). Use one of both."
+                "trial.save, trial.restore). Use one of them."
             )
         if self._state is None:
             self._begin(frame)
@@ -181,9 +181,9 @@ class LegCourse:
         label = trial_label(self.order.trial)
         more = f" and {len(names) - 6} more" if len(names) > 6 else ""
         raise CannotResume(
-            f"{label} cannot go on exactly: this time the set-up made {', '.join(names[:6])}{more} otherwise than when "
-            f"the trial began.{files} Make the same each time (from trial.seed, or a file that stays as it is), or "
-            "make it in a cell before, so that the experiment takes it along; then train it anew with --again."
+            f"{label} cannot continue exactly: this time the set-up made {', '.join(names[:6])}{more} differently "
+            f"than when the trial began.{files} Make the same each time (from trial.seed, or a file that stays as it "
+            "is), or make it in a cell before, so that the experiment takes it along; then train it again with --again."
         )
 
     def _keep_beginning(self) -> None:
@@ -394,7 +394,7 @@ class LegCourse:
         if before is not None and before["digest"] != found["digest"]:
             raise CannotResume(
                 f"{path} is not what it was when the trial began ({before['size']} bytes then, {found['size']} now). "
-                "Put the file back, or start the experiment anew with --again."
+                "Put the file back, or start the experiment again with --again."
             )
         self._data[str(path)] = found
 

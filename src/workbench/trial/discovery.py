@@ -287,7 +287,7 @@ class Survey:
             self.changed.append(number)
 
     def _give_up(self, number: int, obj: Any, error: Exception) -> None:
-        reason = f"a {type(obj).__name__} could not be looked into ({type(error).__name__}: {error})"
+        reason = f"a {type(obj).__name__} could not be inspected ({type(error).__name__}: {error})"
         if isinstance(error, kinds.NotLookedInto):
             reason = str(error)
         self.unsaved.append((number, reason))

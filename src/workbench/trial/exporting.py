@@ -81,7 +81,7 @@ def write(order: Mapping[str, Any]) -> dict[str, Any]:
     example = _drawn(given) if given else course.seen
     if example is None and order["format"] != "safetensors":
         raise BadOption(
-            f"a whole turn did not call {course.name}, so nobody knows its input. Say what it takes, such as --input "
+            f"a whole turn did not call {course.name}, so its input is not known. Say what it takes, such as --input "
             "'float32[8,64]' (once for each argument)."
         )
     args, kwargs = _on_cpu(example) if example is not None else ((), {})
@@ -179,7 +179,7 @@ def model_of(names: Mapping[str, Any], wanted: str | None) -> tuple[str, Any]:
     distinct = {id(one): name for name, one in reversed(whole.items())}
     if len(distinct) != 1 and "model" not in whole:
         said = "none" if not distinct else f"several: {', '.join(sorted(distinct.values()))}"
-        raise BadOption(f"wanted one module of torch to write; the trial has {said}. Name it, such as --object net.")
+        raise BadOption(f"expected one module of torch to write; the trial has {said}. Name it, such as --object net.")
     name = "model" if "model" in whole else next(iter(distinct.values()))
     return name, whole[name]
 
@@ -197,7 +197,7 @@ def _drawn(written: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         match = _WRITTEN.fullmatch(text.replace(" ", ""))
         kind = getattr(torch, match["type"], None) if match else None
         if match is None or not isinstance(kind, torch.dtype):
-            raise BadOption(f"--input {text}: wanted a type and a shape, such as 'float32[8,64]' or 'int64[8,16]'.")
+            raise BadOption(f"--input {text}: expected a type and a shape, such as 'float32[8,64]' or 'int64[8,16]'.")
         shape = [int(one) for one in (match["shape"] or "").split(",") if one]
         if kind.is_floating_point:
             made.append(torch.randn(shape, generator=generator).to(kind))

@@ -43,11 +43,11 @@ class Fork:
                 remote.at_hand(store, origin, parent["trial"], parent["step"])
             found = Checkpoints(store.experiment(parent["experiment"]).trial(parent["trial"])).at(parent["step"])
         except (NotFound, WorkbenchError) as error:
-            raise CannotResume(f"this fork begins at the checkpoint {label}, which cannot be had: {error}") from error
+            raise CannotResume(f"the fork starts at checkpoint {label}, which is not available: {error}") from error
         if parent.get("digest") not in (None, found.manifest.digest):
             raise CannotResume(
-                f"this fork begins at the checkpoint {label}, which has changed since (its digest was "
-                f"{str(parent['digest'])[:12]}, and is {found.manifest.digest[:12]}). Fork the trial anew."
+                f"the fork starts at checkpoint {label}, which has changed since (its digest was "
+                f"{str(parent['digest'])[:12]}, and is {found.manifest.digest[:12]}). Fork the trial again."
             )
         return cls(found.folder, found.step, label, parent.get("configuration") or {})
 

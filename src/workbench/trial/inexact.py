@@ -27,7 +27,7 @@ Lost = tuple[str, str]
 #: ``reads(root, name)``: whether the next turn may read the name as this turn has left it.
 Reads = Callable[[Names, str], bool]
 
-IN_WORKERS = "its data set draws from generators of its own in workers that outlive a pass: they begin anew"
+IN_WORKERS = "its data set draws from generators of its own in workers that outlive a pass: they restart"
 BY_TIME = "a bar around an iterable brings its count up to date from time to time only"
 OF_THE_LOOP = "a bar that the loop has made cannot be saved"
 

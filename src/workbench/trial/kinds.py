@@ -454,7 +454,7 @@ class LeftOut:
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise CannotResume(
-            f"this object was not in the checkpoint ({self.__dict__['reason']}). Make it anew inside the loop, or keep "
+            f"this object was not in the checkpoint ({self.__dict__['reason']}). Create it inside the loop, or keep "
             "it in a name of its own that the set-up code assigns."
         )
 

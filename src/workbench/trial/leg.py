@@ -225,7 +225,7 @@ class Legs:
 
     def _reset(self) -> str | None:
         if not self._own:
-            return "this process is no runner"
+            return "this process is not a runner"
         sys.modules["__main__"] = types.ModuleType("__main__")
         assert self._baseline is not None
         return self._baseline.reset()

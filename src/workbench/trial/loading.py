@@ -103,7 +103,7 @@ def load(store: Store, spec: Spec, trial: int, configuration: Configuration, ste
     course = brought(store, spec, trial, configuration, step, LoadCourse)
     if course.names is None:
         raise CannotResume(
-            f"the set-up code of {trial_label(trial)} came to its end without trial.steps(), so there is no place to "
+            f"the set-up code of {trial_label(trial)} ended without trial.steps(), so there is no place to "
             "put its checkpoint into."
         )
     return Loaded(**course.names)

@@ -128,7 +128,7 @@ class Unsteady:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Unsteady:
         """What :meth:`to_json` gave. Raises the errors of a newer schema."""
-        check_schema(data, "what the set-up makes anew")
+        check_schema(data, "what the set-up makes again")
         return cls(frozenset(data["changed"]), frozenset(data["grown"]), tuple(data["names"]), data["failed"])
 
     def keep(self, base: Survey) -> list[str]:

@@ -68,4 +68,4 @@ def _size(value: Any) -> int | None:
 def _advice(name: str, given: str) -> str:
     if "elements" in given:
         return f"Report its mean: trial.report({name}={name}.mean())."
-    return f"Write for example trial.report({name}=float({name}))."
+    return f"For example: trial.report({name}=float({name}))."

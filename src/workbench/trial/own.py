@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 HEADER, SAVED = "own.json", "saved"
 RESUMES = "at the steps that the loop gives to trial.save()"
 SAVES_NOTHING = (
-    "this loop counts for itself and saves nothing: each promotion trains it again from the start; "
+    "this loop counts its own steps and saves nothing: each promotion trains it again from the start; "
     "use trial.save/trial.restore"
 )
 NEVER_RESTORES = (
-    "this loop counts for itself and does not ask for what it saved: each promotion trains it again from the start; "
+    "this loop counts its own steps and does not restore what it saved: each promotion trains it again from the start; "
     "use trial.restore"
 )
 #: A goal that was never reported is waited for up to so many times the steps of the first level.
@@ -125,7 +125,7 @@ class OwnLoop:
         """Take the values of ``step``; False where the loop is to end."""
         course, order = self._course, self._course.order
         if isinstance(step, bool) or not isinstance(step, int) or step < 1:
-            raise BadMetric(f"trial.report(step={step!r}): wanted the number of turns done, from 1 on.")
+            raise BadMetric(f"trial.report(step={step!r}): expected the number of turns done, from 1 on.")
         if not self.began:
             self._begin()
         if course.left is None and self._reported >= order.max_steps and step > self._reported:
@@ -184,8 +184,8 @@ class OwnLoop:
         if isinstance(at, bool) or not isinstance(at, int) or at < 1:
             given = "before the first report, without step=" if step is None else f"with step={step!r}"
             raise BadInput(
-                f"trial.save() was called {given}: wanted the number of turns that it holds, from 1 on. Write for "
-                "example trial.save(folder, step=epoch + 1)."
+                f"trial.save() was called {given}: expected the number of turns that it holds, from 1 on. For example: "
+                "trial.save(folder, step=epoch + 1)."
             )
         write = partial(copy_into, source)
         if self._ahead is not None:
@@ -266,6 +266,6 @@ def _nothing(folder: Path) -> None:
 def never_began(trial: int) -> BadInput:
     """The error of code that came to its end without a loop that we know of."""
     return BadInput(
-        f"trial {trial_label(trial)} came to its end without a turn of trial.steps(). Wrap the training loop: "
-        "for epoch in trial.steps(): ... A loop that counts for itself says trial.report(step=…)."
+        f"trial {trial_label(trial)} ended without a turn of trial.steps(). Wrap the training loop: "
+        "for epoch in trial.steps(): ... A loop that counts its own steps calls trial.report(step=…)."
     )

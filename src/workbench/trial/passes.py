@@ -96,7 +96,7 @@ class Items(_Plain):
 class Again(_Plain):
     """Something that gives its batches in their order and in no other: those before are read again, and dropped."""
 
-    remark = "its first batches are read again and dropped, for it cannot be asked for a later one"
+    remark = "its first batches are read again and dropped, because it cannot start at a later one"
 
     def begin(self, skip: int) -> Iterator[Any]:
         batches: Iterator[Any] = iter(self.loader)
@@ -108,7 +108,7 @@ class Again(_Plain):
 class Once(_Plain):
     """An iterator: nobody can say what it has given already."""
 
-    refused = "an iterator cannot be begun anew: give trial.batches() the loader itself"
+    refused = "an iterator cannot be restarted: give trial.batches() the loader itself"
 
     def begin(self, skip: int) -> Iterator[Any]:
         return iter(self.loader)
@@ -130,7 +130,7 @@ class Loader(_Plain):
             loader.persistent_workers or not getattr(loader, "in_order", True)
         )
         if self._keeps_workers:
-            self.remark = "random numbers that its workers draw begin anew: their processes outlive a pass"
+            self.remark = "random numbers that its workers draw restart: their processes outlive a pass"
         #: Workers of an earlier pass live on, and their seed was drawn then.
         self._has_workers = False
 

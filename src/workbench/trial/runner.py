@@ -32,7 +32,7 @@ from workbench.trial.wire import Connection, Message, encode
 BATCH = 5000
 
 #: Why a leg leaves that nobody told to.
-NOTICE = "its machine gave notice (SIGTERM)"
+NOTICE = "its machine announced its shutdown (SIGTERM)"
 
 #: name, step, index (0: the step's reported value; 1, 2, …: logged inside it), value, UTC time.
 Point = tuple[str, int, int, float, float]

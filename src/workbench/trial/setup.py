@@ -108,11 +108,11 @@ class Setup:
         self.known = found
         if found:
             names = f"{', '.join(found.names[:6])}{' …' if len(found.names) > 6 else ''}"
-            self.told = f"the set-up makes {names} otherwise each time; each trial goes on with what it began with"
+            self.told = f"the set-up makes {names} differently each time; each trial keeps its first values"
         elif found.failed:
             self.told = (
-                f"the set-up was not compared with a second run of it ({found.failed}); what it makes otherwise when a "
-                "trial is resumed is refused then"
+                f"the set-up was not compared with a second run of it ({found.failed}); what it makes differently when "
+                "a trial is resumed is refused"
             )
         with contextlib.suppress(StoreError):  # a full disk: the others find it out in their own way
             write_json(self._paths.setup, found.to_json(), fsync=False)

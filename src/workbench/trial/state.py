@@ -365,7 +365,7 @@ class State:
             if large:
                 root.skipped = assigned_first(frame, large, self._reads.globals() if root.frame is None else ())
                 skipped += [
-                    (name, f"{sizes[name] / 1e6:.0f} MB that every turn assigns anew") for name in sorted(root.skipped)
+                    (name, f"{sizes[name] / 1e6:.0f} MB that every turn assigns again") for name in sorted(root.skipped)
                 ]
         return skipped
 

@@ -94,7 +94,7 @@ def read_storages(path: Folder) -> dict[str, Any]:
                 storages[key] = view.clone().untyped_storage()
     for key, name in json.loads(header["__metadata__"]["workbench"]).get("apart", {}).items():
         if NAMED.fullmatch(name) is None:
-            raise StoreError(f"{path} speaks of {name!r}, and no part of a checkpoint is called so. Take another one.")
+            raise StoreError(f"{path} names {name!r}, but no part of a checkpoint has that name. Use another one.")
         # Two of the same content are two again.
         storages[key] = torch.frombuffer(_mapped(path.parent / name), dtype=torch.uint8).clone().untyped_storage()
     return storages

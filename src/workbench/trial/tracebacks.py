@@ -72,7 +72,7 @@ def _message(error: BaseException) -> str:
         )
     if isinstance(error, EOFError) and "reading a line" in str(error):
         return (
-            "input() was called, but nobody sits before a trial. Give the value in a cell above, or make it a "
+            "input() was called, but a trial has no keyboard input. Give the value in a cell above, or make it a "
             "hyperparameter."
         )
     if isinstance(error, LegLeft):

@@ -169,7 +169,7 @@ def _become(parent: int, waits: int, tells: int, run: Callable[..., None]) -> No
         os.dup2(nothing, 2)
         unseeded.here()
         run(tell)
-        tell(False, b"it came to its end without a turn of trial.steps()")
+        tell(False, b"it ended without a turn of trial.steps()")
     except BaseException as error:
         tell(False, f"{type(error).__name__}: {error}"[:500].encode(errors="replace"))
     finally:

@@ -58,7 +58,7 @@ class Frames:
         del self._bytes[:end]
         message = json.loads(body)
         if not isinstance(message, dict):
-            raise BrokenWire(f"a frame holds a {type(message).__name__}, wanted an object")
+            raise BrokenWire(f"a frame holds a {type(message).__name__}, expected an object")
         return message
 
 

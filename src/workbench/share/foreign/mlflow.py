@@ -40,7 +40,7 @@ class Writer:
         try:
             self.client = MlflowClient(tracking_uri=mirror.where, registry_uri=None)
         except (MlflowException, ModuleNotFoundError) as error:
-            raise StoreError(f"MLflow at {masked(mirror.where)} is not to be had: {_words(error)}") from None
+            raise StoreError(f"MLflow at {masked(mirror.where)} is not available: {_words(error)}") from None
         self._where, self._spec = masked(mirror.where), spec
         self._experiment: str | None = None
         self._there: dict[str, str] | None = None
@@ -132,7 +132,7 @@ class Writer:
         wrong = [name for name, value in run.parameters.items() if params.get(_name(name)) != str(value)[:MOST_LETTERS]]
         if missing or wrong:
             raise StoreError(
-                f"MLflow at {self._where} gives back another {run.name} than was written: {len(missing)} points are "
+                f"MLflow at {self._where} returns a different {run.name} than was written: {len(missing)} points are "
                 f"missing{'; ' + ', '.join(wrong) + ' differ' if wrong else ''}."
             )
         return len(metrics)

@@ -49,9 +49,9 @@ export function Modes(props: {
 }): React.JSX.Element {
   const { trans } = props;
   const modes: readonly (readonly [Mode, string, string])[] = [
-    ['zoom', trans.__('Zoom'), trans.__('Dragging zooms in; the wheel zooms too')],
-    ['select', trans.__('Select'), trans.__('Dragging selects trials; so it does with Shift in every mode')],
-    ['pan', trans.__('Move'), trans.__('Dragging moves the picture; so does the middle button')]
+    ['zoom', trans.__('Zoom'), trans.__('Drag or use the wheel to zoom')],
+    ['select', trans.__('Select'), trans.__('Drag to select trials; in other modes hold Shift')],
+    ['pan', trans.__('Move'), trans.__('Drag to move the picture; the middle button works in every mode')]
   ];
   return (
     <span className="wb-Modes" role="group" aria-label={trans.__('Dragging')}>
@@ -70,7 +70,7 @@ export function Modes(props: {
         type="button"
         disabled={!props.zoomed}
         onClick={props.onReset}
-        title={trans.__('Show all; so does a double click')}
+        title={trans.__('Show all (double-click)')}
       >
         {trans.__('All')}
       </button>

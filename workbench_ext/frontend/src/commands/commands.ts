@@ -52,7 +52,7 @@ export function addCommands(
 
   commands.addCommand('workbench:stop', {
     label: args => (trialOf(args) === null ? trans.__('Stop …') : trans.__('Stop This Trial')),
-    caption: trans.__('End the training; what was found stays'),
+    caption: trans.__('Stop training; results are kept'),
     isEnabled: args => {
       const [row] = rows(args).filter(isGoing);
       const trial = trialOf(args);
@@ -67,7 +67,7 @@ export function addCommands(
       }
       const sure = await confirmed({
         title: trans.__('Stop %1?', named(found, trans)),
-        body: trans.__('What was found stays, but it does not go on afterwards. Pause it if it should.'),
+        body: trans.__('Results are kept. To continue later, pause it instead, or extend it.'),
         okLabel: trans.__('Stop'),
         trans
       });
@@ -80,7 +80,7 @@ export function addCommands(
   const canPause = (row: IExperiment) => row.state === 'running' || row.state === 'waiting';
   commands.addCommand('workbench:pause', {
     label: trans.__('Pause'),
-    caption: trans.__('Checkpoint what trains, and start nothing new'),
+    caption: trans.__('Checkpoint running trials, and start no new ones'),
     isEnabled: some(canPause),
     execute: asking('pause', canPause)
   });
@@ -170,7 +170,7 @@ export function addCommands(
         if (first.store !== second.store) {
           Notification.info(
             trans.__(
-              '%1 and %2 lie in different stores. Only what lies in one store can be compared: take one of them over with `workbench export` and `workbench import` first.',
+              '%1 and %2 are in different stores, and only experiments of one store can be compared. Copy one of them with `workbench export` and `workbench import` first.',
               first.label,
               second.label
             ),
@@ -200,7 +200,7 @@ export function addCommands(
 
   commands.addCommand('workbench:replay', {
     label: args => (trialOf(args) === null ? trans.__('Replay') : trans.__('Replay This Trial')),
-    caption: trans.__('Train its snapshot again, and compare'),
+    caption: trans.__('Train its snapshot again, and compare the results'),
     isEnabled: one(row => row.trials.begun > 0),
     execute: async args => {
       const row = rows(args)[0]!;
@@ -218,7 +218,7 @@ export function addCommands(
   commands.addCommand('workbench:pin', {
     label: args =>
       args.pinned === true || (trialOf(args) === null && rows(args)[0]?.pinned) ? trans.__('Unpin') : trans.__('Pin'),
-    caption: trans.__('Cleaning up leaves what is pinned'),
+    caption: trans.__('Cleaning up never deletes pinned items'),
     isEnabled: one(),
     execute: async args => {
       const row = rows(args)[0]!;
@@ -244,9 +244,9 @@ export function addCommands(
       const sure = await confirmed({
         title: trans.__('Delete %1?', named(found, trans)),
         body: lost.includes(null)
-          ? trans.__('%1 with all curves, logs and checkpoints would be lost.', what)
+          ? trans.__('%1 with all curves, logs and checkpoints will be deleted.', what)
           : trans.__(
-              '%1 with all curves, logs and checkpoints would be lost: %2.',
+              '%1 with all curves, logs and checkpoints will be deleted: %2.',
               what,
               bytes(lost.reduce<number>((sum, size) => sum + (size ?? 0), 0))
             ),
@@ -274,7 +274,7 @@ export function addCommands(
 
   commands.addCommand('workbench:clean-up', {
     label: trans.__('Clean Up the Store …'),
-    caption: trans.__('Remove checkpoints that no rule keeps, and what nothing refers to'),
+    caption: trans.__('Delete checkpoints not kept by any rule, and unreferenced data'),
     isEnabled: args => targets.store(args) !== null,
     execute: async args => {
       const store = targets.store(args)!.id;
@@ -291,9 +291,9 @@ export function addCommands(
         title: trans.__('Clean up the store?'),
         body:
           freed === null
-            ? trans.__('Checkpoints that no rule keeps, and what nothing refers to, would be removed.')
+            ? trans.__('Checkpoints not kept by any rule, and unreferenced data, will be deleted.')
             : trans.__(
-                '%1 would be freed: checkpoints that no rule keeps, and what nothing refers to. What is pinned stays.',
+                '%1 will be freed: checkpoints not kept by any rule, and unreferenced data. Pinned items are kept.',
                 bytes(freed)
               ),
         okLabel: trans.__('Clean Up'),

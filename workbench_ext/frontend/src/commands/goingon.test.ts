@@ -20,16 +20,18 @@ test('whole numbers begin with one', () => {
 test('what is to be more is asked for as it was typed, or refused with what was wanted', () => {
   expect(readMore({ trials: '20', steps: '', time: '' }, trans)).toEqual({ trials: 20 });
   expect(readMore({ trials: '', steps: '81', time: '2h' }, trans)).toEqual({ last: 81, seconds: 7200 });
-  expect(readMore({ trials: ' ', steps: '', time: '' }, trans)).toMatch(/more of/);
+  expect(readMore({ trials: ' ', steps: '', time: '' }, trans)).toMatch(/Enter more/);
   expect(readMore({ trials: 'many', steps: '', time: '' }, trans)).toBe(
-    'many was given; wanted a whole number, such as 20.'
+    'many was given; expected a whole number, such as 20.'
   );
-  expect(readMore({ trials: '1', steps: '', time: '2' }, trans)).toBe('2 was given; wanted a time, such as 30m or 2h.');
+  expect(readMore({ trials: '1', steps: '', time: '2' }, trans)).toBe(
+    '2 was given; expected a time, such as 30m or 2h.'
+  );
 });
 
 test('a check goes to a step that the trial has trained', () => {
   expect(readUpTo('', 9, trans)).toEqual({ step: null });
   expect(readUpTo('9', 9, trans)).toEqual({ step: 9 });
-  expect(readUpTo('10', 9, trans)).toBe('10 was given; wanted a step from 1 to 9.');
-  expect(readUpTo('0', null, trans)).toBe('0 was given; wanted a step from 1 on.');
+  expect(readUpTo('10', 9, trans)).toBe('10 was given; expected a step from 1 to 9.');
+  expect(readUpTo('0', null, trans)).toBe('0 was given; expected a step from 1 on.');
 });

@@ -39,7 +39,7 @@ export function readMore(
 ): IMore | string {
   const { trials, steps, time } = typed;
   if (!trials.trim() && !steps.trim() && !time.trim()) {
-    return trans.__('Say what there is to be more of: trials, steps or time.');
+    return trans.__('Enter more trials, steps or time.');
   }
   const more: { trials?: number; last?: number; seconds?: number } = {};
   for (const [key, given] of [
@@ -49,7 +49,7 @@ export function readMore(
     if (given.trim()) {
       const read = readWhole(given);
       if (read === null) {
-        return trans.__('%1 was given; wanted a whole number, such as 20.', given.trim());
+        return trans.__('%1 was given; expected a whole number, such as 20.', given.trim());
       }
       more[key] = read;
     }
@@ -57,7 +57,7 @@ export function readMore(
   if (time.trim()) {
     const seconds = readSpan(time);
     if (seconds === null) {
-      return trans.__('%1 was given; wanted a time, such as 30m or 2h.', time.trim());
+      return trans.__('%1 was given; expected a time, such as 30m or 2h.', time.trim());
     }
     more.seconds = seconds;
   }
@@ -76,8 +76,8 @@ export function readUpTo(
   }
   if (step === null || (done !== null && step > done)) {
     return done === null
-      ? trans.__('%1 was given; wanted a step from 1 on.', text.trim())
-      : trans.__('%1 was given; wanted a step from 1 to %2.', text.trim(), done);
+      ? trans.__('%1 was given; expected a step from 1 on.', text.trim())
+      : trans.__('%1 was given; expected a step from 1 to %2.', text.trim(), done);
   }
   return { step };
 }
@@ -97,7 +97,7 @@ export function addGoingOn(
 
   commands.addCommand('workbench:extend', {
     label: trans.__('Extend …'),
-    caption: trans.__('Go on with more trials, steps or time; what was decided stays decided'),
+    caption: trans.__('Continue with more trials, steps or time; earlier decisions stay'),
     isEnabled: args => {
       const row = only(args);
       return row !== undefined && row.state !== 'stopping' && !row.deleting;
@@ -117,14 +117,14 @@ export function addGoingOn(
       });
       const answer = more && (await requests.ask(row.store, 'extend', { experiment: row.id, ...more }));
       if (isDone(answer)) {
-        Notification.success(trans.__('%1 goes on.', row.label), { autoClose: 5000 });
+        Notification.success(trans.__('%1 continues.', row.label), { autoClose: 5000 });
       }
     }
   });
 
   commands.addCommand('workbench:verify', {
     label: args => (typeof args.trial === 'number' ? trans.__('Verify …') : trans.__('Verify Its Best Trial …')),
-    caption: trans.__('Train it again without a break, and see whether resuming gave the same bits'),
+    caption: trans.__('Train it again without a break, and check that resuming gave the same bits'),
     isEnabled: args => numberOf(args) !== undefined,
     execute: async args => {
       const row = only(args)!;
@@ -133,7 +133,7 @@ export function addGoingOn(
       const done = targets.trial(row, trial)?.step ?? null;
       const upTo = await askFields({
         title: trans.__('Verify %1', name),
-        fields: { step: { label: trans.__('Up to step (as far as needed, where nothing is written)'), example: '' } },
+        fields: { step: { label: trans.__('Up to step (empty: as far as needed)'), example: '' } },
         read: ({ step }) => readUpTo(step, done, trans),
         okLabel: trans.__('Verify'),
         trans
@@ -147,9 +147,12 @@ export function addGoingOn(
         ...(upTo.step === null ? {} : { step: upTo.step })
       });
       if (isDone(answer)) {
-        Notification.success(trans.__('%1 is checked in a slot that nobody wants; its page tells the verdict.', name), {
-          autoClose: 5000
-        });
+        Notification.success(
+          trans.__('%1 is checked in a slot that no trial needs; its page shows the result.', name),
+          {
+            autoClose: 5000
+          }
+        );
       }
     }
   });

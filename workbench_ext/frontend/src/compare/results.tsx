@@ -43,7 +43,7 @@ export function CompareResults(props: { context: IPageContext; found: ICompariso
       {selection && <p className="wb-Compare-noise">{selection}</p>}
       {noise && (
         <p className="wb-Compare-noise">
-          {noise.verdict ? trans.__('Within the noise: %1', noise.why) : trans.__('More than noise: %1', noise.why)}
+          {noise.verdict ? trans.__('Within the noise: %1', noise.why) : trans.__('Beyond the noise: %1', noise.why)}
         </p>
       )}
       {metrics.length > 0 && (
@@ -107,7 +107,7 @@ function Head(props: { context: IPageContext; found: IComparison; first: string 
         <th scope="col">{first}</th>
         <th scope="col">{found.a.ref}</th>
         <th scope="col">{found.b.ref}</th>
-        <th scope="col">{context.trans.__('Parts at step')}</th>
+        <th scope="col">{context.trans.__('Differs from step')}</th>
       </tr>
     </thead>
   );
@@ -198,7 +198,7 @@ function Overlay(props: {
         <span className="wb-Side-b">
           <span className="wb-Overlay-mark wb-mod-b" aria-hidden="true" /> {found.b.ref}
         </span>
-        {partsAt !== null && <span>{trans.__('they part at step %1', partsAt)}</span>}
+        {partsAt !== null && <span>{trans.__('they differ from step %1', partsAt)}</span>}
         {found.a.trial === null && pairs.length === 0 && <span>{trans.__('the best of each')}</span>}
         {found.results.pairs.length > pairs.length && <span>{trans.__('the first %1 pairs', pairs.length)}</span>}
       </figcaption>

@@ -39,9 +39,9 @@ export function CompareView(props: { context: IPageContext; a: string; b: string
             {trans.__('Compare Again')}
           </button>
         </span>
-        <p className="wb-Compare-title">{found.same ? trans.__('Nothing that is known differs.') : found.title}</p>
+        <p className="wb-Compare-title">{found.same ? trans.__('No known difference.') : found.title}</p>
         {found.partial.length > 0 && (
-          <ul className="wb-Compare-partial" aria-label={trans.__('What is not known')}>
+          <ul className="wb-Compare-partial" aria-label={trans.__('Not known')}>
             {found.partial.map(word => (
               <li key={word}>{word}</li>
             ))}

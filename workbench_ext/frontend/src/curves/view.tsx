@@ -182,7 +182,7 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
       )}
       {!curves?.error && paths !== null && count === 0 && (
         <p className="wb-Note wb-Over" role="status">
-          {trans.__('Nobody has reported %1 yet.', metric)}
+          {trans.__('No trial has reported %1 yet.', metric)}
         </p>
       )}
     </div>

@@ -48,7 +48,7 @@ export function Header({ context, since }: { context: IContext; since: Since }):
       <Happened context={context} since={since} />
       {experiment.stale && (
         <div className="wb-Stale" role="status">
-          {trans.__('The server does not answer; this is what it said last.')}
+          {trans.__('The server does not answer; this is its last answer.')}
         </div>
       )}
       {row.progress !== null && !experiment.ended && (
@@ -103,13 +103,13 @@ function Happened({ context: { trans }, since }: { context: IContext; since: Sin
   return (
     <div className="wb-Since" role="status">
       <span>
-        <strong>{trans.__('Since you looked:')}</strong> {sinceWords(since.happened, trans)}
+        <strong>{trans.__('Since your last visit:')}</strong> {sinceWords(since.happened, trans)}
       </span>
       <button
         type="button"
         className="wb-Button"
         onClick={() => since.dismiss()}
-        aria-label={trans.__('Dismiss what happened since you looked')}
+        aria-label={trans.__('Dismiss the changes since your last visit')}
       >
         {trans.__('Seen')}
       </button>

@@ -19,8 +19,8 @@ test('nothing is said where nothing is the matter', () => {
 test('a row says in a word what waits, and why in its tip; a page says it all', () => {
   const row = renderToStaticMarkup(<Troubles troubles={[ROOM, STORAGE, MIRROR]} trans={trans} />);
   expect(row).toContain('<strong>no room on the disk</strong></span>');
-  expect(row).toContain('<strong>storage not reached</strong></span>');
-  expect(row).toContain('<strong>mirror not reached</strong></span>');
+  expect(row).toContain('<strong>storage unreachable</strong></span>');
+  expect(row).toContain('<strong>mirror unreachable</strong></span>');
   expect(row).toContain('title="waits since 12:00:00 UTC: s3://bucket"');
   const page = renderToStaticMarkup(<Troubles troubles={[ROOM]} trans={trans} whole={true} />);
   expect(page).toContain('</strong>: the disk has 1 kB left, &lt;b&gt;of which</span>');

@@ -13,9 +13,9 @@ function troubleWord({ kind }: ITrouble, trans: TranslationBundle): string {
     case 'room':
       return trans.__('no room on the disk');
     case 'storage':
-      return trans.__('storage not reached');
+      return trans.__('storage unreachable');
     case 'mirror':
-      return trans.__('mirror not reached');
+      return trans.__('mirror unreachable');
   }
 }
 

@@ -30,7 +30,7 @@ export function LadderLegend(props: {
     ['waiting', trans.__('waiting'), has('waiting') || has('lost')],
     ['failed', trans.__('failed'), has('failed')],
     ['cut', trans.__('the cut'), ladder.scheduler === 'hyperband' || ladder.scheduler === 'asha'],
-    ['free', trans.__('place to come'), hasFree(ladder)]
+    ['free', trans.__('open place'), hasFree(ladder)]
   ];
   return (
     <div className="wb-Ladder-legend">

@@ -79,7 +79,7 @@ function title({ entry }: INode, label: string, at: number, trans: TranslationBu
     case 'training':
       return trans.__('%1 trains to step %2', label, at);
     case 'lost':
-      return trans.__('%1 was interrupted; it is tried again', label);
+      return trans.__('%1 was interrupted; it is retried', label);
     case 'waiting':
       return entry.value === null
         ? trans.__('%1 waits to train to step %2', label, at)

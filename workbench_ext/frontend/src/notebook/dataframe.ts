@@ -24,14 +24,14 @@ export const toNotebook: JupyterFrontEndPlugin<void> = {
       label: args => {
         const count = Array.isArray(args.trials) ? args.trials.length : 0;
         return count > 0
-          ? trans._n('%1 Trial to the Notebook', '%1 Trials to the Notebook', count, count)
-          : trans.__('Trials to the Notebook');
+          ? trans._n('Insert %1 Trial as DataFrame', 'Insert %1 Trials as DataFrame', count, count)
+          : trans.__('Insert Trials as DataFrame');
       },
       isEnabled: () => notebooks?.currentWidget !== null && notebooks !== null,
       execute: async args => {
         const panel = notebooks?.currentWidget;
         if (!panel) {
-          Notification.info(trans.__('Open a notebook first: the trials go to a cell of it.'));
+          Notification.info(trans.__('Open a notebook first: the trials are inserted as a cell.'));
           return;
         }
         const label = String(args.label ?? args.experiment);

@@ -23,7 +23,7 @@ export const forks: JupyterFrontEndPlugin<void> = {
   ) => {
     commands.addCommand('workbench:fork', {
       label: trans.__('Fork in the Notebook'),
-      caption: trans.__('A cell that goes on from its newest checkpoint, with what you change'),
+      caption: trans.__('A cell that continues from its newest checkpoint, with your changes'),
       isEnabled: ({ trial }) => typeof trial === 'number' && Boolean(notebooks?.currentWidget),
       execute: async ({ experiment, store, trial, step }) => {
         const panel = notebooks?.currentWidget;
@@ -31,14 +31,14 @@ export const forks: JupyterFrontEndPlugin<void> = {
           one => one.experiment.ref === experiment && (store ?? one.experiment.store) === one.experiment.store
         );
         if (!panel || !page?.experiment.row) {
-          Notification.info(trans.__('Open a notebook first: the fork is a cell of it.'));
+          Notification.info(trans.__('Open a notebook first: the fork is added as a cell.'));
           return;
         }
         const { label } = page.experiment.row;
         if (stores.beside !== page.experiment.store) {
           Notification.info(
             trans.__(
-              '%1 lies in another store than the one beside the notebook. Open a notebook in %2 first: the fork is a cell of it.',
+              '%1 is not in the store beside the notebook. Open a notebook in %2 first: the fork is added as a cell.',
               label,
               stores.get(page.experiment.store)?.label ?? trans.__('its folder')
             ),
@@ -51,7 +51,7 @@ export const forks: JupyterFrontEndPlugin<void> = {
         try {
           const at = typeof step === 'number' ? step : await newest(page.experiment.store, String(experiment), number);
           if (at === null) {
-            Notification.info(trans.__('%1 has no checkpoint to go on from.', name));
+            Notification.info(trans.__('%1 has no checkpoint to continue from.', name));
             return;
           }
           shell.activateById(panel.id);

@@ -168,7 +168,7 @@ function addAsItWas(app: JupyterFrontEnd, workbench: IWorkbench): void {
   };
   commands.addCommand('workbench:open-notebook', {
     label: trans.__('Open Notebook as It Was'),
-    caption: trans.__('The notebook that started this experiment, to read'),
+    caption: trans.__('The notebook that started this experiment, read-only'),
     isEnabled: args => target(args) !== null,
     execute: async args => {
       const ref = target(args)!;

@@ -34,7 +34,7 @@ export function ImportanceView({ context }: { context: IContext }): React.JSX.El
   };
   return (
     <div className="wb-View wb-Importance">
-      <div className="wb-Controls" role="toolbar" aria-label={trans.__('Whose importance')}>
+      <div className="wb-Controls" role="toolbar" aria-label={trans.__('Importance settings')}>
         <Choice
           label={trans.__('Metric')}
           value={metric}
@@ -59,7 +59,7 @@ export function ImportanceView({ context }: { context: IContext }): React.JSX.El
       )}
       {!error && !few && value === null && asking && (
         <p className="wb-Note" role="status">
-          {trans.__('Working it out …')}
+          {trans.__('Computing …')}
         </p>
       )}
       {rows.length > 0 && (

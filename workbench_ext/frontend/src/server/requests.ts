@@ -32,7 +32,7 @@ export class Requests {
       const request: IRequest = { kind, ...fields };
       const answer = await api.of(store).post<IAnswer>('requests', request);
       if (!isDone(answer) && kind !== 'delete') {
-        Notification.info(this._trans.__('The engine has not answered yet. What you asked for waits until it does.'), {
+        Notification.info(this._trans.__('The engine has not answered yet. Your request waits until it does.'), {
           autoClose: BRIEFLY
         });
       }

@@ -56,7 +56,7 @@ test('a foreign store is named, with a button', () => {
 test('the question names the owner, the experiments and what will not go on', () => {
   const words = meaning(FOUND, trans);
   expect(words).toContain('/repo/.workbench belongs to alice and holds 12 experiments.');
-  for (const part of ['digits@1, <b>@2', '1 request ', 'dropped']) {
+  for (const part of ['digits@1, <b>@2', '1 pending request ', 'removed']) {
     expect(words).toContain(part);
   }
   expect(meaning({ ...FOUND, unfinished: [], requests: 0, tells: false }, trans)).not.toContain('paused');

@@ -19,7 +19,7 @@ export function AdoptBanner(props: {
   return (
     <div className="wb-Adopt" role="status">
       <p className="wb-Section-note">
-        {trans.__('The store here is not known as yours. It is shown, and nothing in it runs: %1', health.root)}
+        {trans.__('This store is not known to be yours. It is shown, but nothing in it runs: %1', health.root)}
         <button type="button" className="wb-Button" onClick={adopt}>
           {trans.__('Adopt It …')}
         </button>
@@ -39,8 +39,8 @@ export function meaning(found: IOwnership, trans: TranslationBundle): string {
       root,
       owner
     ),
-    trans.__('It is not known as yours: %1.', why),
-    trans.__('Once it is adopted, what lies in it may run as you: training code, captured values, checkpoints.')
+    trans.__('It is not known to be yours: %1.', why),
+    trans.__('After you adopt it, its contents may run as you: training code, captured values, checkpoints.')
   ];
   if (unfinished.length > 0) {
     const more = unfinished.length > 5 ? ', …' : '';
@@ -48,15 +48,11 @@ export function meaning(found: IOwnership, trans: TranslationBundle): string {
   }
   if (requests > 0) {
     words.push(
-      trans._n(
-        '%1 request that waited will not be carried out.',
-        '%1 requests that waited will not be carried out.',
-        requests
-      )
+      trans._n('%1 pending request will not be carried out.', '%1 pending requests will not be carried out.', requests)
     );
   }
   if (tells) {
-    words.push(trans.__('The addresses that it tells of its searches are dropped.'));
+    words.push(trans.__('Its notification addresses are removed.'));
   }
   return words.join(' ');
 }

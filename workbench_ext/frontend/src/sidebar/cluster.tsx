@@ -45,7 +45,7 @@ export function ClusterSection(props: {
             ? trans.__('Reading the cluster …')
             : value === null
               ? trans.__('The cluster cannot be read: %1', error.message)
-              : trans.__('The server does not answer; this is what it said last.')}
+              : trans.__('The server does not answer; this is its last answer.')}
         </p>
       )}
       {value !== null && workers.length === 0 && (
@@ -116,7 +116,7 @@ function EngineNote(props: {
       </p>
       {health.readonly && (
         <p className="wb-Section-note wb-mod-trouble">
-          {trans.__('The store can only be read: nothing can be asked of its engine.')}
+          {trans.__('The store is read-only: its engine accepts no requests.')}
         </p>
       )}
     </>
@@ -149,7 +149,7 @@ function Pages(props: { address: string; trans: TranslationBundle }): React.JSX.
   return (
     <p className="wb-Section-note">
       <a href={props.address} target="_blank" rel="noopener noreferrer">
-        {props.trans.__('Dask’s own pages')}
+        {props.trans.__('Dask’s dashboard')}
       </a>
     </p>
   );

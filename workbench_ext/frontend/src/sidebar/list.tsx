@@ -127,7 +127,7 @@ function Status(props: {
   const error = stores.error?.message ?? store?.experiments.error ?? null;
   let text = '';
   if (error !== null && experiments !== null) {
-    text = trans.__('The server does not answer; this is what it said last.');
+    text = trans.__('The server does not answer; this is its last answer.');
   } else if (error !== null) {
     text = trans.__('The experiments cannot be read: %1', error);
   } else if (experiments === null) {

@@ -34,7 +34,7 @@ export function StoreSection(props: {
         <p className="wb-Section-note">
           {value === null
             ? trans.__('The store cannot be read: %1', error.message)
-            : trans.__('The server does not answer; this is what it said last.')}
+            : trans.__('The server does not answer; this is its last answer.')}
         </p>
       )}
       {value === null && !error && <p className="wb-Section-note">{trans.__('Reading the store …')}</p>}

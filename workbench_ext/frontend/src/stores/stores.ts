@@ -186,9 +186,7 @@ export class Stores {
     // What no store holds is asked of the one that is meant: it says what it has instead.
     const found = store ? this.get(store) : info ? this.get(info.id) : this.current;
     if (!found) {
-      throw (
-        this._error ?? new ApiError(404, this._trans.__('The store in %1 is not there any more.', `${folder ?? ''}/`))
-      );
+      throw this._error ?? new ApiError(404, this._trans.__('The store in %1 no longer exists.', `${folder ?? ''}/`));
     }
     return found;
   }

@@ -57,7 +57,7 @@ export function Head(props: IProps): React.JSX.Element {
                   aria-label={trans.__('Filter of %1', id)}
                   aria-invalid={wrong}
                   placeholder={trans.__('< 0.1, a..b, text')}
-                  title={wrong ? trans.__('A comparison wants a number') : undefined}
+                  title={wrong ? trans.__('A comparison needs a number') : undefined}
                   onChange={event => column.setFilterValue(event.target.value || undefined)}
                 />
               </span>

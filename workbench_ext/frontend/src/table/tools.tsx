@@ -66,7 +66,7 @@ export function TableTools(props: IProps): React.JSX.Element {
         type="button"
         className="wb-Button"
         disabled={chosen.length === 0 || !commands.hasCommand('workbench:select-to-notebook')}
-        title={trans.__('A new cell of the notebook holds these trials as a DataFrame')}
+        title={trans.__('Insert a notebook cell that loads these trials as a DataFrame')}
         onClick={() =>
           void commands.execute('workbench:select-to-notebook', {
             ...experiment.named,
@@ -75,7 +75,7 @@ export function TableTools(props: IProps): React.JSX.Element {
           })
         }
       >
-        {trans._n('%1 trial to the notebook', '%1 trials to the notebook', chosen.length, chosen.length)}
+        {trans._n('Insert %1 trial as DataFrame', 'Insert %1 trials as DataFrame', chosen.length, chosen.length)}
       </button>
     </div>
   );
@@ -83,8 +83,8 @@ export function TableTools(props: IProps): React.JSX.Element {
 
 function wrong({ word, why }: NonNullable<Filter['error']>, { trans }: IContext): string {
   return why === 'column'
-    ? trans.__('“%1” is no column. Write a column, a comparison and a value.', word)
+    ? trans.__('“%1” is not a column. Write a column, a comparison and a value.', word)
     : why === 'number'
-      ? trans.__('“%1” is no number.', word)
+      ? trans.__('“%1” is not a number.', word)
       : trans.__('Something is missing after “%1”.', word);
 }

@@ -254,14 +254,14 @@ function Bar(props: {
   const { found, span, now, trans, zoom, fit } = props;
   const outcomes: [string | null, string][] = [
     [null, trans.__('training')],
-    ['reached', trans.__('came to its level')],
+    ['reached', trans.__('reached its level')],
     ['completed', trans.__('completed')],
     ['stopped', trans.__('stopped')],
     ['failed', trans.__('failed')],
     ['died', trans.__('lost')]
   ];
   const signs: [Incident, string][] = [
-    ['retried', trans.__('tried again')],
+    ['retried', trans.__('retried')],
     ['moved', trans.__('moved to another slot')]
   ];
   const share = use(found, [Math.max(span[0], found.first), Math.min(span[1], now)], now);
@@ -300,8 +300,8 @@ function Bar(props: {
         <button
           type="button"
           className="wb-Button"
-          title={trans.__('Closer')}
-          aria-label={trans.__('Closer')}
+          title={trans.__('Zoom in')}
+          aria-label={trans.__('Zoom in')}
           onClick={() => zoom(0.6)}
         >
           +
@@ -309,8 +309,8 @@ function Bar(props: {
         <button
           type="button"
           className="wb-Button"
-          title={trans.__('Further off')}
-          aria-label={trans.__('Further off')}
+          title={trans.__('Zoom out')}
+          aria-label={trans.__('Zoom out')}
           onClick={() => zoom(1 / 0.6)}
         >
           −
@@ -334,7 +334,7 @@ function told({ experiment, trans }: IContext, { leg, from, to, begin }: IBar, n
   const seconds = (to ?? now) - from;
   const time = seconds < 10 ? trans.__('%1 s', seconds.toPrecision(2)) : lasting(seconds, trans);
   const ends: Record<string, string> = {
-    reached: trans.__('%1 came to step %2', leg.label, leg.until),
+    reached: trans.__('%1 reached step %2', leg.label, leg.until),
     completed: trans.__('%1 completed', leg.label),
     stopped: trans.__('%1 was stopped', leg.label),
     failed: trans.__('%1 failed', leg.label),
@@ -348,9 +348,9 @@ function told({ experiment, trans }: IContext, { leg, from, to, begin }: IBar, n
   const facts = [
     leg.reason ?? '',
     begin === 'moved'
-      ? trans.__('It went on here from another slot, from step %1.', leg.start)
+      ? trans.__('It continued here from another slot, from step %1.', leg.start)
       : begin === 'retried'
-        ? trans.__('It was tried again from step %1.', leg.start)
+        ? trans.__('It was retried from step %1.', leg.start)
         : '',
     configured(experiment.trials.get(leg.trial)?.configuration ?? {}),
     trans.__('attempt %1 from step %2, %3 on %4', leg.attempt, leg.start, time, where)

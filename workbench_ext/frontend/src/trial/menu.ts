@@ -40,7 +40,7 @@ export const trialCommands: JupyterFrontEndPlugin<void> = {
     });
     commands.addCommand('workbench:copy-fork', {
       label: trans.__('Copy Fork Option'),
-      caption: trans.__('For a %%train line: it begins at this trial’s newest checkpoint'),
+      caption: trans.__('For a %%train line: it starts from this trial’s newest checkpoint'),
       isVisible: args => typeof args.reference === 'string',
       execute: args => Clipboard.copyToSystem(`--from ${String(args.reference)}`)
     });

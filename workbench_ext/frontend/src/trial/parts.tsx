@@ -85,7 +85,7 @@ export function Found(props: { context: IContext; found: ITrialAnswer['found'] }
   const { context, found } = props;
   const { trans } = context;
   if (!found || Object.values(found).every(isEmpty)) {
-    return <p className="wb-Trial-none">{trans.__('Nothing was said yet.')}</p>;
+    return <p className="wb-Trial-none">{trans.__('Nothing was recorded yet.')}</p>;
   }
   const { objects, names, left_out: left, ...more } = found;
   return (
@@ -158,7 +158,7 @@ export function Snapshot({ context }: { context: IContext }): React.JSX.Element 
   );
   const snapshot = asked.value;
   if (!has) {
-    return <p className="wb-Trial-none">{trans.__('It was started without one: not from a notebook.')}</p>;
+    return <p className="wb-Trial-none">{trans.__('It has none: it was not started from a notebook.')}</p>;
   }
   if (!snapshot) {
     return <p className="wb-Trial-none">{asked.error?.message ?? '…'}</p>;
