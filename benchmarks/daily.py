@@ -94,7 +94,7 @@ def _memory() -> float:
     found = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if b"workbench.trial.forkserver" in (folder / "cmdline").read_bytes() and _is_below(folder.name):
+            if b"workbench.trial.process.forkserver" in (folder / "cmdline").read_bytes() and _is_below(folder.name):
                 text = (folder / "smaps_rollup").read_text()
                 found += int(next(line for line in text.splitlines() if line.startswith("Pss:")).split()[1])
         except (OSError, StopIteration):

@@ -23,12 +23,12 @@ from benchmarks.overhead import NOTHING
 from workbench.errors import StoreError
 from workbench.records import Scheduler
 from workbench.store import Store
-from workbench.store.catalog import read_catalog
-from workbench.store.lease import read_engine
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.owner.lease import read_engine
 from workbench.store.series import Series
 
 MB = 1 << 20
-_FORKSERVER = "workbench.trial.forkserver"
+_FORKSERVER = "workbench.trial.process.forkserver"
 #: Seconds after a search within which its files are closed and packed.
 SETTLE_S = 2.0
 

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 
 from benchmarks import engines
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,9 +46,9 @@ def _spent(root: psutil.Process) -> dict[int, tuple[str, float]]:
             else "cluster"
             if "workbench.cluster.local" in words
             else "forkserver"
-            if "workbench.trial.forkserver" in words
+            if "workbench.trial.process.forkserver" in words
             else "worker"
-            if "workbench.cluster.worker" in words
+            if "workbench.cluster.workers.worker" in words
             else "others"
         )
         found[process.pid] = (kind, times.user + times.system)

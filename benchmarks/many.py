@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import engines
-from workbench.engine import ask
+from workbench.engine.asking import ask
 from workbench.store import Store
-from workbench.store.atomic import to_json
-from workbench.store.catalog import read_catalog
+from workbench.store.files.atomic import to_json
+from workbench.store.lists.catalog import read_catalog
 
 #: Versions that each name has.
 VERSIONS = 10

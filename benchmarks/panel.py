@@ -27,7 +27,7 @@ from typing import Any
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.space import Choice, LogUniform, Space, Uniform
 from workbench.store import Store
-from workbench.store.catalog import Catalog
+from workbench.store.lists.catalog import Catalog
 from workbench.store.series import Series
 
 TOKEN = "benchmark"

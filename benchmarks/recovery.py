@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import engines
-from workbench.engine.ask import Tending
+from workbench.engine.asking.ask import Tending
 from workbench.records import Scheduler
 from workbench.store import requests
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 from workbench.store.series import Series
 
 #: Steps of 0.2 s, as a small epoch's, over a state that a wrong resume would show.

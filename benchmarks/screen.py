@@ -30,7 +30,7 @@ import psutil
 from benchmarks import engines, panel
 from workbench.records import Scheduler
 from workbench.store import Store, requests
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 from workbench.store.series import Series
 
 #: A wait before each report, so that reports meet every stage at another moment.

@@ -26,8 +26,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     from sklearn.datasets import load_digits
 
     from workbench.trial.classifier import Classifier
+    from workbench.trial.course.made import differing, made
     from workbench.trial.discovery import Survey
-    from workbench.trial.made import differing, made
     from workbench.trial.namespace import roots
 
     def set_up() -> dict[str, Any]:

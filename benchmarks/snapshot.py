@@ -22,7 +22,7 @@ import numpy as np, torch
 from sklearn.datasets import load_digits
 from workbench.snapshot import take
 from workbench.snapshot.capture import capture
-from workbench.snapshot.cell import read_cell
+from workbench.snapshot.reading.cell import read_cell
 from workbench.store import Store
 
 folder, count, megabytes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -65,7 +65,7 @@ from pathlib import Path
 import numpy as np, torch
 from workbench.launch import Origin, draft, settled
 from workbench.records import ENDED, Goal
-from workbench.snapshot.cell import read_cell
+from workbench.snapshot.reading.cell import read_cell
 from workbench.store import Store, requests
 from workbench.store.series import Series
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import engines
-from workbench.engine import ask
+from workbench.engine.asking import ask
 from workbench.records import Scheduler
 from workbench.store import Store
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from workbench.store import Store
-from workbench.store import catalog as catalog_module
-from workbench.store.catalog import Catalog, read_catalog
-from workbench.store.checkpoints import Checkpoints
 from workbench.store.journal import Journal
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists import catalog as catalog_module
+from workbench.store.lists.catalog import Catalog, read_catalog
 from workbench.store.series import Series
 
 TRIALS, STEPS, BATCH = 100, 1_000, 5_000

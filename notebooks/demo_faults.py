@@ -28,10 +28,10 @@ import psutil
 from playwright.sync_api import Page, sync_playwright
 
 import workbench as wb
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.errors import NotFound
 from workbench.store import Store
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 
 HERE = Path(__file__).resolve().parent
 TOKEN = "faults"  # noqa: S105 - of a server that lives as long as the story
@@ -234,7 +234,7 @@ def worker(store: Store, server: psutil.Process) -> psutil.Process | None:
     """A Dask worker of the engine's cluster: a process that has a forkserver of training code below it."""
     of = engine(store, server)
     for child in of.children() if of is not None else []:
-        if any("workbench.trial.forkserver" in " ".join(below.cmdline()) for below in child.children()):
+        if any("workbench.trial.process.forkserver" in " ".join(below.cmdline()) for below in child.children()):
             return child
     return None
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from workbench.launch import Origin, draft, settled
 from workbench.records import Goal, Spec
-from workbench.snapshot.cell import read_cell
+from workbench.snapshot.reading.cell import read_cell
 from workbench.store import Store
-from workbench.store.catalog import Catalog
+from workbench.store.lists.catalog import Catalog
 from workbench.store.series import Series
 
 #: A train cell whose value follows from what it captures, its hyperparameter, and chance.

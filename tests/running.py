@@ -18,7 +18,7 @@ from workbench.records import ENDED, Goal, Program, Scheduler, Searcher, Spec, T
 from workbench.space import Space
 from workbench.store import Store, new_id, requests
 from workbench.store.journal import read as read_journal
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 from workbench.store.series import Series
 
 #: A loop in plain Python whose metrics depend on its configuration, its seed and every turn before.

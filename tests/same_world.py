@@ -13,7 +13,7 @@ from running import ended
 
 from workbench.launch import Draft, Origin, draft, settled
 from workbench.records import Goal, Spec
-from workbench.snapshot.cell import read_cell
+from workbench.snapshot.reading.cell import read_cell
 from workbench.store import Store, requests
 
 #: Nothing in its text names what it reads and imports.

@@ -4,9 +4,9 @@ import contextlib
 import zipfile
 from pathlib import Path
 
-from workbench.store.checkpoints import Checkpoints
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.keeping.usage import trials_of
 from workbench.store.layout import ExperimentPaths, TrialPaths
-from workbench.store.usage import trials_of
 
 
 def damage(bundle: Path, member: str) -> None:

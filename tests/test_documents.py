@@ -13,7 +13,7 @@ import pytest
 from workbench.cli.verbs import VERBS, parser_of
 from workbench.lab import grammar
 from workbench.search import plan
-from workbench.snapshot.cell import read_cell
+from workbench.snapshot.reading.cell import read_cell
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -225,7 +225,7 @@ def test_the_jupyterlab_face_reads_and_asks_only():
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for path in files_of(_FACE)
         for name, line in imports(path)
-        if room_of(name) not in {*rooms, None} and name != "workbench.engine.ask"
+        if room_of(name) not in {*rooms, None} and name != "workbench.engine.asking.ask"
     ]
     assert not cracks, "\n".join(cracks)
 
@@ -236,7 +236,7 @@ def test_what_serves_jupyterlab_loads_neither_dask_nor_torch():
     code = f"""
 import importlib, pkgutil, sys
 import {modules} as server
-import workbench.engine.ask
+import workbench.engine.asking.ask
 for module in pkgutil.iter_modules(server.__path__):
     importlib.import_module(f"{modules}.{{module.name}}")
 print(sorted({{"dask", "distributed", "torch", "sklearn"}} & sys.modules.keys()))

@@ -18,10 +18,10 @@ from workbench.cli import main
 from workbench.errors import NotAdopted
 from workbench.snapshot import read_snapshot
 from workbench.store import Store
-from workbench.store.catalog import Catalog, read_catalog, resolve
-from workbench.store.checkpoints import Checkpoints
 from workbench.store.journal import Damage, Journal
 from workbench.store.journal import read as read_journal
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists.catalog import Catalog, read_catalog, resolve
 from workbench.store.series import Series
 
 FIXTURES = Path(__file__).parent / "fixtures" / "stores"

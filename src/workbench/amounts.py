@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from workbench.errors import BadOption
-from workbench.store.kept import MOST
+from workbench.store.keeping.kept import MOST
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 #: Bytes of the units in which sizes are written.
@@ -26,7 +26,7 @@ def _seconds(text: str) -> float:
 
 def duration(text: str, option: str = "for", example: str = "8h or 1h30m") -> float:
     """Seconds in ``8h``, ``30m`` or ``1h30m``. Raises BadOption, which names ``option``."""
-    from workbench.engine.patience import MOST_S
+    from workbench.engine.judging.patience import MOST_S
 
     total = _seconds(text)
     if not 0 < total <= MOST_S:

@@ -23,17 +23,18 @@ from workbench.errors import BadName, BadOption, StoreError, WorkbenchError
 from workbench.records import Goal, Json, Keep, Program, Scheduler, Searcher, Spec, Training, checked_name
 from workbench.search import Plan, plan
 from workbench.snapshot import Snapshot, read_snapshot, take
-from workbench.snapshot.around import Around, checked_threads
 from workbench.snapshot.capture import Capture, capture
-from workbench.snapshot.cell import Cell
 from workbench.snapshot.modules import project_digests, project_modules
+from workbench.snapshot.reading.cell import Cell
+from workbench.snapshot.surroundings.around import Around, checked_threads
 from workbench.space import Space
-from workbench.store import Store, new_id, ownership
-from workbench.store.catalog import read_catalog
-from workbench.store.kept import LIMIT
+from workbench.store import Store, new_id
+from workbench.store.keeping.kept import LIMIT
+from workbench.store.keeping.remote import VARIABLE, checked
 from workbench.store.layout import FOLDER
-from workbench.store.remote import VARIABLE, checked
-from workbench.store.said import said
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.lists.said import said
+from workbench.store.owner import ownership
 
 #: What is compared when it is said what changed since the version before, in this order.
 _COMPARED = ("goal", "searcher", "trials", "slots", "seed", "deterministic")

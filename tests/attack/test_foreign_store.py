@@ -25,13 +25,14 @@ from running import ended, engine, engine_pid, outcome, spec_of, start, state, u
 
 import workbench as wb
 from workbench.cli import main
-from workbench.engine.ask import ask, ensure_engine
+from workbench.engine.asking.ask import ask, ensure_engine
 from workbench.errors import NotAdopted, Untrusted
 from workbench.records import Scheduler, Spec
-from workbench.store import Store, new_id, ownership, personal, requests
-from workbench.store.adoption import adopt, offer
-from workbench.store.lease import read_engine
-from workbench.store.ownership import ADOPT
+from workbench.store import Store, new_id, requests
+from workbench.store.owner import ownership, personal
+from workbench.store.owner.adoption import adopt, offer
+from workbench.store.owner.lease import read_engine
+from workbench.store.owner.ownership import ADOPT
 
 TOKEN = "attack"
 #: An account that owns nothing here.

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from running import SLOW, ended, engine, engine_pid, lines, meta, outcome, spec_of, start, until
 
-from workbench.cli.doctor import CHECKS, _safely
+from workbench.cli.commands.doctor import CHECKS, _safely
 from workbench.records import ENDED, UNREADABLE, Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store, requests
-from workbench.store.adoption import adopt
-from workbench.store.catalog import read_catalog
-from workbench.store.database import is_wal
+from workbench.store.files.database import is_wal
 from workbench.store.journal import Journal, read
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.owner.adoption import adopt
 from workbench.store.series import Series
 
 FAILING = (str(Path(__file__).with_name("failing.py")),)

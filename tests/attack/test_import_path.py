@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 from running import ended, spec_of
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.interpreter import import_path
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 
 ROOT = Path(__file__).parents[2]
 #: What Python imports by itself where it finds it, and what others import for us.
@@ -130,8 +130,8 @@ def test_what_is_executed_again_and_exported_imports_nothing_that_was_planted(pr
     from workbench import interpreter
 
     around = interpreter.surroundings(os.environ, project, project / ".workbench")
-    for module in ("workbench.replay.executing", "workbench.trial.exporting", "workbench.store.remote",
-                   "workbench.share.mirror", "workbench.trial.forkserver", "workbench.kernel"):  # fmt: skip
+    for module in ("workbench.replay.executing", "workbench.trial.export.exporting", "workbench.store.keeping.remote",
+                   "workbench.share.mirror", "workbench.trial.process.forkserver", "workbench.kernel"):  # fmt: skip
         for folder in (project, project / ".workbench"):
             command = [*interpreter.command(module)[:2], "-c", f"import {module}"]
             done = subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True, check=False)
@@ -147,7 +147,7 @@ def test_every_process_of_ours_is_started_by_one_function() -> None:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         if any(isinstance(node, ast.Constant) and node.value == "-m" for node in ast.walk(tree)):
             found.add(str(path.relative_to(ROOT)))
-    assert found - {"src/workbench/snapshot/programs.py"} == others
+    assert found - {"src/workbench/snapshot/surroundings/programs.py"} == others
 
 
 def test_entries_that_mean_the_current_folder_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

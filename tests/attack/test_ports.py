@@ -27,9 +27,10 @@ from notebook_kernel import Kernel
 from running import until
 
 from workbench.cluster import here
-from workbench.store import Store, runtime
-from workbench.store.cluster import read_cluster
-from workbench.store.lease import read_engine
+from workbench.store import Store
+from workbench.store.owner import runtime
+from workbench.store.owner.cluster import read_cluster
+from workbench.store.owner.lease import read_engine
 
 #: A user of this machine who is nobody in particular.
 OTHER = 65534
@@ -182,7 +183,7 @@ def is_training(world: World) -> bool:
     for pid in world.processes:
         with contextlib.suppress(OSError):
             commands.append(Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"))
-    runners = sum("workbench.trial.forkserver" in one for one in commands)
+    runners = sum("workbench.trial.process.forkserver" in one for one in commands)
     # A forkserver, its spare, a runner and the loader's worker have one command line.
     return runners >= 4 and any("workbench.share.mirror" in one for one in commands)
 

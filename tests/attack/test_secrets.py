@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from workbench.share.looking import kinds_in
-from workbench.snapshot.literals import masked_cell, masked_code
-from workbench.snapshot.masking import HEADS, hearing, masked
+from workbench.snapshot.secrets.literals import masked_cell, masked_code
+from workbench.snapshot.secrets.masking import HEADS, hearing, masked
 
 MIXED = "a1B2" * 9
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEAx7abcd\nabcdefgh1234567890==\n-----END RSA PRIVATE KEY-----"
@@ -126,7 +126,7 @@ def test_blobs_and_pictures_hold_nothing() -> None:
 
 
 def test_the_quick_look_knows_how_each_match_begins() -> None:
-    from workbench.snapshot.detector import looks
+    from workbench.snapshot.secrets.detector import looks
 
     unknown = {head for look in looks() for head in look.heads if not any(quick in head for quick in HEADS)}
     # The quick look asks for an `@` or a webhook's word behind an address; `gh` begins five heads that it knows.
@@ -196,7 +196,7 @@ def hook(event, args):
     if event in ("socket.connect", "socket.getaddrinfo", "subprocess.Popen"):
         raise AssertionError(event)
 sys.addaudithook(hook)
-from workbench.snapshot.masking import masked
+from workbench.snapshot.secrets.masking import masked
 masked("token = tokenizer.eos_token; key = 3; passed = True")
 assert "detect_secrets" not in sys.modules
 shown = masked("AKIAIOSFODNN7EXAMPLE and xoxb-123456789012-1234567890123-AbCdEfGhIjKl sk_live_{"a1" * 12}")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from workbench.engine.notify import checked, mask
-from workbench.engine.posting import NotTold, post
+from workbench.engine.telling.notify import checked, mask
+from workbench.engine.telling.posting import NotTold, post
 from workbench.errors import BadOption
 
 

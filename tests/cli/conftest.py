@@ -9,7 +9,7 @@ import pytest
 from cli.stored import Answering, Typed, Written, typed
 
 from workbench.store import Store
-from workbench.store.catalog import Catalog
+from workbench.store.lists.catalog import Catalog
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from workbench.cli import main
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.space import Space, choice, loguniform
 from workbench.store import Store, new_id, requests
-from workbench.store.catalog import Catalog
-from workbench.store.checkpoints import Checkpoints
 from workbench.store.journal import Journal
-from workbench.store.lease import EngineLease
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists.catalog import Catalog
+from workbench.store.owner.lease import EngineLease
 from workbench.store.series import Series
 
 

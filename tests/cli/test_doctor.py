@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from cli.stored import Answering, Typed, Written, typed
 
-from workbench.cli import doctor
-from workbench.store import Store, filesystem
+from workbench.cli.commands import doctor
+from workbench.store import Store
+from workbench.store.files import filesystem
 from workbench.store.journal import Journal
 
 Usage = namedtuple("Usage", "total used free")

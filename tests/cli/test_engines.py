@@ -12,10 +12,10 @@ import sys
 import pytest
 from cli.stored import Answering, Typed, Written, until
 
-from workbench.cli import engines
+from workbench.cli.commands import engines
 from workbench.store import requests
-from workbench.store.cluster import write_cluster
-from workbench.store.lease import read_engine
+from workbench.store.owner.cluster import write_cluster
+from workbench.store.owner.lease import read_engine
 
 NOW = "2026-01-01T00:00:00.000+00:00"
 

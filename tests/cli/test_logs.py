@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cli.stored import Answering, Typed, Written
 
-from workbench.cli import logs
-from workbench.cluster.log import LogWriter
+from workbench.cli.commands import logs
+from workbench.cluster.workers.log import LogWriter
 
 
 def test_the_whole_log_with_its_older_parts(written: Written, type_: Typed) -> None:
@@ -79,7 +79,7 @@ def test_a_line_that_is_redrawn_is_printed_once(tmp_path: Path) -> None:
 
 
 def test_a_rotated_log_is_followed_without_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.cluster.log.ROTATE_BYTES", 20)
+    monkeypatch.setattr("workbench.cluster.workers.log.ROTATE_BYTES", 20)
     path = tmp_path / "log.txt"
     writer = LogWriter(path)
     seen = b""

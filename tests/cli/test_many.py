@@ -11,15 +11,16 @@ import pytest
 from running import spec_of
 
 from workbench.cli.damage import damage
-from workbench.store import Store, packed
-from workbench.store.said import descents
+from workbench.store import Store
+from workbench.store.files import packed
+from workbench.store.lists.said import descents
 
 MANY = 300
 #: What no list needs: it compares, draws, trains and computes nothing.
 LATE = (
     *("dask", "distributed", "torch", "pandas", "numpy", "plotly", "nbformat", "IPython", "fsspec", "cloudpickle"),
     *("workbench.snapshot", "workbench.trial", "workbench.cluster", "workbench.engine", "workbench.compare"),
-    *("workbench.store.series", "workbench.store.checkpoints"),
+    *("workbench.store.series", "workbench.store.keeping.checkpoints"),
 )
 #: Runs a command, and tells which files it and the processes that it forked opened, and which modules it has imported.
 WATCHED = """

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cli.stored import Typed, Written
 
-from workbench.cli.service import unit_name, unit_path, unit_text
+from workbench.cli.commands.service import unit_name, unit_path, unit_text
 from workbench.engine import scope
 from workbench.store import Store
 

@@ -100,7 +100,7 @@ def test_each_error_has_its_exit_code(
     def fail(_: object) -> int:
         raise error
 
-    monkeypatch.setattr("workbench.cli.lists.ls", fail)
+    monkeypatch.setattr("workbench.cli.commands.lists.ls", fail)
     monkeypatch.setattr(verbs, "_silence", lambda: None)
     found = type_("ls")
     assert found.code == code
@@ -126,7 +126,7 @@ def test_the_store_may_stand_before_or_behind_the_verb_or_in_the_environment(
 
 def test_importing_the_command_line_is_quick_and_touches_nothing_large() -> None:
     code = (
-        "import sys, workbench.cli.verbs, workbench.cli.look;"
+        "import sys, workbench.cli.verbs, workbench.cli.commands.look;"
         "print([n for n in ('dask','distributed','torch','pandas','numpy','rich','IPython') if n in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,7 +11,7 @@ import threading
 import pytest
 from cli.stored import Answering, Typed, Written, until
 
-from workbench.cli import watch
+from workbench.cli.commands import watch
 
 
 @pytest.mark.parametrize(("state", "code"), [("completed", 0), ("failed", 1), ("stopped", 6)])

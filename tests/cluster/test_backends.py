@@ -16,14 +16,14 @@ import pytest
 from running import PLAIN, ended, engine, lines, outcome, spec_of, start, until
 
 from workbench.cluster.dask import DaskBackend
-from workbench.cluster.worker import proof
+from workbench.cluster.workers.worker import proof
 from workbench.engine.engine import Engine
-from workbench.engine.inline import InlineBackend
+from workbench.engine.legs.inline import InlineBackend
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
-from workbench.store.cluster import read_cluster
-from workbench.store.lease import EngineLease
+from workbench.store.owner.cluster import read_cluster
+from workbench.store.owner.lease import EngineLease
 from workbench.store.series import Series
 
 SPACE = {"x": uniform(0.0, 1.0)}

@@ -16,7 +16,7 @@ from workbench.cluster import devices
 from workbench.records import Scheduler, Training
 from workbench.store import Store
 from workbench.store.series import Series
-from workbench.trial.surroundings import arranged
+from workbench.trial.process.surroundings import arranged
 
 
 @pytest.fixture

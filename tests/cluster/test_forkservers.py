@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from workbench.cluster import forkservers, imported
-from workbench.cluster.forkservers import Forkservers
-from workbench.cluster.runners import Runner
-from workbench.cluster.trainings import Known, Trainings
+from workbench.cluster.workers import forkservers, imported
+from workbench.cluster.workers.forkservers import Forkservers
+from workbench.cluster.workers.runners import Runner
+from workbench.cluster.workers.trainings import Known, Trainings
 from workbench.records import Training
 
 
@@ -36,7 +36,9 @@ def installed(folder: Path, **modules: str) -> str:
 
 def alive() -> int:
     processes = psutil.Process().children()
-    return sum("workbench.trial.forkserver" in " ".join(one.cmdline()) for one in processes if one.status() != "zombie")
+    return sum(
+        "workbench.trial.process.forkserver" in " ".join(one.cmdline()) for one in processes if one.status() != "zombie"
+    )
 
 
 async def until_alive(count: int) -> None:

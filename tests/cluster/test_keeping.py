@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from workbench.cluster import keeping
-from workbench.cluster.keeping import Keeper, is_secret
-from workbench.cluster.seen import Digests, Sight, told
-from workbench.snapshot.data import describe
+from workbench.cluster.workers import keeping
+from workbench.cluster.workers.keeping import Keeper, is_secret
+from workbench.cluster.workers.seen import Digests, Sight, told
+from workbench.snapshot.surroundings.data import describe
 from workbench.store import Store
-from workbench.store.kept import NOT_KEPT
+from workbench.store.keeping.kept import NOT_KEPT
 
 
 @pytest.fixture

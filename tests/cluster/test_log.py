@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.cluster import log as log_module
-from workbench.cluster.log import LogWriter
+from workbench.cluster.workers import log as log_module
+from workbench.cluster.workers.log import LogWriter
 
 CASES = [
     ([b"a\nb\n"], "a\nb\n"),

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import psutil
 
-from workbench.store import runtime
+from workbench.store.owner import runtime
 
 BEGIN = """
 import sys, tempfile
 before = tempfile.gettempdir()
-from workbench.cluster import nursery
+from workbench.cluster.workers import nursery
 nursery.begin()
 assert tempfile.gettempdir() == before
 from multiprocessing import forkserver, util

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from workbench.cluster.seen import Digests, Sight
+from workbench.cluster.workers.seen import Digests, Sight
 
 
 def told(work: Any) -> Any:

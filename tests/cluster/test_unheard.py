@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.cluster.hearing import Hearing
-from workbench.cluster.unheard import Unheard
+from workbench.cluster.workers.unheard import Unheard
 
 ORDER = {"trial": 0, "attempt": 1}
 

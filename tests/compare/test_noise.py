@@ -50,7 +50,7 @@ def repeated(store: Store, ref: str, *values: float) -> Spec:
 
 
 def store_id(store: Store, ref: str) -> str:
-    from workbench.store.catalog import resolve
+    from workbench.store.lists.catalog import resolve
 
     return resolve(store, ref).experiment
 

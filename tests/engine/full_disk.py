@@ -11,13 +11,13 @@ from pathlib import Path
 from engine.small_disk import mount
 from running import ended, engine, engine_pid, lines, outcome, spec_of, start, until
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.records import Keep
 from workbench.space import uniform
 from workbench.store import Store, requests
-from workbench.store.atomic import write_all
-from workbench.store.catalog import read_catalog
+from workbench.store.files.atomic import write_all
 from workbench.store.journal import read
+from workbench.store.lists.catalog import read_catalog
 
 SPACE = {"x": uniform(0.0, 1.0)}
 #: Its turns last a moment, so that the disk is full while it trains.

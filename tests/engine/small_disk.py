@@ -12,7 +12,7 @@ from running import ended, engine, lines, meta, spec_of, start, state, until
 
 from workbench.records import Keep
 from workbench.store import Store
-from workbench.store.said import NO_ROOM
+from workbench.store.lists.said import NO_ROOM
 
 
 def mount(folder: Path, options: str) -> None:

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from running import ended, engine, lines, spec_of, start, state, until
 
-from workbench.engine import notify
-from workbench.engine.alerts import Watch, digest, rules
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
+from workbench.engine.telling import notify
+from workbench.engine.telling.alerts import Watch, digest, rules
 from workbench.errors import BadOption
 from workbench.records import Goal, Scheduler
 from workbench.space import uniform

@@ -8,7 +8,7 @@ from typing import Any
 
 from running import PLAIN, spec_of
 
-from workbench.engine.leg import Leg
+from workbench.engine.legs.leg import Leg
 from workbench.engine.loop import ExperimentLoop
 from workbench.records import PauseAsked, ResumeAsked, Scheduler, Spec
 from workbench.store import Store

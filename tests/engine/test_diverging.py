@@ -14,8 +14,8 @@ from workbench.experiment import Experiment
 from workbench.records import Goal, Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store, requests
-from workbench.store.catalog import Catalog, read_catalog
-from workbench.store.ladder import ladder
+from workbench.store.lists.catalog import Catalog, read_catalog
+from workbench.store.lists.ladder import ladder
 from workbench.store.series import Series
 
 SPACE = {"x": uniform(0.0, 1.0)}

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from running import PLAIN, end, ended, engine, engine_process, lines, outcome, spec_of, start, until
 
-from workbench.engine.ask import answer
+from workbench.engine.asking.ask import answer
 from workbench.engine.engine import Engine
-from workbench.engine.inline import InlineBackend
+from workbench.engine.legs.inline import InlineBackend
 from workbench.errors import BadOption
 from workbench.experiment import Experiment
 from workbench.records import Extended, Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store, requests
-from workbench.store.catalog import Catalog, read_catalog
-from workbench.store.checkpoints import Checkpoints
-from workbench.store.lease import EngineLease
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists.catalog import Catalog, read_catalog
+from workbench.store.owner.lease import EngineLease
 from workbench.store.series import Series
 
 SPACE = {"x": uniform(0.0, 1.0)}

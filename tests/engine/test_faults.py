@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.engine.faults import BACKOFF_S, MOST_BACKOFF_S, QUICK_LOSSES, Faults
+from workbench.engine.judging.faults import BACKOFF_S, MOST_BACKOFF_S, QUICK_LOSSES, Faults
 
 TYPE_ERROR = {"type": "TypeError", "line": 7}
 

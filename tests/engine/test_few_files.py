@@ -13,7 +13,8 @@ from workbench import Experiment
 from workbench.records import Scheduler, Spec
 from workbench.share.archive import export, take_in
 from workbench.space import uniform
-from workbench.store import Store, packed
+from workbench.store import Store
+from workbench.store.files import packed
 
 SPACE = {"x": uniform(0.0, 1.0)}
 TALKS = """

@@ -80,7 +80,7 @@ def curves(place: Place, experiment: str) -> dict[str, dict[int, float]]:
 
 def kept(place: Place) -> int:
     """A step below the last one that still has a checkpoint."""
-    from workbench.store.checkpoints import Checkpoints
+    from workbench.store.keeping.checkpoints import Checkpoints
 
     return next(one.step for one in Checkpoints(place.store.experiment(place.parent.id).trial(0)).all() if one.step < 9)
 

@@ -68,7 +68,7 @@ def forkservers(pid: int) -> list[psutil.Process]:
     found = {}
     for one in psutil.Process(pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it ends just now
-            if "workbench.trial.forkserver" in " ".join(one.cmdline()):
+            if "workbench.trial.process.forkserver" in " ".join(one.cmdline()):
                 found[one.pid] = one
     return [one for one in found.values() if one.ppid() not in found]
 

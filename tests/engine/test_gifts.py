@@ -6,7 +6,7 @@ import pytest
 
 from workbench.cluster.backend import Slot
 from workbench.engine.leases import gifts, lack
-from workbench.store.slots import Holder, Waiter
+from workbench.store.owner.slots import Holder, Waiter
 
 
 def slots(count: int) -> list[Slot]:

@@ -13,14 +13,14 @@ import pytest
 from notebook_world import Notebook
 from running import ended, engine, lines, meta, spec_of, state, until, with_versions
 
-from workbench.engine.ask import ask
-from workbench.engine.installed import Installed, changes
+from workbench.engine.asking.ask import ask
+from workbench.engine.tending.installed import Installed, changes
 from workbench.errors import Paused
 from workbench.experiment import Experiment
 from workbench.records import former_cause
 from workbench.store import Store, requests
-from workbench.store.catalog import read_catalog
-from workbench.store.lease import read_engine
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.owner.lease import read_engine
 from workbench.store.series import Series
 
 #: It trains until it is told to end, and says which version it has; a turn's moment is its training.

@@ -17,10 +17,10 @@ from running import alive, ended, engine, engine_process, meta, processes_below,
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
-from workbench.store.cluster import read_cluster
-from workbench.store.runtime import place
+from workbench.store.owner.cluster import read_cluster
+from workbench.store.owner.runtime import place
+from workbench.store.owner.slots import holders, waiters
 from workbench.store.series import Series
-from workbench.store.slots import holders, waiters
 
 #: Each turn writes when it began and ended, with the store it belongs to.
 TIMED = """

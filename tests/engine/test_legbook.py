@@ -9,8 +9,8 @@ import pytest
 from running import spec_of
 
 from workbench.cluster.backend import Slot
-from workbench.engine.leg import Leg
-from workbench.engine.legbook import MOST_QUEUED, LegBook
+from workbench.engine.legs.leg import Leg
+from workbench.engine.legs.legbook import MOST_QUEUED, LegBook
 from workbench.records import Ended, Failed, Goal, Left, Lost, Reached, Run, Scheduler, Spec, StopAsked
 
 

@@ -13,8 +13,8 @@ from running import ended, engine, spec_of, start, until
 from workbench.records import Scheduler
 from workbench.space import uniform
 from workbench.store import Store, requests
-from workbench.store.cluster import read_cluster
 from workbench.store.journal import read as read_journal
+from workbench.store.owner.cluster import read_cluster
 
 #: One turn that lasts until a file appears, and holds 64 MB.
 HELD = """

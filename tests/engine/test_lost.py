@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from running import PLAIN, spec_of
 
-from workbench.engine.lost import Loss
+from workbench.engine.tending.lost import Loss
 from workbench.records import Spec
-from workbench.store import ExperimentPaths, Store, packed
-from workbench.store.checkpoints import Checkpoints
+from workbench.store import ExperimentPaths, Store
+from workbench.store.files import packed
 from workbench.store.journal import Journal, read
+from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.series import Series
 
 

@@ -15,7 +15,8 @@ from notebook_kernel import Kernel
 from running import ended, engine, lines, until
 
 from workbench.records import Spec
-from workbench.store import Store, private, requests
+from workbench.store import Store, requests
+from workbench.store.owner import private
 from workbench.store.series import Series
 
 #: What a person runs. Training writes down what it sees when its set-up begins, in each leg.

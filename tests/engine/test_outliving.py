@@ -19,9 +19,10 @@ from workbench.cli import main
 from workbench.cluster.own import end_found
 from workbench.records import Spec
 from workbench.space import uniform
-from workbench.store import Store, own_cluster
-from workbench.store.lease import read_engine
-from workbench.store.own_cluster import OwnCluster
+from workbench.store import Store
+from workbench.store.owner import own_cluster
+from workbench.store.owner.lease import read_engine
+from workbench.store.owner.own_cluster import OwnCluster
 from workbench.store.series import Series
 
 SPACE = {"x": uniform(0.0, 1.0)}

@@ -14,7 +14,7 @@ from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store, requests
 from workbench.store.series import Series
-from workbench.trial.own import SAVES_NOTHING
+from workbench.trial.api.own import SAVES_NOTHING
 
 SPACE = {"x": uniform(0.0, 1.0)}
 LOOP = """

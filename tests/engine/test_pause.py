@@ -7,12 +7,12 @@ from pathlib import Path
 
 from running import SLOW, alive, ended, engine, lines, outcome, spec_of, start, state, until
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.experiment import Experiment
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
-from workbench.store.catalog import read_catalog
+from workbench.store.lists.catalog import read_catalog
 from workbench.store.series import Series
 
 SETTINGS = {"space": {"x": uniform(0.0, 1.0)}, "scheduler": Scheduler(kind="hyperband", first=1, last=9, eta=3)}
@@ -62,7 +62,8 @@ for epoch in trial.steps():
 """
 HASTY = f"""
 import sys
-from workbench.engine import __main__, patience
+from workbench.engine import __main__
+from workbench.engine.judging import patience
 patience.TURN_S = {WAIT_S}
 sys.exit(__main__.main(sys.argv[1:]))
 """

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.cluster.backend import Slot
-from workbench.engine.leg import Leg
-from workbench.engine.placing import Waiting, share, shares
+from workbench.engine.legs.leg import Leg
+from workbench.engine.legs.placing import Waiting, share, shares
 
 
 def slots(*busy: int) -> list[Slot]:

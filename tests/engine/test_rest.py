@@ -10,9 +10,9 @@ from running import PLAIN, ended, engine, processes_below, spec_of, start, until
 from workbench.records import Scheduler
 from workbench.space import uniform
 from workbench.store import Store, requests
-from workbench.store.catalog import read_catalog
-from workbench.store.cluster import read_cluster
 from workbench.store.journal import read as read_journal
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.owner.cluster import read_cluster
 
 #: Seconds for which an idle engine is watched.
 WATCHED_S = 6.0

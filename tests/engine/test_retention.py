@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 from running import PLAIN, ended, engine, lines, outcome, spec_of, start, state, until
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.errors import InUse, NotFound
 from workbench.records import Keep, Scheduler, Spec
 from workbench.replay.fork import parent_of
 from workbench.space import uniform
-from workbench.store import Store, requests, usage
-from workbench.store.catalog import Catalog, read_catalog
-from workbench.store.checkpoints import Checkpoints
+from workbench.store import Store, requests
 from workbench.store.journal import read as read_journal
+from workbench.store.keeping import usage
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists.catalog import Catalog, read_catalog
 from workbench.store.series import Series
-from workbench.trial.loading import load
+from workbench.trial.export.loading import load
 
 SPACE = {"x": uniform(0.0, 1.0)}
 SLOW = PLAIN.replace("total = 0.0", "total = 0.0\nimport time").replace("    total", "    time.sleep(0.03)\n    total")

@@ -8,14 +8,14 @@ import pytest
 from mounts import may_mount, with_a_disk_of_its_own
 from running import ended, engine, lines, meta, outcome, spec_of, start, state, until
 
-from workbench.engine.ask import ask
-from workbench.engine.room import Room
+from workbench.engine.asking.ask import ask
+from workbench.engine.tending.room import Room
 from workbench.errors import BadOption, StoreFull
 from workbench.records import Keep
 from workbench.space import uniform
 from workbench.store import Store
-from workbench.store.atomic import size_of
-from workbench.store.said import NO_ROOM, read_bytes
+from workbench.store.files.atomic import size_of
+from workbench.store.lists.said import NO_ROOM, read_bytes
 
 SPACE = {"x": uniform(0.0, 1.0)}
 #: Each checkpoint has a megabyte that no other has.

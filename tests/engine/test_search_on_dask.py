@@ -149,7 +149,7 @@ def worker_pids(engine: int) -> list[int]:
     found = []
     for child in psutil.Process(engine).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # it has ended since
-            if any("workbench.trial.forkserver" in " ".join(below.cmdline()) for below in child.children()):
+            if any("workbench.trial.process.forkserver" in " ".join(below.cmdline()) for below in child.children()):
                 found.append(child.pid)
     return found
 

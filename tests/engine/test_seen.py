@@ -16,12 +16,12 @@ from workbench.records import Scheduler
 from workbench.share import export
 from workbench.share.archive import take_in
 from workbench.store import Store
-from workbench.store.cleaning import sweep
-from workbench.store.kept import read as read_kept
-from workbench.store.naming import named_by_experiment
-from workbench.store.said import Said
+from workbench.store.keeping.cleaning import sweep
+from workbench.store.keeping.kept import read as read_kept
+from workbench.store.keeping.naming import named_by_experiment
+from workbench.store.keeping.usage import experiment_usage
+from workbench.store.lists.said import Said
 from workbench.store.series import Series
-from workbench.store.usage import experiment_usage
 
 #: Which files it reads, no text in it names.
 CELL = """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from running import ended, engine, spec_of, start, until
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.errors import BadOption
 from workbench.experiment import Experiment
 from workbench.records import Scheduler, Spec

@@ -13,18 +13,18 @@ from running import PLAIN, SLOW, alive, ended, engine, lines, outcome, spec_of, 
 from small import held, lose
 
 from workbench import Experiment, maximize
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.errors import BadOption
 from workbench.records import Scheduler
 from workbench.replay.fork import parent_of
 from workbench.space import uniform
 from workbench.store import Store
-from workbench.store.catalog import read_catalog
-from workbench.store.checkpoints import Checkpoints
-from workbench.store.cleaning import history_of, what_stays
-from workbench.store.said import said
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.keeping.cleaning import history_of, what_stays
+from workbench.store.keeping.usage import trials_of
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.lists.said import said
 from workbench.store.series import Series
-from workbench.store.usage import trials_of
 
 SETTINGS = {"space": {"x": uniform(0.0, 1.0)}, "scheduler": Scheduler(kind="hyperband", first=1, last=9, eta=3)}
 
@@ -98,7 +98,8 @@ def test_trials_whose_disk_was_lost_go_on_from_the_url_as_though_nothing_had_bee
 #: What lies between levels is sent more often than it is by default.
 EAGER = """
 import sys
-from workbench.engine import __main__, courier
+from workbench.engine import __main__
+from workbench.engine.telling import courier
 courier.PASSING_S = 0.3
 sys.exit(__main__.main(sys.argv[1:]))
 """

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from running import engine_pid, engine_process, until
 
-from workbench.engine import ask
+from workbench.engine.asking import ask
 from workbench.errors import StoreReadOnly
 from workbench.store import Store
-from workbench.store.lease import EngineLease
+from workbench.store.owner.lease import EngineLease
 
 
 class Clock:

@@ -14,8 +14,9 @@ import pytest
 from labenv import MARK, lab_python, packages
 from running import ended, lines, processes_below, until
 
-from workbench.store import Store, packed
-from workbench.store.lease import read_engine
+from workbench.store import Store
+from workbench.store.files import packed
+from workbench.store.owner.lease import read_engine
 from workbench.store.series import Series
 
 #: What a person runs in the kernel's environment. Its first turn waits, so that the processes can be looked at.

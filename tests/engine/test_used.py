@@ -1,6 +1,6 @@
 """What the trials of one experiment tell of what they use becomes one fact; what they tell differently is marked."""
 
-from workbench.engine.used import MOST_FILES, Used
+from workbench.engine.tending.used import MOST_FILES, Used
 from workbench.store.series import Series
 
 FILE = {"size": 2, "modified": "2026-01-01", "digest": "d1", "mark": [1, 2]}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from running import spec_of
 
-from workbench.engine.verdict import Task, causes, compared, sentence
+from workbench.engine.judging.verdict import Task, causes, compared, sentence
 
 TASK = Task(trial=3, start=0, until=6, resumed=2, why="the first promotion")
 NOTHING: dict[str, Any] = {"files": []}

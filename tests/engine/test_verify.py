@@ -13,7 +13,7 @@ import pytest
 import running
 from running import PLAIN, ended, engine, lines, outcome, spec_of, start, until
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.errors import BadOption
 from workbench.experiment import Experiment
 from workbench.records import Goal, Scheduler, Spec, trial_label

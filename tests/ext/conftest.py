@@ -13,8 +13,8 @@ from tornado.httpclient import HTTPClientError
 
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.store import Store
-from workbench.store.catalog import Catalog
-from workbench.store.ownership import enlist
+from workbench.store.lists.catalog import Catalog
+from workbench.store.owner.ownership import enlist
 from workbench.store.series import Series
 
 

@@ -13,7 +13,7 @@ from tornado.httpclient import HTTPClientError
 
 from workbench.records import Goal, Scheduler
 from workbench.store import journal, requests
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 import nbformat
 
 from workbench.snapshot import take
-from workbench.store import Store, documents
+from workbench.store import Store
+from workbench.store.lists import documents
 from workbench_ext.server import documents as documents_server
 
 NOTEBOOK = {

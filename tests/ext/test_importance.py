@@ -8,7 +8,7 @@ import random
 import pytest
 from lab.recorded import spec
 
-from workbench.store.catalog import Catalog
+from workbench.store.lists.catalog import Catalog
 from workbench.store.series import Series
 from workbench_ext.server import importance
 from workbench_ext.server.importance import columns

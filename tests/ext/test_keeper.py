@@ -17,7 +17,7 @@ from running import PLAIN, end, engine_pid, engine_process, lines, spec_of, star
 from workbench.records import Goal, Scheduler
 from workbench.space import uniform
 from workbench.store import Store, requests
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 from workbench.store.series import Series
 from workbench_ext.server import tended as looks
 from workbench_ext.server.changes import Changes

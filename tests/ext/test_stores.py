@@ -14,8 +14,8 @@ from running import PLAIN, end, engine_pid, engine_process, lines, spec_of, star
 from workbench.records import Goal, Scheduler
 from workbench.space import uniform
 from workbench.store import Store, requests
-from workbench.store.catalog import Catalog
-from workbench.store.ownership import MARK, enlist
+from workbench.store.lists.catalog import Catalog
+from workbench.store.owner.ownership import MARK, enlist
 from workbench_ext.server import below
 from workbench_ext.server import tended as looks
 from workbench_ext.server.below import stores_below

@@ -8,10 +8,10 @@ import os
 import pytest
 from cli.stored import Answering
 
-from workbench.store.checkpoints import Checkpoints
-from workbench.store.cluster import write_cluster
 from workbench.store.journal import Journal
-from workbench.store.lease import read_engine
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.owner.cluster import write_cluster
+from workbench.store.owner.lease import read_engine
 from workbench.store.series import Series
 
 

@@ -16,8 +16,9 @@ from running import until
 import workbench as wb
 from workbench.experiment.executed import Log, Run
 from workbench.lab.hidden import CHANGED, DELETED, EDITED, MADE_OF, ORDER, TWICE, Shown, hidden, words
-from workbench.snapshot.facts import facts_of
-from workbench.store import Store, documents
+from workbench.snapshot.reading.facts import facts_of
+from workbench.store import Store
+from workbench.store.lists import documents
 
 TRAIN = "%%train"
 

@@ -12,11 +12,11 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from running import until
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.launch import experiments
 from workbench.records import ENDED
 from workbench.store import Store
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 PLOTLY = "application/vnd.plotly.v1+json"

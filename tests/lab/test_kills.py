@@ -13,7 +13,7 @@ import pytest
 from notebook_kernel import Kernel
 from running import alive, ended, engine_pid, lines, outcome, processes_below, until
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.launch import experiments
 from workbench.records import Spec
 from workbench.store import Store

@@ -8,9 +8,9 @@ import pytest
 from notebook_kernel import Kernel
 from running import until
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.store import Store
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 
 CELL = """%%train digits --goal max score --steps 1-2 --scheduler all --trials 1 --verify off --wait{options}
 import helper, os, torch

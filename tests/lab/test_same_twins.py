@@ -9,7 +9,7 @@ from running import ended, engine, until
 from same_world import World, begin, inside, write
 
 from workbench.compare.same import Now, standing
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.errors import BadOption
 from workbench.launch import changes
 from workbench.records import Searcher

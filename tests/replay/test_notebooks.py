@@ -15,9 +15,11 @@ from running import alive, engine, spec_of, until
 
 import workbench as wb
 from workbench.errors import NotebookFailed
-from workbench.store import Store, new_id, notebooks, packed
-from workbench.store.lease import read_engine
-from workbench.store.usage import trials_of
+from workbench.store import Store, new_id
+from workbench.store.files import packed
+from workbench.store.keeping.usage import trials_of
+from workbench.store.lists import notebooks
+from workbench.store.owner.lease import read_engine
 
 #: What a cell writes that says that it was executed, once more each time.
 TRACE = "with open('trace.txt', 'a') as file: print(lr, file=file)"

@@ -15,7 +15,7 @@ from running import engine
 import workbench as wb
 from workbench.replay.place import _link_workbench
 from workbench.store import Store
-from workbench.store.checkpoints import Checkpoints
+from workbench.store.keeping.checkpoints import Checkpoints
 
 #: What a training environment needs to launch and to train.
 NEEDED = (

@@ -24,8 +24,8 @@ from workbench.replay import repeat, replay
 from workbench.replay.place import place
 from workbench.snapshot import read_snapshot
 from workbench.store import Store, requests
-from workbench.store.catalog import read_catalog
 from workbench.store.journal import read as read_journal
+from workbench.store.lists.catalog import read_catalog
 
 CELLS = (
     "import torch\nX = torch.linspace(-1, 1, 24).reshape(8, 3)\nfactor = 1.0",

@@ -4,8 +4,8 @@ import pytest
 
 from workbench.records import Training
 from workbench.replay.variables import again
-from workbench.snapshot import variables
-from workbench.store import private
+from workbench.snapshot.surroundings import variables
+from workbench.store.owner import private
 
 
 @pytest.fixture(autouse=True)

@@ -17,12 +17,12 @@ from running import until
 
 import workbench as wb
 from workbench.cli import main
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.errors import BadInput
 from workbench.share.container import ARCHIVE, LOCK, SOURCES, lock_of
-from workbench.snapshot.environment import distributions
+from workbench.snapshot.surroundings.environment import distributions
 from workbench.store import Store
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -27,9 +27,10 @@ from workbench.records import Scheduler, Spec
 from workbench.share import export, mirror
 from workbench.share.mirror import write
 from workbench.space import uniform
-from workbench.store import Store, packed
-from workbench.store.catalog import read_catalog
-from workbench.store.mirrors import Mirror, Progress, progress, read, recorded
+from workbench.store import Store
+from workbench.store.files import packed
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.lists.mirrors import Mirror, Progress, progress, read, recorded
 from workbench.store.series import Series
 
 #: Its third turn waits for a file, so that something can be killed while it trains.

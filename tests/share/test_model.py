@@ -17,7 +17,7 @@ from workbench.records import Keep, Scheduler, Spec
 from workbench.share.model import write_model
 from workbench.space import uniform
 from workbench.store import Store
-from workbench.trial.exporting import difference, model_of
+from workbench.trial.export.exporting import difference, model_of
 
 SOURCE = """
 import torch

@@ -14,14 +14,14 @@ import pytest
 from running import ended, engine, spec_of, start, until
 
 import workbench as wb
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.errors import NotFound, Untrusted
 from workbench.records import Scheduler
 from workbench.share import publish
 from workbench.space import uniform
 from workbench.store import Store
-from workbench.store.catalog import read_catalog
-from workbench.store.lease import read_engine
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.owner.lease import read_engine
 
 SOURCE = """
 x = uniform(0.0, 1.0)

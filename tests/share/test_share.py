@@ -23,7 +23,7 @@ import pytest
 from running import ended, engine, outcome, spec_of, start, state, until
 
 import workbench as wb
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.errors import BadInput, Declined, Untrusted
 from workbench.records import Scheduler, Spec
 from workbench.replay.executing import packed
@@ -34,15 +34,15 @@ from workbench.share.foreign import run_of
 from workbench.share.looking import Finding, Findings
 from workbench.snapshot import take
 from workbench.snapshot.capture import capture
-from workbench.snapshot.cell import read_cell
-from workbench.snapshot.literals import masked_code
+from workbench.snapshot.reading.cell import read_cell
+from workbench.snapshot.secrets.literals import masked_code
 from workbench.space import uniform
 from workbench.store import Store
-from workbench.store import packed as packing
+from workbench.store.files import packed as packing
 from workbench.store.layout import PACKED
-from workbench.store.lease import read_engine
-from workbench.store.ownership import MARK
-from workbench.store.trust import trust
+from workbench.store.owner.lease import read_engine
+from workbench.store.owner.ownership import MARK
+from workbench.store.owner.trust import trust
 
 SECRET = "hunter2-is-no-secret"
 SOURCE = f"""
@@ -101,7 +101,7 @@ def test_a_file_carries_an_experiment_whole_and_runs_nothing_before_it_is_truste
 
 
 def there_catalog(store: Store) -> list[dict[str, Any]]:
-    from workbench.store.catalog import read_catalog
+    from workbench.store.lists.catalog import read_catalog
 
     return until(lambda: [entry for entry in read_catalog(store) if entry.get("tags")], 10, "the catalog")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from workbench.snapshot.capture import Capture, capture, load
-from workbench.snapshot.cell import picker, read_cell, supplied, transform
+from workbench.snapshot.reading.cell import picker, read_cell, supplied, transform
 from workbench.store import Store
 
 _numbers = itertools.count(1)

@@ -7,8 +7,8 @@ import pytest
 
 from workbench.errors import BadOption
 from workbench.lab.grammar import parse
-from workbench.snapshot import around
-from workbench.snapshot.around import Around, checked_threads, threads_of
+from workbench.snapshot.surroundings import around
+from workbench.snapshot.surroundings.around import Around, checked_threads, threads_of
 
 CALLED = "import torch\ntorch.set_num_threads(4)"
 

@@ -10,8 +10,8 @@ import pytest
 from workbench import space as wb
 from workbench.errors import BadCell, BadInput, BadMetric, BadSpace
 from workbench.records import Goal
-from workbench.snapshot.cell import picker, read_cell, transform
-from workbench.snapshot.hyperparameters import supplied
+from workbench.snapshot.reading.cell import picker, read_cell, transform
+from workbench.snapshot.reading.hyperparameters import supplied
 
 LOOP = "\nfor epoch in trial.steps():\n    trial.report(val_acc=1.0)\n"
 

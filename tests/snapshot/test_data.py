@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from workbench.snapshot.data import describe, named_files
+from workbench.snapshot.surroundings.data import describe, named_files
 
 
 def test_a_file_is_described_by_its_content(tmp_path):

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from workbench.snapshot import environment as environments
-from workbench.snapshot.environment import distributions, environment, machine, variables
+from workbench.snapshot.surroundings import environment as environments
+from workbench.snapshot.surroundings.environment import distributions, environment, machine, variables
 
 
 def test_distributions_are_those_that_metadata_tells():

@@ -7,7 +7,7 @@ from snapshot.notebooks import Notebook
 
 from workbench.errors import NotFound, StoreReadOnly
 from workbench.snapshot import read_snapshot, take
-from workbench.snapshot.cell import read_cell
+from workbench.snapshot.reading.cell import read_cell
 from workbench.store import Store
 
 CELL = "lr = uniform(0, 1)\nfor epoch in trial.steps():\n    trial.report(val_acc=lr)\n"

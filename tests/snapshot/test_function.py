@@ -5,7 +5,7 @@ import pytest
 
 from workbench import space as wb
 from workbench.errors import BadCell, BadSpace
-from workbench.snapshot.function import arguments, read_function
+from workbench.snapshot.reading.function import arguments, read_function
 
 
 def train(trial, lr=wb.loguniform(1e-4, 1), opt=wb.choice(sorted, reversed), *, batch=32, **more):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from workbench.snapshot.facts import facts_of
-from workbench.snapshot.history import History
+from workbench.snapshot.reading.facts import facts_of
+from workbench.snapshot.reading.history import History
 
 NET = "class Net(nn.Module):\n    pass"
 IMPORTS = "import numpy as np\nimport random\nimport torch\nfrom torch import nn\nimport matplotlib.pyplot as plt"

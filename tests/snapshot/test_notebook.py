@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from workbench.snapshot.literals import masked_cell
-from workbench.snapshot.masking import is_secret, masked
 from workbench.snapshot.notebook import executed_cells, keep_file, link_file, masked_notebook, order_digest
+from workbench.snapshot.secrets.literals import masked_cell
+from workbench.snapshot.secrets.masking import is_secret, masked
 
 
 def test_executed_cells_keep_their_order_and_number():

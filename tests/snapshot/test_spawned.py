@@ -10,7 +10,7 @@ import pytest
 from snapshot.notebooks import Notebook, main
 
 from workbench.snapshot import spawned
-from workbench.snapshot.cell import transform
+from workbench.snapshot.reading.cell import transform
 from workbench.snapshot.spawned import announce, rebuild, wanted
 
 NOTEBOOK = """
@@ -59,7 +59,7 @@ def runner(store, tmp_path, method):
         from pathlib import Path
         from workbench.store import Store
         from workbench.snapshot.capture import load
-        from workbench.snapshot.cell import picker, supplied, transform
+        from workbench.snapshot.reading.cell import picker, supplied, transform
         from workbench.snapshot.spawned import announce
 
         values = {{"width": 1000, "kind": "shifted"}}
@@ -138,7 +138,7 @@ def test_loaders_work_under_every_way_to_start_processes(store, tmp_path):
         from pathlib import Path
         from workbench.store import Store
         from workbench.snapshot.capture import load
-        from workbench.snapshot.cell import supplied, transform
+        from workbench.snapshot.reading.cell import supplied, transform
         from workbench.snapshot.spawned import announce
         main = types.ModuleType("__main__"); sys.modules["__main__"] = main; space = main.__dict__
         load(Store({str(store.root)!r}), {captured.digest!r}, space)
@@ -175,7 +175,7 @@ def test_loaders_work_under_every_way_to_start_processes(store, tmp_path):
 def test_a_child_repeats_definitions_and_what_they_rely_on(source, kept):
     tree = ast.parse(source)
     values = {"lr": 0.5} if "lr" in source else {}
-    from workbench.snapshot.cell import with_values
+    from workbench.snapshot.reading.cell import with_values
 
     found = [ast.unparse(one) for one in wanted(with_values(tree, values), values)]
     assert "|".join(found) == (ast.unparse(ast.parse(source)) if kept is None else kept)

@@ -9,7 +9,7 @@ import pytest
 #: Noting changes a process for good: each example has one of its own.
 PROGRAM = """
 import json, os, sys
-from workbench.snapshot.used import used
+from workbench.snapshot.surroundings.used import used
 noting = used()
 {code}
 found = noting.told("/copies/")

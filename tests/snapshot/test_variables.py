@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from workbench.snapshot import variables
-from workbench.snapshot.variables import at_hand, holds_secret, recorded, travelling
-from workbench.store import private
+from workbench.snapshot.surroundings import variables
+from workbench.snapshot.surroundings.variables import at_hand, holds_secret, recorded, travelling
+from workbench.store.owner import private
 
 #: A name, a value, and whether it travels.
 TRAVELS = [
@@ -135,7 +135,7 @@ def test_variables_are_those_of_this_moment(monkeypatch):
 
 
 def test_a_value_that_is_no_utf8_is_recorded_and_comes_back():
-    code = "import json; from workbench.snapshot import variables; print(json.dumps(variables.here().env))"
+    code = "import json; from workbench.snapshot.surroundings import variables; print(json.dumps(variables.here().env))"
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, b"ODD": b"a\xff"}, capture_output=True, check=True
     )

@@ -24,12 +24,12 @@ from running import ended, lines, outcome, until
 from soak import faults
 from soak.world import CELL, World, world
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.records import Spec
 from workbench.store import Store, requests
-from workbench.store.checkpoints import Checkpoints
 from workbench.store.journal import read as read_journal
-from workbench.store.lease import read_engine
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.owner.lease import read_engine
 
 #: Seconds within which something must come of a search after each fault.
 PROGRESS_S = 120.0

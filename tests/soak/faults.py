@@ -16,8 +16,8 @@ from running import until
 from soak.world import COMPILER, World
 
 from workbench.store import Store
-from workbench.store.checkpoints import Checkpoints
-from workbench.store.manifest import NAME as MANIFEST
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.keeping.manifest import NAME as MANIFEST
 from workbench.store.series import Series
 
 #: Seconds for which a lid is closed, a disk is full, a clock is wrong.

@@ -24,7 +24,7 @@ from notebook_kernel import Kernel
 from running import until
 
 MARK = "WORKBENCH_CHAOS"
-_FORKSERVER = "workbench.trial.forkserver"
+_FORKSERVER = "workbench.trial.process.forkserver"
 #: Clocks jump where a C compiler makes the clock that can.
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 

@@ -7,7 +7,7 @@ from lab.recorded import Recording
 
 from workbench.status import NO_ENGINE, NOT_TAKEN
 from workbench.status.board import Board, Curve, configured, duration, number, progress, sentence
-from workbench.store.lease import EngineLease
+from workbench.store.owner.lease import EngineLease
 
 
 @pytest.fixture

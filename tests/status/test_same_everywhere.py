@@ -19,7 +19,7 @@ from workbench.space import uniform
 from workbench.status import NO_ENGINE
 from workbench.status.board import progress
 from workbench.store import Store
-from workbench.store.catalog import Catalog
+from workbench.store.lists.catalog import Catalog
 from workbench_ext.server import experiments as server
 
 #: Some trials fail after they were the best; those that go on do so slowly.

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from workbench.cli import main
-from workbench.store import Store, documents, packed, requests
-from workbench.store.catalog import read_catalog
-from workbench.store.checkpoints import Checkpoints
+from workbench.store import Store, requests
+from workbench.store.files import packed
 from workbench.store.journal import Journal
-from workbench.store.ownership import enlist
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists import documents
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.owner.ownership import enlist
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "stores" / "v1"
 #: Larger than anything that is read at once. The file is sparse: it takes no room.

@@ -18,10 +18,10 @@ from pathlib import Path
 from workbench.errors import StoreFull, StoreReadOnly
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.store import Store, journal, requests
-from workbench.store.catalog import Catalog, read_catalog, resolve
-from workbench.store.checkpoints import Checkpoints
 from workbench.store.journal import Journal
-from workbench.store.lease import EngineLease, read_engine
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists.catalog import Catalog, read_catalog, resolve
+from workbench.store.owner.lease import EngineLease, read_engine
 from workbench.store.series import Series
 
 KEY = "20261120-140312-abcdef"

@@ -16,13 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
-from workbench.store import Store, cleaning, requests
-from workbench.store.catalog import Catalog
-from workbench.store.checkpoints import Checkpoints
-from workbench.store.cluster import write_cluster
+from workbench.store import Store, requests
 from workbench.store.journal import Journal
-from workbench.store.lease import EngineInfo, EngineLease
-from workbench.store.said import said
+from workbench.store.keeping import cleaning
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists.catalog import Catalog
+from workbench.store.lists.said import said
+from workbench.store.owner.cluster import write_cluster
+from workbench.store.owner.lease import EngineInfo, EngineLease
 from workbench.store.series import Series
 
 COUNTED = ("write", "pwrite", "fsync", "replace", "rename", "ftruncate", "unlink", "rmdir", "mkdir", "utime")

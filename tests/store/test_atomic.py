@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from workbench.errors import StoreError, StoreFull, StoreReadOnly
-from workbench.store.atomic import from_json, make_folder, read_json, to_json, write_atomic, write_json
+from workbench.store.files.atomic import from_json, make_folder, read_json, to_json, write_atomic, write_json
 
 
 def test_a_file_is_replaced_whole_and_for_its_owner_only(tmp_path):

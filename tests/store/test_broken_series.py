@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import Broken
-from workbench.store.database import check, what_is_wrong
+from workbench.store.files.database import check, what_is_wrong
 from workbench.store.series import Series
 
 

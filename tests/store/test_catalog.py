@@ -19,9 +19,9 @@ from workbench.records import (
 )
 from workbench.search import Search
 from workbench.store import Store
-from workbench.store import catalog as module
-from workbench.store.catalog import Catalog, Reference, read_catalog, resolve
 from workbench.store.journal import Journal
+from workbench.store.lists import catalog as module
+from workbench.store.lists.catalog import Catalog, Reference, read_catalog, resolve
 from workbench.store.series import Series
 
 IDS = [f"20261120-14031{k}-abcdef" for k in range(6)]

@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from workbench.errors import BadName, NotFound, StaleAttempt, StoreError
-from workbench.store import fence
-from workbench.store import manifest as module
-from workbench.store.checkpoints import Checkpoints, digest
+from workbench.store.files import fence
+from workbench.store.keeping import manifest as module
+from workbench.store.keeping.checkpoints import Checkpoints, digest
 
 
 @pytest.fixture

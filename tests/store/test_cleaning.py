@@ -11,10 +11,12 @@ import pytest
 
 from workbench.errors import NotFound
 from workbench.records import Keep
-from workbench.store import Store, cleaning, documents, requests
-from workbench.store.checkpoints import Checkpoints
+from workbench.store import Store, requests
 from workbench.store.journal import Journal
-from workbench.store.said import Said, descents, protected, said
+from workbench.store.keeping import cleaning
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists import documents
+from workbench.store.lists.said import Said, descents, protected, said
 
 A, B = "20261120-140312-aaaaaa", "20261120-140313-bbbbbb"
 
@@ -234,8 +236,9 @@ print(k)
 """
 CLEAN = """
 import sys, time
-from workbench.store import Store, cleaning
-from workbench.store.said import Said
+from workbench.store import Store
+from workbench.store.keeping import cleaning
+from workbench.store.lists.said import Said
 store, until, gone = Store(sys.argv[1]), time.monotonic() + float(sys.argv[2]), 0
 while time.monotonic() < until:
     gone += cleaning.sweep(store, Said(), young_s=60).things["blobs"]

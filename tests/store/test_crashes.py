@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from workbench.records import Keep
-from workbench.store import Store, cleaning, journal, requests
-from workbench.store.catalog import Catalog, read_catalog
-from workbench.store.checkpoints import Checkpoints
-from workbench.store.cluster import read_cluster
+from workbench.store import Store, journal, requests
 from workbench.store.journal import Journal
-from workbench.store.lease import EngineLease, read_engine
-from workbench.store.said import said
+from workbench.store.keeping import cleaning
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists.catalog import Catalog, read_catalog
+from workbench.store.lists.said import said
+from workbench.store.owner.cluster import read_cluster
+from workbench.store.owner.lease import EngineLease, read_engine
 from workbench.store.series import Series
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
@@ -246,7 +247,7 @@ def test_points_that_were_flushed_survive_kill_9_while_the_next_are_written(tmp_
 COMMIT = """
 import sys
 from pathlib import Path
-from workbench.store.cluster import read_cluster
+from workbench.store.owner.cluster import read_cluster
 from workbench.store.journal import Journal
 journal = Journal.open(Path(sys.argv[1]))
 while True:

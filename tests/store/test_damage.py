@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from store.damaging import DAMAGES, files, small_store, typed
 
-from workbench.cli import doctor
-from workbench.cli.doctor import Finding
-from workbench.store import Store, kinds
+from workbench.cli.commands import doctor
+from workbench.cli.commands.doctor import Finding
+from workbench.store import Store
+from workbench.store.files import kinds
 
 #: Levels of what doctor says: a problem (exit code 1), a warning (the engine mends it, or somebody only has to know),
 #: or nothing, since nothing is lost that any other file names.

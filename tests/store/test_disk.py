@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mounts import NAMESPACE, may_mount
 
-from workbench.store.ownership import ADOPT
+from workbench.store.owner.ownership import ADOPT
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "PYTHONWARNINGS": "error"}
 

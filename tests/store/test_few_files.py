@@ -8,10 +8,10 @@ from contextlib import closing
 import pytest
 from small import damage, members
 
-from workbench.cluster.log import LogWriter
+from workbench.cluster.workers.log import LogWriter
 from workbench.errors import StaleAttempt, StoreError
-from workbench.store import bundle, packed
-from workbench.store.checkpoints import Checkpoints
+from workbench.store.files import bundle, packed
+from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.series import Series
 
 
@@ -241,7 +241,7 @@ def beside(path):
 
 
 def test_a_series_at_rest_is_one_file_and_readers_leave_it_so(paths):
-    from workbench.store import database
+    from workbench.store.files import database
 
     paths.folder.mkdir(parents=True)
     series = Series.open(paths.series)
@@ -259,7 +259,7 @@ def test_a_series_at_rest_is_one_file_and_readers_leave_it_so(paths):
 
 
 def test_a_series_that_is_read_is_put_at_rest_when_its_reader_has_gone(paths):
-    from workbench.store import database
+    from workbench.store.files import database
 
     paths.folder.mkdir(parents=True)
     series = Series.open(paths.series)

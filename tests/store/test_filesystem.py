@@ -1,6 +1,6 @@
 import pytest
 
-from workbench.store.filesystem import is_network, kind
+from workbench.store.files.filesystem import is_network, kind
 
 MOUNTS = r"""
 /dev/sda1 / ext4 rw 0 0

@@ -9,7 +9,7 @@ import pytest
 
 from workbench.errors import StoreError
 from workbench.records import Goal
-from workbench.store.glance import Glance
+from workbench.store.lists.glance import Glance
 from workbench.store.series import Series
 
 

@@ -33,7 +33,7 @@ from workbench.search import Search
 from workbench.space import Space, uniform
 from workbench.store import Store, journal
 from workbench.store.journal import Journal
-from workbench.store.ladder import Ladder, ladder
+from workbench.store.lists.ladder import Ladder, ladder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED = {path.stem: json.loads(path.read_text()) for path in sorted((FIXTURES / "ladder").glob("*.json"))}

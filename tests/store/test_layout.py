@@ -7,7 +7,7 @@ import pytest
 
 from workbench.errors import BadName, NewerSchema, NotFound, StoreError, StoreReadOnly
 from workbench.store import Store, new_id
-from workbench.store.atomic import read_json, write_json
+from workbench.store.files.atomic import read_json, write_json
 
 ESCAPES = ["../x", "..", ".", "", "a/b", "/etc/passwd", "A", "a_b", "a\n", "a\x00b", "-a", "a-", "é", "x" * 65, "a b"]
 
@@ -150,7 +150,7 @@ def test_importing_the_store_needs_the_standard_library_only():
 
     code = (
         "import sys; sys.modules['tinydb'] = sys.modules['xxhash'] = None\n"
-        "import workbench.store.checkpoints as c, workbench.store.series, workbench.store.journal\n"
+        "import workbench.store.keeping.checkpoints as c, workbench.store.series, workbench.store.journal\n"
         "print(c.digest(b'x').split(':')[0])"
     )
     source = Path(__file__).parents[2] / "src"

@@ -9,14 +9,14 @@ import pytest
 
 from workbench.errors import EngineRunning, NewerSchema, StoreError
 from workbench.records import PROTOCOL
-from workbench.store import lease as module
-from workbench.store.atomic import read_json, write_json
-from workbench.store.lease import EngineLease, read_engine
+from workbench.store.files.atomic import read_json, write_json
+from workbench.store.owner import lease as module
+from workbench.store.owner.lease import EngineLease, read_engine
 
 HOLD = """
 import sys
 from workbench.store import Store
-from workbench.store.lease import EngineLease
+from workbench.store.owner.lease import EngineLease
 lease = EngineLease.acquire(Store(sys.argv[1]), address="tls://127.0.0.1:1")
 print("held", flush=True)
 sys.stdin.read()
@@ -25,7 +25,7 @@ sys.stdin.read()
 FORK = """
 import os, sys
 from workbench.store import Store
-from workbench.store.lease import EngineLease
+from workbench.store.owner.lease import EngineLease
 lease = EngineLease.acquire(Store(sys.argv[1]))
 if os.fork() == 0:
     assert not lease.held
@@ -38,7 +38,7 @@ TRY = """
 import sys
 from workbench.errors import EngineRunning
 from workbench.store import Store
-from workbench.store.lease import EngineLease
+from workbench.store.owner.lease import EngineLease
 try:
     EngineLease.acquire(Store(sys.argv[1]))
 except EngineRunning as error:

@@ -8,8 +8,9 @@ import json
 import pytest
 
 from workbench.errors import BadName, NewerSchema, NotFound, StoreReadOnly
-from workbench.store import Store, new_id, notebooks
-from workbench.store.notebooks import NotebookRun
+from workbench.store import Store, new_id
+from workbench.store.lists import notebooks
+from workbench.store.lists.notebooks import NotebookRun
 
 
 def one(**fields) -> NotebookRun:

@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.records import Goal
-from workbench.store import outcome
+from workbench.store.lists import outcome
 
 IT, BAR = {"name": "it", "reason": "an iterator"}, {"name": "bar", "reason": "a bar"}
 

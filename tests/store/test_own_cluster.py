@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from workbench.store import own_cluster, private
-from workbench.store.lease import boot_id
-from workbench.store.own_cluster import OwnCluster
+from workbench.store.owner import own_cluster, private
+from workbench.store.owner.lease import boot_id
+from workbench.store.owner.own_cluster import OwnCluster
 
 
 @pytest.fixture

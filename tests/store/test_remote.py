@@ -17,16 +17,16 @@ import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from workbench.engine import courier as couriers
-from workbench.engine.courier import Courier
+from workbench.engine.telling import courier as couriers
+from workbench.engine.telling.courier import Courier
 from workbench.errors import BadOption, StoreError
 from workbench.share import export, publish
 from workbench.share.archive import _place
 from workbench.store import Store
-from workbench.store.checkpoints import Checkpoints
-from workbench.store.cleaning import remove
-from workbench.store.passing import KIND, drop_passing, fetch_passing, send_passing
-from workbench.store.remote import Remote, at_hand, bring, checked, mirror, shown, shown_spec
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.keeping.cleaning import remove
+from workbench.store.keeping.passing import KIND, drop_passing, fetch_passing, send_passing
+from workbench.store.keeping.remote import Remote, at_hand, bring, checked, mirror, shown, shown_spec
 
 KEY = "20261120-140312-abcdef"
 
@@ -117,8 +117,8 @@ KILLED = """
 import os, signal, sys
 from fsspec.implementations.local import LocalFileSystem
 from workbench.store import Store
-from workbench.store.passing import KIND, drop_passing, fetch_passing, send_passing
-from workbench.store.remote import Remote, mirror
+from workbench.store.keeping.passing import KIND, drop_passing, fetch_passing, send_passing
+from workbench.store.keeping.remote import Remote, mirror
 put, count = LocalFileSystem.put_file, 0
 def dies(self, source, target, **more):
     global count

@@ -30,7 +30,7 @@ from workbench.records import (
 )
 from workbench.search import Search
 from workbench.space import Space, uniform
-from workbench.store.retention import History, verdict
+from workbench.store.keeping.retention import History, verdict
 
 GOAL = Goal("acc")
 

@@ -230,7 +230,7 @@ def test_a_trial_that_is_not_there_names_those_that_are(series):
 
 
 def test_a_flush_that_fails_loses_nothing_and_later_fields_win(path, monkeypatch):
-    from workbench.store import database
+    from workbench.store.files import database
 
     series = Series.open(path)
     series.add_points([(0, "acc", 1, 0, 0.5, 0.0)])
@@ -365,7 +365,7 @@ def test_many_threads_add_while_one_flushes(series):
 
 
 def test_polls_use_indexes(path):
-    from workbench.store import database
+    from workbench.store.files import database
 
     with Series.open(path) as series:
         connection = series._writer.connection

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import StoreError
-from workbench.store import runtime
-from workbench.store.slots import Waiting, cores, holders, take, waiters
+from workbench.store.owner import runtime
+from workbench.store.owner.slots import Waiting, cores, holders, take, waiters
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_a_slot_has_one_holder_until_it_is_given_back() -> None:
 def test_a_killed_process_holds_nothing_and_what_its_file_says_counts_no_more() -> None:
     code = """
 import sys, time
-from workbench.store.slots import Waiting, take
+from workbench.store.owner.slots import Waiting, take
 lease, mark = take(["gpu-GPU-1"], "/killed"), Waiting("/killed")
 mark.tell(1, ["gpu-GPU-2"])
 print("held", flush=True)
@@ -116,7 +116,7 @@ def test_the_folder_of_another_person_is_not_the_runtime_folder(
 def test_temporary_folders_go_with_the_last_process_that_holds_them(tmp_path: Path) -> None:
     code = """
 import sys, os
-from workbench.store import runtime
+from workbench.store.owner import runtime
 path = runtime.temporary("probe")
 (path / "inner").mkdir()
 print(path, flush=True)
@@ -127,7 +127,7 @@ if sys.argv[1:]:
     holding = """
 import sys
 from pathlib import Path
-from workbench.store import runtime
+from workbench.store.owner import runtime
 runtime.hold(Path(sys.argv[1]) / "inner")
 print("holds", flush=True)
 sys.stdin.read()

@@ -16,7 +16,7 @@ from search_world import GOAL, SCHEDULERS, SPACE, World, noise, search
 from workbench.records import Extended, Fact, Instruction, Scheduler, to_line
 from workbench.search import Search
 from workbench.space import uniform
-from workbench.store.summary import summary
+from workbench.store.lists.summary import summary
 
 quick = settings(max_examples=12 if settings().derandomize else 400)
 

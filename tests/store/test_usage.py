@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from workbench.store import usage
-from workbench.store.atomic import size_of
-from workbench.store.checkpoints import Checkpoints
+from workbench.store.files.atomic import size_of
 from workbench.store.journal import Journal
-from workbench.store.ownership import MARK
+from workbench.store.keeping import usage
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.owner.ownership import MARK
 
 A, B = "20261120-140312-aaaaaa", "20261120-140313-bbbbbb"
 

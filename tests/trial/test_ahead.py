@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from trial.world import Server, points, said
 
-from workbench.store.checkpoints import Checkpoints
+from workbench.store.keeping.checkpoints import Checkpoints
 
 #: What a package does while it is imported, by what is said of it.
 LEAVES = {
@@ -105,7 +105,7 @@ SHADOWS = """
     import sys, types
     sys.path[:0] = {before}
     import near, far
-    from workbench.trial.ahead import let_go
+    from workbench.trial.process.ahead import let_go
     let_go({path}, sys.path)
     print("near" in sys.modules, "far" in sys.modules)
 """

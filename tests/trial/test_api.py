@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from workbench.errors import BadInput, BadMetric
-from workbench.trial import metrics
+from workbench.trial.api import metrics
+from workbench.trial.api.local import local_trial
 from workbench.trial.loaders import Order
-from workbench.trial.local import local_trial
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ def test_the_order_of_a_loader_is_a_function_of_seed_and_epoch():
 def test_training_code_needs_no_torch():
     import subprocess
 
-    code = "import sys, workbench.trial.leg; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    code = "import sys, workbench.trial.process.leg; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

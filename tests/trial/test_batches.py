@@ -5,7 +5,7 @@ from trial.loops import FOOT
 from trial.test_resume import result
 from trial.world import points, said
 
-from workbench.trial.batches import BY_STEPS, EXACT
+from workbench.trial.api.batches import BY_STEPS, EXACT
 
 STEPS = 3
 #: So short that a checkpoint is due at every batch.

@@ -8,8 +8,8 @@ from trial.world import points, said
 
 from workbench.records import Program, Training
 from workbench.snapshot.capture import capture
-from workbench.snapshot.cell import read_cell
-from workbench.trial.loading import load, plain_state
+from workbench.snapshot.reading.cell import read_cell
+from workbench.trial.export.loading import load, plain_state
 
 NOTEBOOK = """
 import numpy as np

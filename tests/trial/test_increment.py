@@ -12,12 +12,12 @@ from trial.test_resume import result
 from trial.world import points, said
 
 from workbench.errors import StoreError
-from workbench.store.checkpoints import Checkpoints
-from workbench.store.usage import checkpoint_bytes
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.keeping.usage import checkpoint_bytes
 from workbench.trial import tensors
+from workbench.trial.course.vault import StoreVault
 from workbench.trial.discovery import Found
 from workbench.trial.state import TENSORS, Captured
-from workbench.trial.vault import StoreVault
 
 torch = pytest.importorskip("torch")
 

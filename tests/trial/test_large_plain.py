@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.trial import saver, state
-from workbench.trial.leg import Legs
-from workbench.trial.runner import StopOrder
-from workbench.trial.wire import Message
+from workbench.trial import state
+from workbench.trial.course.course import saver
+from workbench.trial.process.leg import Legs
+from workbench.trial.process.runner import StopOrder
+from workbench.trial.process.wire import Message
 
 REPLAY = """
 import collections, hashlib, pickle, random

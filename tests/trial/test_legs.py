@@ -9,9 +9,9 @@ from small import damage
 from trial.world import points, said
 
 from workbench.records import Program
-from workbench.store.checkpoints import Checkpoints
-from workbench.trial.batches import BY_STEPS
-from workbench.trial.leg import Legs
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.trial.api.batches import BY_STEPS
+from workbench.trial.process.leg import Legs
 
 
 class Here:
@@ -246,8 +246,8 @@ def test_a_break_completes_the_trial(server, experiment):
 
 
 def test_checkpoints_are_made_by_time_too_and_only_the_newest_of_those_stays(experiment, monkeypatch):
-    monkeypatch.setattr("workbench.trial.saver.STALL", 0)
-    monkeypatch.setattr("workbench.trial.saver.WRITING", 0)
+    monkeypatch.setattr("workbench.trial.course.saver.STALL", 0)
+    monkeypatch.setattr("workbench.trial.course.saver.WRITING", 0)
     cell = experiment(COUNT, steps=6, checkpoint_s=0.0)
     link = Here()
     assert Legs(link).run(cell.order(5, levels=(2,)))["outcome"] == "reached"
@@ -621,7 +621,7 @@ def test_what_was_put_back_is_saved_again_though_its_samples_are_as_the_set_up_m
 
 def test_a_full_disk_costs_checkpoints_but_not_training(experiment, monkeypatch):
     from workbench.errors import StoreFull
-    from workbench.trial.vault import StoreVault
+    from workbench.trial.course.vault import StoreVault
 
     def full(*_, **__):
         raise StoreFull("no space left in the store. Free some.")

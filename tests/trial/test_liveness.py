@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from workbench.trial.liveness import assigned_first, carried_over
+from workbench.trial.course.liveness import assigned_first, carried_over
 
 NAMES = {"x", "y", "z"}
 

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from workbench.trial import namespace
-from workbench.trial.leg import Legs
-from workbench.trial.runner import StopOrder
-from workbench.trial.wire import Message
+from workbench.trial.process.leg import Legs
+from workbench.trial.process.runner import StopOrder
+from workbench.trial.process.wire import Message
 
 TRAINER = """
 class Trainer:

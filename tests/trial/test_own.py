@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from trial.world import Experiment, Server, points, said
 
-from workbench.trial.own import NEVER_RESTORES, SAVES_NOTHING, saved_in
+from workbench.trial.api.own import NEVER_RESTORES, SAVES_NOTHING, saved_in
 
 pytestmark = pytest.mark.usefixtures("server")
 

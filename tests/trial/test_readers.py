@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from trial.world import said
 
-from workbench.snapshot.programs import files_named, started
-from workbench.snapshot.readers import NOT_SEEN, READERS, paths_in
+from workbench.snapshot.surroundings.programs import files_named, started
+from workbench.snapshot.surroundings.readers import NOT_SEEN, READERS, paths_in
 
 #: How a file of each kind is made, and read: each line alone in a leg.
 MAKES = """
@@ -186,7 +186,7 @@ def test_what_a_living_subprocess_holds_open_is_seen(cell):
 def test_what_is_open_at_the_end_of_a_step_is_seen(server, experiment, files, monkeypatch):
     source = f"""
 import ctypes, os, time
-from workbench.trial import leg
+from workbench.trial.process import leg
 leg.LOOK_COST = 1.0  # on a busy machine, a look that took long would put off the next one
 os.chdir({str(files)!r})
 libc = ctypes.CDLL(None)

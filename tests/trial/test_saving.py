@@ -9,8 +9,8 @@ from trial.loops import FOOT, HEAD, MODEL
 from trial.test_resume import result
 from trial.world import points, said
 
-from workbench.store.checkpoints import Checkpoints
-from workbench.trial.vault import StoreVault
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.trial.course.vault import StoreVault
 
 TRAINING = (
     HEAD

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from trial.world import said
 
-from workbench.snapshot.seen import MOST_TOLD, grouped
+from workbench.snapshot.surroundings.seen import MOST_TOLD, grouped
 
 READS = """
 import ctypes, json, mmap, os, numpy as np, sys, tempfile

@@ -3,8 +3,8 @@
 import pytest
 from trial.loops import ALL, FOOT
 
-from workbench.engine.states import differing
-from workbench.store.checkpoints import Checkpoints
+from workbench.engine.judging.states import differing
+from workbench.store.keeping.checkpoints import Checkpoints
 
 #: Loops whose checkpoints hold every sort of thing.
 LOOPS = [

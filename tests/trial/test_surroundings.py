@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from workbench.records import Training
-from workbench.trial.forkserver import environment
-from workbench.trial.surroundings import arranged, at_load, divided
+from workbench.trial.process.forkserver import environment
+from workbench.trial.process.surroundings import arranged, at_load, divided
 
 TRAINING = Training("python", "/", env={"MINE": "1", "PATH": "/mine"}, is_whole=True, threads=3, hash_seed=7)
 GPU = {"CUDA_VISIBLE_DEVICES": "3"}

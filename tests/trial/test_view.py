@@ -12,8 +12,8 @@ import pytest
 from mounts import may_mount
 from trial.world import said
 
-from workbench.cluster.laying import lay_out, place_of
-from workbench.snapshot.data import describe
+from workbench.cluster.workers.laying import lay_out, place_of
+from workbench.snapshot.surroundings.data import describe
 
 READS = """
 import os, sqlite3, subprocess

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from workbench.trial.wire import BrokenWire, Connection, Frames, encode
+from workbench.trial.process.wire import BrokenWire, Connection, Frames, encode
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typing import Any
 
 from workbench.records import PROTOCOL, Spec
 from workbench.store import Store
-from workbench.trial import forkserver
-from workbench.trial.wire import Connection
+from workbench.trial.process import forkserver
+from workbench.trial.process.wire import Connection
 
 SOURCES = str(Path(__file__).resolve().parents[2] / "src")
 

@@ -13,8 +13,8 @@ from playwright.sync_api import expect
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.space import Choice, LogUniform, Space, Uniform
 from workbench.store import Store
-from workbench.store.catalog import Catalog
-from workbench.store.lease import EngineLease
+from workbench.store.lists.catalog import Catalog
+from workbench.store.owner.lease import EngineLease
 from workbench.store.series import Series
 
 SPACE = Space(

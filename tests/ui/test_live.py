@@ -12,10 +12,10 @@ import pytest
 from conftest import change_theme
 from playwright.sync_api import expect
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.errors import WorkbenchError
 from workbench.store import Store
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 
 SETUP = "%load_ext workbench\nimport workbench as wb\noffset = 0.0"
 TRAIN = """%%train toy --goal max val_acc --steps 1-9 --parallel 2

@@ -11,7 +11,7 @@ from running import end, ended, engine_process, spec_of, start, until
 from workbench.records import Scheduler
 from workbench.space import uniform
 from workbench.store import Store
-from workbench.store.catalog import read_catalog
+from workbench.store.lists.catalog import read_catalog
 from workbench.store.series import Series
 
 SPACE = {"x": uniform(0.0, 1.0)}

@@ -18,7 +18,7 @@ from running import end, ended, engine_process, lines, spec_of, start, until
 from workbench.records import Goal, Scheduler
 from workbench.space import Space, uniform
 from workbench.store import Store
-from workbench.store.catalog import read_catalog
+from workbench.store.lists.catalog import read_catalog
 
 #: Training that takes its next step only while the gate is open.
 GATED = """

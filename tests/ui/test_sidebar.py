@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.store import Store
-from workbench.store.catalog import Catalog
+from workbench.store.lists.catalog import Catalog
 
 SPEC = Spec(
     id="20260101-000000-aaaaaa",

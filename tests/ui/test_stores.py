@@ -15,8 +15,8 @@ from playwright.sync_api import expect
 from running import engine_pid, until
 
 from workbench.store import Store
-from workbench.store.catalog import Catalog, read_catalog
-from workbench.store.ownership import MARK, enlist, ownership
+from workbench.store.lists.catalog import Catalog, read_catalog
+from workbench.store.owner.ownership import MARK, enlist, ownership
 
 TRAIN = """%%train deep --goal max score --steps 1-1000
 import time

@@ -12,11 +12,11 @@ import pytest
 from labenv import MARK, lab_python, packages
 from playwright.sync_api import expect
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.errors import WorkbenchError
 from workbench.launch import experiments
 from workbench.store import Store
-from workbench.store.lease import read_engine
+from workbench.store.owner.lease import read_engine
 from workbench.store.series import Series
 
 SETUP = """%load_ext workbench

@@ -15,9 +15,9 @@ import workbench.errors as errors
 from workbench.errors import BadInput, NotFound, StoreError, StoreReadOnly
 from workbench.records import ENDED, Keep, checked_name, trial_label
 from workbench.store import Store, journal, requests
-from workbench.store.catalog import read_entry, resolve
-from workbench.store.ownership import check_ours
-from workbench.store.usage import experiment_usage
+from workbench.store.keeping.usage import experiment_usage
+from workbench.store.lists.catalog import read_entry, resolve
+from workbench.store.owner.ownership import check_ours
 from workbench_ext.server.base import Refused, bad, refusal, trial
 from workbench_ext.server.experiments import is_readonly, series_of
 

@@ -11,7 +11,7 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from workbench.engine.ask import ensure_engine
+from workbench.engine.asking.ask import ensure_engine
 from workbench.errors import StoreError
 from workbench.store import Store
 from workbench_ext.server import actions

@@ -9,8 +9,8 @@ from typing import Any
 
 from workbench.records import ENDED
 from workbench.store import Store
-from workbench.store.catalog import read_catalog
-from workbench.store.database import state_of
+from workbench.store.files.database import state_of
+from workbench.store.lists.catalog import read_catalog
 
 State = tuple[object, ...]
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from workbench.store.glance import Glance
+from workbench.store.lists.glance import Glance
 
 Json = Any
 Array = Any  # of NumPy

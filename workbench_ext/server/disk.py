@@ -12,9 +12,9 @@ from typing import Any
 from workbench.errors import NotFound, StoreError
 from workbench.records import Keep
 from workbench.store import Store
-from workbench.store.cleaning import clean_ended, sweep
-from workbench.store.said import Said, said
-from workbench.store.usage import usage
+from workbench.store.keeping.cleaning import clean_ended, sweep
+from workbench.store.keeping.usage import usage
+from workbench.store.lists.said import Said, said
 
 Json = Any
 

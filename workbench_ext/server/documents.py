@@ -16,11 +16,11 @@ import nbformat
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from workbench.snapshot.literals import masked_cell
-from workbench.snapshot.masking import masked
+from workbench.snapshot.secrets.literals import masked_cell
+from workbench.snapshot.secrets.masking import masked
 from workbench.store import Store
-from workbench.store.catalog import read_catalog
-from workbench.store.documents import keep, prune
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.lists.documents import keep, prune
 from workbench_ext.server.asking import body_of
 from workbench_ext.server.base import Handler, Refused, bad
 from workbench_ext.server.stores import notebook_below

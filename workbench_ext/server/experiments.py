@@ -15,14 +15,16 @@ from typing import Any
 from workbench.errors import BadName, NotFound, StoreError
 from workbench.records import SCHEMA, Goal, Spec, trial_label
 from workbench.status import RESTING, Around, Status
-from workbench.store import Store, outcome, ownership, requests
-from workbench.store.catalog import read_catalog, read_entry, resolve
-from workbench.store.cluster import read_cluster
-from workbench.store.database import state_of
-from workbench.store.glance import Glance
-from workbench.store.mirrors import MIRRORING
-from workbench.store.remote import SENDING, shown_spec
-from workbench.store.said import NO_ROOM
+from workbench.store import Store, requests
+from workbench.store.files.database import state_of
+from workbench.store.keeping.remote import SENDING, shown_spec
+from workbench.store.lists import outcome
+from workbench.store.lists.catalog import read_catalog, read_entry, resolve
+from workbench.store.lists.glance import Glance
+from workbench.store.lists.mirrors import MIRRORING
+from workbench.store.lists.said import NO_ROOM
+from workbench.store.owner import ownership
+from workbench.store.owner.cluster import read_cluster
 from workbench.store.series import Series
 
 Json = Any

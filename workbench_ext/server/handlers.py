@@ -16,7 +16,8 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import JupyterHandler
 from tornado import web
 
-from workbench.store import Store, ladder
+from workbench.store import Store
+from workbench.store.lists import ladder
 from workbench_ext.server import curves, disk, experiments, importance, logs, pages, snapshots
 from workbench_ext.server.base import Handler, Refused, bad, to_json, trial
 from workbench_ext.server.stores import described

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from workbench.store import Store
-from workbench.store.database import state_of
+from workbench.store.files.database import state_of
 from workbench_ext.server.base import Refused
 from workbench_ext.server.curves import Kept, last_values
 from workbench_ext.server.experiments import found, series_of

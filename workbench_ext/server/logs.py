@@ -15,7 +15,8 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from workbench.store import Store, packed
+from workbench.store import Store
+from workbench.store.files import packed
 from workbench_ext.server.pages import paths_of
 
 Json = Any

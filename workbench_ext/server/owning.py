@@ -9,8 +9,9 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from workbench.store import Store, ownership
-from workbench.store.adoption import adopt, offer
+from workbench.store import Store
+from workbench.store.owner import ownership
+from workbench.store.owner.adoption import adopt, offer
 from workbench_ext.server.asking import body_of
 from workbench_ext.server.base import Handler, Refused, bad
 

@@ -12,9 +12,10 @@ from typing import Any
 from workbench.errors import NotFound
 from workbench.records import trial_label
 from workbench.status import Around
-from workbench.store import Store, TrialPaths, journal, outcome
-from workbench.store.checkpoints import Checkpoints
-from workbench.store.said import said
+from workbench.store import Store, TrialPaths, journal
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists import outcome
+from workbench.store.lists.said import said
 from workbench_ext.server.experiments import found, leg_line, lineage, series_of
 
 Json = Any

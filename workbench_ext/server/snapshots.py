@@ -10,7 +10,7 @@ import nbformat
 from workbench.errors import NotFound, StoreError
 from workbench.records import Spec
 from workbench.store import Store
-from workbench.store.documents import Document, document_of
+from workbench.store.lists.documents import Document, document_of
 from workbench_ext.server.experiments import found
 
 Json = Any

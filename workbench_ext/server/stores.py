@@ -17,9 +17,9 @@ from typing import Any
 from workbench.errors import NotFound, WorkbenchError
 from workbench.records import ENDED
 from workbench.store import Store
-from workbench.store.catalog import read_catalog, resolve
 from workbench.store.layout import FOLDER
-from workbench.store.ownership import ownership
+from workbench.store.lists.catalog import read_catalog, resolve
+from workbench.store.owner.ownership import ownership
 from workbench_ext.server.base import bad
 from workbench_ext.server.below import MOST_DEPTH, stores_below
 from workbench_ext.server.experiments import engine, is_readonly

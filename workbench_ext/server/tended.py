@@ -7,13 +7,13 @@ from __future__ import annotations
 import time
 from logging import Logger
 
-from workbench.engine.ask import Tending, ensure_engine
+from workbench.engine.asking.ask import Tending, ensure_engine
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, UNREADABLE
 from workbench.store import Store
-from workbench.store.catalog import read_catalog
-from workbench.store.lease import read_engine
-from workbench.store.ownership import ownership
+from workbench.store.lists.catalog import read_catalog
+from workbench.store.owner.lease import read_engine
+from workbench.store.owner.ownership import ownership
 from workbench_ext.server import actions
 from workbench_ext.server.changes import Changed, Changes
 from workbench_ext.server.experiments import is_readonly

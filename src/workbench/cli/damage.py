@@ -20,16 +20,18 @@ from typing import Any
 
 from workbench.errors import NewerSchema, StoreError, WorkbenchError
 from workbench.records import UNREADABLE, Goal
-from workbench.store import Store, database, journal, kinds, outcome, packed, summary
-from workbench.store.atomic import kind_of, open_file, read_json
-from workbench.store.bundle import Bundle
-from workbench.store.checkpoints import Checkpoints, Skipped, small, unreadable
+from workbench.store import Store, journal
+from workbench.store.files import database, kinds, packed
+from workbench.store.files.atomic import kind_of, open_file, read_json
+from workbench.store.files.bundle import Bundle
 from workbench.store.journal import Damage
+from workbench.store.keeping.checkpoints import Checkpoints, Skipped, small, unreadable
 from workbench.store.layout import ExperimentPaths, TrialPaths
+from workbench.store.lists import outcome, summary
+from workbench.store.lists.summary import Looks
 from workbench.store.recalled import check_lines, check_spec
 from workbench.store.restored import Known
 from workbench.store.series import Series
-from workbench.store.summary import Looks
 
 #: Bytes of blobs and checkpoints whose digests are computed in one look; of what is beyond only sizes are compared.
 MOST_DIGESTED = 200_000_000

@@ -10,7 +10,7 @@ from typing import Any
 from workbench.cli.words import clean, number, table
 from workbench.compare.section import counted, size
 from workbench.compare.sides import seen_of
-from workbench.store.kept import NOT_KEPT
+from workbench.store.keeping.kept import NOT_KEPT
 
 #: Files that are printed.
 _SHOWN = 20

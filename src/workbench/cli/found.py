@@ -10,8 +10,9 @@ from typing import Any
 from workbench.errors import BadOption, Broken, NotFound, StoreError
 from workbench.records import Spec, trial_label
 from workbench.status import RESTING, Around, Status
-from workbench.store import Store, outcome
-from workbench.store.catalog import Reference, read_catalog, read_entry, resolve
+from workbench.store import Store
+from workbench.store.lists import outcome
+from workbench.store.lists.catalog import Reference, read_catalog, read_entry, resolve
 
 Row = dict[str, Any]
 

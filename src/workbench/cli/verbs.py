@@ -237,7 +237,7 @@ def _replay(parser: Parser) -> None:
                         help="as it is now (default), built from the recorded versions, or an interpreter")  # fmt: skip
     parser.add_argument("--tolerance", type=share, metavar="X", help="tolerated relative difference (1e-4)")
     parser.add_argument("--trust", action="store_true", help="of what was published (DEST#t0007): its code may run")
-    from workbench.cli.notebooks import add_options
+    from workbench.cli.commands.notebooks import add_options
 
     add_options(parser)
     _json(parser)
@@ -271,7 +271,7 @@ def _publish(parser: Parser) -> None:
 
 
 def _export(parser: Parser) -> None:
-    from workbench.cli.exports import arguments
+    from workbench.cli.commands.exports import arguments
 
     arguments(parser)
 
@@ -428,7 +428,7 @@ def _run(words: list[str]) -> int:
     options = _parsed(name, verb, words)
     options.store = options.store or store
     module, _, function = verb.runs.partition(":")
-    run: Callable[[Any], int] = getattr(importlib.import_module(f"workbench.cli.{module}"), function)
+    run: Callable[[Any], int] = getattr(importlib.import_module(f"workbench.cli.commands.{module}"), function)
     return run(options)
 
 

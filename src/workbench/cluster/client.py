@@ -9,7 +9,7 @@ from distributed import Client, Security
 
 from workbench.cluster.backend import Message
 from workbench.cluster.own import Own
-from workbench.cluster.worker import greet
+from workbench.cluster.workers.worker import greet
 from workbench.errors import NoAnswer
 
 log = logging.getLogger("workbench.cluster")

@@ -23,15 +23,15 @@ from workbench.cluster import devices
 from workbench.cluster.backend import Message, Sink, Slot, Survivor
 from workbench.cluster.client import ANSWER_S, connected, greeted
 from workbench.cluster.hearing import Hearing
-from workbench.cluster.machine import survey_here
 from workbench.cluster.own import Own
-from workbench.cluster.secrets import to_wire
-from workbench.cluster.worker import INTERVAL_S, Workplace, greet, rest, run_legs, sees_store, warm
+from workbench.cluster.workers.machine import survey_here
+from workbench.cluster.workers.secrets import to_wire
+from workbench.cluster.workers.worker import INTERVAL_S, Workplace, greet, rest, run_legs, sees_store, warm
 from workbench.errors import ClusterError, StoreNotShared, VersionsDiffer
 from workbench.records import PROTOCOL
-from workbench.store import private
-from workbench.store.slots import cores
-from workbench.trial.surroundings import Hides
+from workbench.store.owner import private
+from workbench.store.owner.slots import cores
+from workbench.trial.process.surroundings import Hides
 
 log = logging.getLogger("workbench.cluster")
 

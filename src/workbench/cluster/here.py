@@ -18,9 +18,10 @@ from distributed import scheduler as dask_scheduler
 from distributed.comm.registry import backends
 from distributed.comm.tcp import TLSBackend, TLSListener
 
-from workbench.cluster import devices, nursery
+from workbench.cluster import devices
+from workbench.cluster.workers import nursery
 from workbench.errors import ClusterError
-from workbench.store.runtime import temporary
+from workbench.store.owner.runtime import temporary
 
 log = logging.getLogger("workbench.cluster")
 

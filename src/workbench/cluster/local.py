@@ -11,7 +11,7 @@ import logging
 import signal
 import sys
 
-from workbench.cluster import nursery
+from workbench.cluster.workers import nursery
 
 #: Signals that end it in order.
 ENDING = (signal.SIGTERM, signal.SIGINT)

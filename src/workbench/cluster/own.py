@@ -20,8 +20,8 @@ from pathlib import Path
 from workbench import interpreter
 from workbench.errors import BadOption, NoAnswer
 from workbench.records import PROTOCOL
-from workbench.store import own_cluster
-from workbench.store.own_cluster import OwnCluster
+from workbench.store.owner import own_cluster
+from workbench.store.owner.own_cluster import OwnCluster
 
 #: Seconds that a cluster lives on without an engine, unless WORKBENCH_GRACE says otherwise.
 GRACE_S = 60.0

@@ -27,12 +27,13 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from workbench.cluster.dask import SETTINGS
 from workbench.cluster.here import dashboard_of, local_cluster
-from workbench.cluster.worker import INTERVAL_S
+from workbench.cluster.workers.worker import INTERVAL_S
 from workbench.errors import StoreError
 from workbench.records import PROTOCOL
-from workbench.store import Store, own_cluster
-from workbench.store.lease import boot_id
-from workbench.store.own_cluster import OwnCluster
+from workbench.store import Store
+from workbench.store.owner import own_cluster
+from workbench.store.owner.lease import boot_id
+from workbench.store.owner.own_cluster import OwnCluster
 
 log = logging.getLogger("workbench.cluster")
 

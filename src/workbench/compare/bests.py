@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from workbench.compare.curves import goal_value
+from workbench.compare.sections.curves import goal_value
 from workbench.compare.sides import Side
 from workbench.records import Json, trial_label
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from workbench.compare.code import code
-from workbench.compare.data import data
-from workbench.compare.environment import environment
 from workbench.compare.results import results
 from workbench.compare.section import LIKELY, Section
+from workbench.compare.sections.code import code
+from workbench.compare.sections.data import data
+from workbench.compare.sections.environment import environment
+from workbench.compare.sections.surroundings import architecture, hardware, libraries
+from workbench.compare.sections.written import arguments, configuration, drawn, seeds, settings
 from workbench.compare.sides import Side
-from workbench.compare.surroundings import architecture, hardware, libraries
-from workbench.compare.written import arguments, configuration, drawn, seeds, settings
 from workbench.records import Json
 from workbench.store import Store
-from workbench.store.catalog import Reference
+from workbench.store.lists.catalog import Reference
 
 _PARTS = (data, configuration, arguments, code, architecture, libraries, seeds, settings, environment, hardware)
 #: What the title leaves out where something else says the same in better words.

@@ -11,7 +11,7 @@ from workbench.compare.sides import Side
 from workbench.errors import NotFound, StoreError
 from workbench.records import Json
 from workbench.store import Store
-from workbench.store.catalog import Reference, read_catalog, resolve
+from workbench.store.lists.catalog import Reference, read_catalog, resolve
 
 
 def history(store: Store, name: str) -> list[dict[str, Json]]:

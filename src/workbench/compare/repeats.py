@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.compare.curves import last
+from workbench.compare.sections.curves import last
 from workbench.errors import WorkbenchError
 from workbench.records import Json
 from workbench.store import Store

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from workbench.compare.bests import Chosen, chosen, selection
-from workbench.compare.curves import Curve, curve, curves, goal_value, last, parts_at
 from workbench.compare.noise import within_noise
+from workbench.compare.sections.curves import Curve, curve, curves, goal_value, last, parts_at
 from workbench.compare.sides import Side
 from workbench.records import Json
 

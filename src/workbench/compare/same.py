@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from workbench.compare.difference import Difference
-from workbench.compare.packages import packages
+from workbench.compare.sections.packages import packages
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, Json, Spec
-from workbench.snapshot import read_snapshot, settings
-from workbench.snapshot.around import Around
-from workbench.snapshot.data import content_of_folder, describe
-from workbench.snapshot.environment import distributions, variables
+from workbench.snapshot import read_snapshot
 from workbench.snapshot.modules import code_of, project_modules
-from workbench.snapshot.used import ALWAYS, counts
+from workbench.snapshot.surroundings import settings
+from workbench.snapshot.surroundings.around import Around
+from workbench.snapshot.surroundings.data import content_of_folder, describe
+from workbench.snapshot.surroundings.environment import distributions, variables
+from workbench.snapshot.surroundings.used import ALWAYS, counts
 from workbench.store import Store
 from workbench.store.series import Series
 

@@ -12,7 +12,7 @@ from workbench.errors import NotFound, WorkbenchError
 from workbench.records import Json, Spec
 from workbench.snapshot import read_snapshot
 from workbench.store import Store
-from workbench.store.catalog import Reference, resolve
+from workbench.store.lists.catalog import Reference, resolve
 from workbench.store.series import Series
 
 #: What a captured name stands for, as far as it matters here.

@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.compare.comparison import differences
-from workbench.compare.curves import bits, curve
 from workbench.compare.noise import interval
 from workbench.compare.repeats import repeats_of
 from workbench.compare.section import counted, listed, number
+from workbench.compare.sections.curves import bits, curve
 from workbench.compare.sides import Side
 from workbench.errors import NotFound, StoreError, WorkbenchError
 from workbench.records import Json, Spec, trial_label
 from workbench.store import Store
-from workbench.store.catalog import Reference
-from workbench.store.checkpoints import Checkpoints
-from workbench.store.parts import NAMED
+from workbench.store.files.parts import NAMED
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists.catalog import Reference
 from workbench.store.series import Series
 
 #: Relative difference up to which a replay counts as within tolerance unless told: single precision holds 7 digits,

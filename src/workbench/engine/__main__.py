@@ -18,7 +18,7 @@ from workbench.cluster.own import Own, end_found
 from workbench.engine.scope import leave_group
 from workbench.errors import EngineRunning, NotAdopted, StoreFull
 from workbench.store import Store
-from workbench.store.lease import EngineLease, read_engine
+from workbench.store.owner.lease import EngineLease, read_engine
 
 #: Seconds without an experiment after which the engine ends itself.
 IDLE_S = 600.0
@@ -84,7 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
 async def _run(store: Store, lease: EngineLease, options: argparse.Namespace, own: Own | None) -> int:
     # Only now: who else wants to be the engine finds the lease taken before it has imported all this.
     from workbench.cluster.dask import DaskBackend
-    from workbench.cluster.worker import proof
+    from workbench.cluster.workers.worker import proof
     from workbench.engine.engine import Engine
 
     make = partial(DaskBackend, str(store.root), proof(lease.info), address=options.cluster, own=own)

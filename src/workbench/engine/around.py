@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from workbench.cluster.backend import Survivor
-from workbench.engine.leg import Leg
+from workbench.engine.legs.leg import Leg
 
 if TYPE_CHECKING:
     from workbench.engine.loop import ExperimentLoop

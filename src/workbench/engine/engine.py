@@ -12,30 +12,31 @@ from functools import partial
 from typing import Any
 
 from workbench.cluster.backend import Backend, Survivor
-from workbench.engine import installed
-from workbench.engine.answers import Answers
-from workbench.engine.book import refusal
-from workbench.engine.courier import Courier
-from workbench.engine.doorbell import ringing
+from workbench.engine.asking.answers import Answers
+from workbench.engine.asking.book import refusal
+from workbench.engine.asking.doorbell import ringing
 from workbench.engine.listed import listed, named
 from workbench.engine.looks import Looks
 from workbench.engine.loop import ExperimentLoop
-from workbench.engine.lost import Mender
-from workbench.engine.mirrors import Mirrors
-from workbench.engine.room import Rooms
 from workbench.engine.slots import Slots
-from workbench.engine.upkeep import Upkeep
+from workbench.engine.telling.courier import Courier
+from workbench.engine.telling.mirrors import Mirrors
+from workbench.engine.tending import installed
+from workbench.engine.tending.lost import Mender
+from workbench.engine.tending.room import Rooms
+from workbench.engine.tending.upkeep import Upkeep
 from workbench.errors import ClusterError, NewerSchema, NotFound, StoreError, WorkbenchError
 from workbench.pace import PASS_S
 from workbench.records import ENDED, UNREADABLE, Spec
-from workbench.store import Store, private, requests
-from workbench.store.adoption import check_let_go, is_held
-from workbench.store.catalog import Catalog
-from workbench.store.lease import EngineLease
+from workbench.store import Store, requests
+from workbench.store.keeping.usage import trials_of
+from workbench.store.lists.catalog import Catalog
+from workbench.store.lists.summary import unreadable
+from workbench.store.owner import private
+from workbench.store.owner.adoption import check_let_go, is_held
+from workbench.store.owner.lease import EngineLease
+from workbench.store.owner.trust import check_trusted, is_foreign
 from workbench.store.recalled import check_spec
-from workbench.store.summary import unreadable
-from workbench.store.trust import check_trusted, is_foreign
-from workbench.store.usage import trials_of
 
 log = logging.getLogger("workbench.engine")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from workbench.engine.patience import checked_limit
+from workbench.engine.judging.patience import checked_limit
 from workbench.errors import BadOption
 from workbench.records import ExperimentState, Extended, Fact, Spec, StopAsked
 from workbench.search.life import Life

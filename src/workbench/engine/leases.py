@@ -1,7 +1,7 @@
 """The engine's part in sharing this machine's slots. Law: legs are given only to slots whose lock their worker holds.
 
 It asks for slots while legs wait, gives back those that stay empty, and gives one back when a leg ends there and an
-engine waits that has fewer. Workers hold the locks (:mod:`workbench.store.slots`); a leg costs nothing more by it.
+engine waits that has fewer. Workers hold the locks (:mod:`workbench.store.owner.slots`), so a leg costs nothing more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from workbench.cluster.backend import Backend, Slot
 from workbench.errors import StoreError
-from workbench.store.slots import Holder, Waiter, Waiting, holders, waiters
+from workbench.store.owner.slots import Holder, Waiter, Waiting, holders, waiters
 
 log = logging.getLogger("workbench.engine")
 

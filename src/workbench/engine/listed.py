@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from workbench.engine import again
+from workbench.engine.asking import again
 from workbench.records import Spec
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import Any
 from workbench.cluster.backend import Backend, Message, Slot
 from workbench.errors import StoreError
 from workbench.store import Store
-from workbench.store.cluster import write_cluster
-from workbench.store.lease import EngineLease
-from workbench.store.slots import holders
+from workbench.store.owner.cluster import write_cluster
+from workbench.store.owner.lease import EngineLease
+from workbench.store.owner.slots import holders
 
 log = logging.getLogger("workbench.engine")
 

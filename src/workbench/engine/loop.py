@@ -12,20 +12,20 @@ from typing import Any
 
 from workbench.cluster.backend import Message
 from workbench.engine.around import Surroundings
-from workbench.engine.copies import Copies
 from workbench.engine.ending import as_far_as_it_goes, concluded, later
 from workbench.engine.extending import check_extension
-from workbench.engine.hearing import Hearing
-from workbench.engine.installed import Installed
-from workbench.engine.leg import Leg, started
-from workbench.engine.legbook import LegBook
-from workbench.engine.lost import Loss
-from workbench.engine.orders import leg_order
+from workbench.engine.judging.verify import Verification
+from workbench.engine.legs.copies import Copies
+from workbench.engine.legs.hearing import Hearing
+from workbench.engine.legs.leg import Leg, started
+from workbench.engine.legs.legbook import LegBook
+from workbench.engine.legs.orders import leg_order
 from workbench.engine.recalling import mend, recover
-from workbench.engine.retainer import Retainer
 from workbench.engine.shown import Shown
-from workbench.engine.teller import Teller
-from workbench.engine.verify import Verification
+from workbench.engine.telling.teller import Teller
+from workbench.engine.tending.installed import Installed
+from workbench.engine.tending.lost import Loss
+from workbench.engine.tending.retainer import Retainer
 from workbench.errors import BadOption, ClusterError, StoreError
 from workbench.records import (
     CapacityChanged,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from workbench.cluster.backend import Survivor
-from workbench.engine.installed import ACCEPTED
-from workbench.engine.leg import Leg, started
+from workbench.engine.legs.leg import Leg, started
+from workbench.engine.tending.installed import ACCEPTED
 from workbench.errors import Unreadable
 from workbench.records import ENDED, Ended, Extended, Fact, Finish, Left, Reached, Run, Settle, fact_from_line
 from workbench.store.journal import OWN

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from workbench.engine.leg import Leg
+from workbench.engine.legs.leg import Leg
 from workbench.records import ENDED, Metrics, Spec
 from workbench.search import Search
 from workbench.standing import has_diverged
-from workbench.store import outcome
+from workbench.store.lists import outcome
 from workbench.store.series import Series
 
 #: Schedulers that promote trials from level to level.
@@ -49,7 +49,7 @@ class Shown:
         #: Why trials failed, and what trials have lost by resuming.
         self._failed: dict[int, str] = {}
         self._lost: dict[int, list[dict[str, str]]] = {}
-        #: How it went, besides its best, as :mod:`workbench.store.outcome` puts it in words.
+        #: How it went, besides its best, as :mod:`workbench.store.lists.outcome` puts it in words.
         self.outcome: dict[str, Any] = {"failures": None, "inexact": None, "promoted": None}
 
     def know(self, trial: int, step: int, value: float | None, metrics: Metrics | None = None) -> None:

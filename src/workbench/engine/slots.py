@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.cluster.backend import Backend, Message, Slot, Survivor
-from workbench.engine.book import Book
+from workbench.engine.asking.book import Book
+from workbench.engine.judging.suspects import Suspects
+from workbench.engine.judging.verify import Verification
 from workbench.engine.leases import Leases
-from workbench.engine.leg import Leg
+from workbench.engine.legs.leg import Leg
+from workbench.engine.legs.placing import Shared, Waiting, share, shares
 from workbench.engine.loop import ExperimentLoop
-from workbench.engine.placing import Shared, Waiting, share, shares
-from workbench.engine.suspects import Suspects
-from workbench.engine.verify import Verification
 from workbench.records import Spec, trial_label
 from workbench.store import Store
 

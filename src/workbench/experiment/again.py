@@ -14,7 +14,7 @@ from workbench.experiment.trial import Trial
 from workbench.records import Json
 from workbench.replay import Prepared
 from workbench.store import Store
-from workbench.store.catalog import Reference
+from workbench.store.lists.catalog import Reference
 
 if TYPE_CHECKING:
     from workbench.records import Spec

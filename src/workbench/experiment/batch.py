@@ -27,9 +27,10 @@ from workbench.records import ENDED, Goal, Json, Searcher, Spec
 from workbench.replay.executing import outcome, packed, started
 from workbench.replay.notebook import SourceNotebook, Task
 from workbench.snapshot import take
-from workbench.snapshot.cell import read_cell
-from workbench.store import Store, new_id, notebooks
-from workbench.store.notebooks import NotebookRun
+from workbench.snapshot.reading.cell import read_cell
+from workbench.store import Store, new_id
+from workbench.store.lists import notebooks
+from workbench.store.lists.notebooks import NotebookRun
 
 #: How many notebooks that train are executed at a time where nobody said: they mostly wait.
 AT_ONCE = 4
@@ -238,7 +239,7 @@ class Batch:
 
     def _followed(self, handles: Sequence[Experiment]) -> Iterator[Executed]:
         """Each execution as it is known to have ended, until the experiments have."""
-        from workbench.engine.ask import Tending
+        from workbench.engine.asking.ask import Tending
 
         tend, told = Tending(self.store), set()
         wanted = {task.key: task for task in self.open}

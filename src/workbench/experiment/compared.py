@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.experiment.trial import Trial
 from workbench.records import Json
 from workbench.store import Store
-from workbench.store.catalog import Reference
+from workbench.store.lists.catalog import Reference
 
 if TYPE_CHECKING:
     from workbench.experiment import Experiment

@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.snapshot.facts import Facts, facts_of
+from workbench.snapshot.reading.facts import Facts, facts_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,12 +87,12 @@ class Experiment:
     ) -> None:
         from workbench.amounts import keep_data as read_keep_data
         from workbench.amounts import save_every as read_save_every
-        from workbench.engine.alerts import rules
-        from workbench.engine.notify import checked
-        from workbench.engine.patience import checked_limit
+        from workbench.engine.judging.patience import checked_limit
+        from workbench.engine.telling.alerts import rules
+        from workbench.engine.telling.notify import checked
         from workbench.launch import settled
-        from workbench.snapshot.function import read_function
-        from workbench.store import mirrors
+        from workbench.snapshot.reading.function import read_function
+        from workbench.store.lists import mirrors
 
         if not isinstance(goal, Goal):
             raise BadOption(f"goal={goal!r}: expected wb.maximize(METRIC) or wb.minimize(METRIC).")
@@ -171,7 +171,7 @@ class Experiment:
         ``cluster`` is a Dask scheduler's address, for the engine that is started now; without one it makes a cluster
         on this machine. It returns as soon as the engine has taken it.
         """
-        from workbench.engine.ask import ask, check_cluster
+        from workbench.engine.asking.ask import ask, check_cluster
 
         if self._id is None:
             made = self._drafted()
@@ -328,7 +328,7 @@ class Experiment:
         it is paused, by a person or since a package changed: then only :meth:`resume` goes on with it. Of one that is
         paused because the disk or the quota has no room it says so, and waits: that one goes on by itself.
         """
-        from workbench.engine.ask import Tending
+        from workbench.engine.asking.ask import Tending
 
         deadline, tend = None if timeout is None else time.monotonic() + timeout, Tending(self.store)
         pauses = Pauses(self.label)
@@ -403,8 +403,8 @@ class Experiment:
         Trials that took all steps go on from their checkpoint where the scheduler lets them; those whose weights are
         gone train again. Raises BadOption for what makes no sense, such as fewer steps.
         """
-        from workbench.engine.ask import ask
-        from workbench.engine.patience import checked_limit
+        from workbench.engine.asking.ask import ask
+        from workbench.engine.judging.patience import checked_limit
 
         seconds = None if limit_s is None else checked_limit(limit_s, f"limit_s={limit_s!r}")
         more = {"trials": trials, "last": max_steps, "seconds": seconds}
@@ -418,7 +418,7 @@ class Experiment:
         and this waits for it. Raises BadOption for a trial or a step that was not trained, TimeoutError after
         ``timeout`` seconds.
         """
-        from workbench.engine.ask import Tending, ask
+        from workbench.engine.asking.ask import Tending, ask
 
         wanted = _number(trial)
         before = self[wanted].verdict
@@ -473,7 +473,7 @@ class Experiment:
         from workbench.share import export, write_table
         from workbench.share.container import NAMES, write_container
         from workbench.share.mirror import write
-        from workbench.store.mirrors import KINDS
+        from workbench.store.lists.mirrors import KINDS
 
         if isinstance(target, str) and target.partition(":")[0] in KINDS:
             return write(self.store, self.id, target)
@@ -485,7 +485,7 @@ class Experiment:
         return export(self.store, self.id, path, checkpoints=checkpoints, data=data, mask=mask)
 
     def _ask(self, kind: str, **fields: Any) -> None:
-        from workbench.engine.ask import ask
+        from workbench.engine.asking.ask import ask
 
         if not self.is_ended:
             ask(self.store, {"kind": kind, "experiment": self.id, **fields})
@@ -533,8 +533,8 @@ def open(ref: str, *, store: str | Store | None = None, trust: bool = False) -> 
     """
     from workbench.launch import experiments
     from workbench.share.publish import opened
-    from workbench.store import trust as trusting
-    from workbench.store.catalog import resolve
+    from workbench.store.lists.catalog import resolve
+    from workbench.store.owner import trust as trusting
 
     if store is None and ("/" in ref or os.sep in ref) and (published := opened(ref)) is not None:
         published.trusted = trust

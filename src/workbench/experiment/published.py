@@ -9,8 +9,8 @@ import re
 
 from workbench.errors import NotFound, Untrusted
 from workbench.store import Store
-from workbench.store.catalog import Reference, resolve
-from workbench.store.trust import check_trusted, is_foreign, trust
+from workbench.store.lists.catalog import Reference, resolve
+from workbench.store.owner.trust import check_trusted, is_foreign, trust
 
 
 def found(text: str) -> tuple[Store, Reference] | None:

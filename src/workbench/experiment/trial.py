@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import NotFound
 from workbench.records import trial_label
 from workbench.status.board import configured, number
-from workbench.store import packed
+from workbench.store.files import packed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +135,7 @@ class Trial:
         hyperparameter that it does not have, NotFound where there is no such checkpoint.
         """
         from workbench.replay.fork import fork
-        from workbench.store.catalog import Reference
+        from workbench.store.lists.catalog import Reference
 
         reference = Reference(self.experiment.id, self.experiment.label, self.number, step)
         made = fork(self.experiment.store, reference, changes, name=name, last=max_steps)
@@ -146,8 +146,8 @@ class Trial:
 
         Gives the namespace: ``.model``, ``.opt``, … ``step``: of the checkpoint; the newest where None.
         """
-        from workbench.store.trust import check_trusted
-        from workbench.trial.loading import load
+        from workbench.store.owner.trust import check_trusted
+        from workbench.trial.export.loading import load
 
         check_trusted(self.experiment.store, self.experiment.spec.id, self.experiment.spec.label)
         return load(self.experiment.store, self.experiment.spec, self.number, self.configuration, step)
@@ -175,7 +175,7 @@ class Trial:
     @property
     def state(self) -> dict[str, Any]:
         """The newest checkpoint as plain tensors and values; no code of the experiment runs."""
-        from workbench.trial.loading import plain_state
+        from workbench.trial.export.loading import plain_state
 
         return plain_state(self.experiment.store, self.experiment.spec, self.number)
 

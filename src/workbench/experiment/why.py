@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.compare.curves import curve, last, parts_at
 from workbench.compare.section import number
+from workbench.compare.sections.curves import curve, last, parts_at
 from workbench.compare.sides import Side
 from workbench.errors import TrialFailed
 from workbench.experiment.experiment import Experiment
@@ -21,7 +21,7 @@ from workbench.replay.before import trained_before
 from workbench.replay.data import not_seen_as_it_was
 from workbench.replay.why import Hybrids, Step
 from workbench.store import Store
-from workbench.store.catalog import Reference
+from workbench.store.lists.catalog import Reference
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

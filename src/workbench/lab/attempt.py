@@ -14,9 +14,9 @@ from workbench.search import Search
 from workbench.search.seeds import trial_seed
 from workbench.status.board import configured
 from workbench.trial import current_or_none, make_current, seeds
-from workbench.trial.leg import fill, prepare, run_code
-from workbench.trial.local import LocalCourse
-from workbench.trial.trial import Trial
+from workbench.trial.api.local import LocalCourse
+from workbench.trial.api.trial import Trial
+from workbench.trial.process.leg import fill, prepare, run_code
 
 if TYPE_CHECKING:
     from workbench.launch import Draft

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from workbench.amounts import duration, keep_data, save_every, wrong
 from workbench.errors import BadName, BadOption
 from workbench.records import Goal, Keep, Scheduler, Searcher, checked_name
-from workbench.store.kept import LIMIT
+from workbench.store.keeping.kept import LIMIT
 
 _METRIC = re.compile(r"[^\W\d][\w./-]{0,99}")
 _COMMENT = re.compile(r"\s*#\|\s*(.*?)\s*")
@@ -71,7 +71,7 @@ class Options:
     @property
     def notify(self) -> dict[str, Any] | None:
         """Whom to tell, checked; None where nothing was written."""
-        from workbench.engine.notify import checked
+        from workbench.engine.telling.notify import checked
 
         return checked(self.webhook, self.command) if self.webhook or self.command else None
 
@@ -143,7 +143,7 @@ def _slots(text: str) -> float:
 
 
 def _threads(text: str) -> int:
-    from workbench.snapshot.around import checked_threads
+    from workbench.snapshot.surroundings.around import checked_threads
 
     return checked_threads(int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else text)
 
@@ -175,13 +175,13 @@ def _on(option: str) -> Callable[[str], bool]:
 
 
 def _alerts(text: str) -> tuple[str, ...]:
-    from workbench.engine.alerts import rules
+    from workbench.engine.telling.alerts import rules
 
     return tuple(rule.text for rule in rules(part for part in text.split(";") if part.strip()))
 
 
 def _mirrors(text: str) -> tuple[Any, ...]:
-    from workbench.store.mirrors import recorded
+    from workbench.store.lists.mirrors import recorded
 
     return recorded([text])
 

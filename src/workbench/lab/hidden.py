@@ -19,12 +19,12 @@ from typing import Any
 
 from workbench.errors import WorkbenchError
 from workbench.experiment.executed import Log, Run, log_of
-from workbench.snapshot.cell import content_of
-from workbench.snapshot.effects import GENERATORS, effects_of
-from workbench.snapshot.facts import facts_of
-from workbench.snapshot.history import History
+from workbench.snapshot.reading.cell import content_of
+from workbench.snapshot.reading.effects import GENERATORS, effects_of
+from workbench.snapshot.reading.facts import facts_of
+from workbench.snapshot.reading.history import History
 from workbench.store import Store
-from workbench.store.atomic import read_json
+from workbench.store.files.atomic import read_json
 
 #: Files of notebooks up to this size are looked at: reading a larger one would be felt.
 _MOST_BYTES = 4 << 20

@@ -19,7 +19,7 @@ from workbench.experiment.experiment import goes_on
 from workbench.experiment.notebook import name_of, origin
 from workbench.lab import grammar, hidden
 from workbench.lab.show import Shown, face, follow, say, show_result
-from workbench.snapshot.settings import taken
+from workbench.snapshot.surroundings.settings import taken
 
 if TYPE_CHECKING:
     from workbench.compare.same import Standing
@@ -118,11 +118,11 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
     """The experiment of this cell, and how it stands to what there is now where it was found and not written; None
     where nothing is to be trained.
     """
-    from workbench.engine.notify import masked
+    from workbench.engine.telling.notify import masked
     from workbench.launch import draft, settled
-    from workbench.snapshot.cell import read_cell
+    from workbench.snapshot.reading.cell import read_cell
     from workbench.store import Store
-    from workbench.store.remote import shown
+    from workbench.store.keeping.remote import shown
 
     expanded = _expanded(shell, line)
     options = grammar.parse(expanded, cell)
@@ -216,7 +216,7 @@ _SAME = (
 
 def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool]:
     """The experiment that is shown, and whether it is a new one."""
-    from workbench.engine.ask import check_cluster
+    from workbench.engine.asking.ask import check_cluster
     from workbench.experiment.experiment import Experiment, remember
 
     shown = made.shown(again=options.again, same=options.same)

@@ -41,7 +41,7 @@ class Shown:
     def __init__(self, experiment: Experiment) -> None:
         from IPython.display import display
 
-        from workbench.engine.ask import Tending
+        from workbench.engine.asking.ask import Tending
         from workbench.lab.live import LiveView
 
         self.experiment = experiment
@@ -129,7 +129,7 @@ def watch(experiment: Experiment) -> None:
 
 def _looks(experiment: Experiment, say: Callable[[str], None]) -> Generator[None, None, None]:
     """Say how it goes in plain lines, look by look, until it has ended; the caller waits in between. Raises Paused."""
-    from workbench.engine.ask import Tending
+    from workbench.engine.asking.ask import Tending
 
     board, tend = Board(experiment.store, experiment.id), Tending(experiment.store)
     lines, pauses = Progress(board, say), Pauses(experiment.label, say)

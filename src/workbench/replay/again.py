@@ -28,10 +28,10 @@ from workbench.snapshot.folder import retake
 from workbench.snapshot.loading import blobs_of
 from workbench.space import Space
 from workbench.store import Store, new_id
-from workbench.store.atomic import make_folder
-from workbench.store.catalog import Reference, read_catalog, resolve
+from workbench.store.files.atomic import make_folder
+from workbench.store.lists.catalog import Reference, read_catalog, resolve
+from workbench.store.owner.trust import check_trusted
 from workbench.store.series import Series
-from workbench.store.trust import check_trusted
 
 #: The folder of a snapshot's copied code, in this store or in the one that it was moved from.
 _CODE = re.compile(r"/snapshots/([0-9a-f]{8,128})/code$")

@@ -14,9 +14,9 @@ from typing import Any
 
 from workbench.compare.section import size
 from workbench.records import Json
-from workbench.snapshot.data import DataFile, describe
+from workbench.snapshot.surroundings.data import DataFile, describe
 from workbench.store import Store
-from workbench.store.kept import NOT_KEPT
+from workbench.store.keeping.kept import NOT_KEPT
 
 Files = Mapping[str, Mapping[str, Any]]
 

@@ -17,8 +17,9 @@ from typing import Any
 from workbench import interpreter
 from workbench.errors import NotebookFailed, NotFound
 from workbench.records import Json
-from workbench.store import Store, new_id, notebooks
-from workbench.store.notebooks import NotebookRun
+from workbench.store import Store, new_id
+from workbench.store.lists import notebooks
+from workbench.store.lists.notebooks import NotebookRun
 
 _PR_SET_PDEATHSIG = 1
 #: Exit status of the process when the notebook failed, and said so in the index.
@@ -143,7 +144,7 @@ def _executed(store: Store, batch: dict[str, Any], task: dict[str, Any], order: 
 
     from workbench.replay.notebook import without_secrets
     from workbench.replay.papermill import Engine, without
-    from workbench.snapshot.masking import masked
+    from workbench.snapshot.secrets.masking import masked
 
     logging.getLogger("papermill").setLevel(logging.WARNING)
     papermill_engines.register("workbench", Engine)

@@ -16,11 +16,12 @@ from workbench.records import Configuration, Json, Scheduler, Spec
 from workbench.replay.again import Prepared, recorded, written
 from workbench.replay.place import place
 from workbench.space import Space
-from workbench.store import Store, remote
-from workbench.store.catalog import Reference, resolve
-from workbench.store.checkpoints import Checkpoints
+from workbench.store import Store
+from workbench.store.keeping import remote
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.lists.catalog import Reference, resolve
+from workbench.store.owner.trust import check_trusted
 from workbench.store.series import Series
-from workbench.store.trust import check_trusted
 
 __all__ = ["checked_steps", "fork", "length_of", "parent_of"]
 

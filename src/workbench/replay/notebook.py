@@ -200,14 +200,14 @@ def assigned(source: str) -> dict[str, str]:
 
 def shown(parameters: Mapping[str, Json]) -> str:
     """Parameters on one line, without the values of secrets."""
-    from workbench.store.notebooks import label_of
+    from workbench.store.lists.notebooks import label_of
 
     return label_of(without_secrets(parameters))
 
 
 def without_secrets(parameters: Mapping[str, Json]) -> dict[str, Json]:
     """``parameters`` in which values of secrets are masked."""
-    from workbench.snapshot.masking import MASK, is_secret, masked
+    from workbench.snapshot.secrets.masking import MASK, is_secret, masked
 
     return {
         name: (MASK if is_secret(name) else masked(value)) if isinstance(value, str) else value

@@ -22,11 +22,12 @@ from papermill.engines import NBClientEngine
 from papermill.log import logger
 
 from workbench.replay.notebook import INJECTED, NotebookCell, key_of, own_cells, without_secrets
-from workbench.snapshot.masking import MASK, is_secret, masked
 from workbench.snapshot.notebook import masked_notebook
-from workbench.store import Store, new_id, notebooks
-from workbench.store.atomic import write_atomic
-from workbench.store.notebooks import NotebookRun
+from workbench.snapshot.secrets.masking import MASK, is_secret, masked
+from workbench.store import Store, new_id
+from workbench.store.files.atomic import write_atomic
+from workbench.store.lists import notebooks
+from workbench.store.lists.notebooks import NotebookRun
 
 #: Variables of our own processes that a kernel must not inherit: it draws into the notebook.
 _NOT_THEIRS = ("MPLBACKEND", "JPY_SESSION_NAME")

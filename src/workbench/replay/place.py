@@ -21,9 +21,9 @@ from workbench import interpreter
 from workbench.errors import BadOption, NotFound, VersionsDiffer
 from workbench.records import Json, Spec, Training
 from workbench.replay.variables import again
-from workbench.snapshot.environment import distributions, machine
+from workbench.snapshot.surroundings.environment import distributions, machine
 from workbench.store import Store
-from workbench.store.atomic import make_folder
+from workbench.store.files.atomic import make_folder
 
 #: Seconds that an interpreter may take to say who it is.
 _LOOK_S = 30.0

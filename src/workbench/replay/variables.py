@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 
 from workbench.records import Training
-from workbench.snapshot import variables
-from workbench.store import private
+from workbench.snapshot.surroundings import variables
+from workbench.store.owner import private
 
 #: Variables that say who a person is and where things lie: another person or machine has its own.
 _OWN = re.compile(

@@ -23,7 +23,7 @@ from workbench.replay.data import Files, is_changed, moved, not_kept
 from workbench.replay.place import Place, place
 from workbench.replay.variables import again
 from workbench.store import Store
-from workbench.store.catalog import Reference
+from workbench.store.lists.catalog import Reference
 
 #: What is put back, in this order, and the sections of a comparison that belong to each. Options of the magic line are
 #: put back as what they mean, and an architecture follows from the code and the configuration.

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from workbench.engine.ask import ask
+from workbench.engine.asking.ask import ask
 from workbench.errors import BadInput, NewerSchema, NotFound, StoreError, WorkbenchError
 from workbench.records import SCHEMA, check_schema, checked_name
 from workbench.share.arriving import arriving, take_out
@@ -28,12 +28,13 @@ from workbench.share.contents import copy_series, experiment_of, files_of, is_na
 from workbench.share.copies import copied, look, refuse_secrets
 from workbench.share.looking import Findings, carried, told
 from workbench.share.masking import masked_data, without_own
-from workbench.store import Store, packed
-from workbench.store.atomic import FILE_MODE, WRITING, telling, write_json
-from workbench.store.catalog import read_catalog, read_entry, resolve
+from workbench.store import Store
+from workbench.store.files import packed
+from workbench.store.files.atomic import FILE_MODE, WRITING, telling, write_json
 from workbench.store.layout import checked_id
-from workbench.store.pausing import pause
-from workbench.store.trust import is_marked, mark, mark_snapshot, same_snapshot
+from workbench.store.lists.catalog import read_catalog, read_entry, resolve
+from workbench.store.owner.pausing import pause
+from workbench.store.owner.trust import is_marked, mark, mark_snapshot, same_snapshot
 
 MANIFEST = "manifest.json"
 KIND = "workbench experiment"

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from workbench.store import Store
-from workbench.store.atomic import REMOVED, telling
+from workbench.store.files.atomic import REMOVED, telling
 
 #: What an import unpacks to, in the store's folder.
 PREFIX = ".import-"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workbench.store.runtime import temporary
+from workbench.store.owner.runtime import temporary
 
 
 def cache() -> Path:

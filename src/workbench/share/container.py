@@ -20,10 +20,10 @@ from workbench.errors import BadInput, NotFound
 from workbench.records import Json, Spec, trial_label
 from workbench.share.archive import export
 from workbench.snapshot import read_snapshot
-from workbench.snapshot.masking import MASK, masked
+from workbench.snapshot.secrets.masking import MASK, masked
 from workbench.store import Store
-from workbench.store.atomic import telling
-from workbench.store.catalog import resolve
+from workbench.store.files.atomic import telling
+from workbench.store.lists.catalog import resolve
 
 #: Names by which tools find such a file.
 NAMES = ("Containerfile", "Dockerfile")

@@ -10,9 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 from workbench.errors import NotFound
-from workbench.store import Store, database, packed
-from workbench.store.kept import blobs_in
-from workbench.store.naming import named_by_experiment
+from workbench.store import Store
+from workbench.store.files import database, packed
+from workbench.store.keeping.kept import blobs_in
+from workbench.store.keeping.naming import named_by_experiment
 
 _PART = r"[^/\\\x00-\x1f]{1,200}"
 #: Names that a file of a store may have. What is not of one of these shapes is never written anywhere.

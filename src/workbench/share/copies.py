@@ -30,9 +30,9 @@ from workbench.share.looking import (
     place_of,
 )
 from workbench.share.masking import masked_lines, masked_spec, masked_word
-from workbench.snapshot.literals import masked_code
-from workbench.snapshot.masking import hearing, is_secret, masked
 from workbench.snapshot.notebook import masked_notebook
+from workbench.snapshot.secrets.literals import masked_code
+from workbench.snapshot.secrets.masking import hearing, is_secret, masked
 from workbench.store import Store
 
 #: What a trial has printed, and its older parts.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from workbench.snapshot.masking import BY_NAME, MASK, Heard, found, is_likely, look_alikes, may_hold
+from workbench.snapshot.secrets.masking import BY_NAME, MASK, Heard, found, is_likely, look_alikes, may_hold
 
 #: What is done with a secret: masked in the copy, its file left out of the copy, or carried along as it is.
 MASKED, LEFT_OUT, CARRIED = "masked", "left out", "carried"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.records import Json
-from workbench.snapshot.environment import variables_that_matter
-from workbench.snapshot.literals import masked_code
-from workbench.snapshot.masking import MASK, is_secret, masked
+from workbench.snapshot.secrets.literals import masked_code
+from workbench.snapshot.secrets.masking import MASK, is_secret, masked
+from workbench.snapshot.surroundings.environment import variables_that_matter
 
 
 def masked_data(data: Json) -> Json:

@@ -18,10 +18,10 @@ from workbench.errors import BadOption, WorkbenchError
 from workbench.interpreter import is_installed
 from workbench.records import ENDED, Spec
 from workbench.share.foreign import Point, Run, Writer, run_of, writer
-from workbench.snapshot.masking import masked
+from workbench.snapshot.secrets.masking import masked
 from workbench.store import Store
-from workbench.store.catalog import resolve
-from workbench.store.mirrors import Mirror, Progress, keep, progress, read
+from workbench.store.lists.catalog import resolve
+from workbench.store.lists.mirrors import Mirror, Progress, keep, progress, read
 from workbench.store.series import Series
 
 #: Seconds between looks while it trains, before a second try, and at most between two.

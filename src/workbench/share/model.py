@@ -15,13 +15,13 @@ from typing import Any
 from workbench import errors, interpreter
 from workbench.errors import BadInput, BadOption, NotFound, TrialFailed
 from workbench.records import trial_label
-from workbench.snapshot.variables import at_hand
+from workbench.snapshot.surroundings.variables import at_hand
 from workbench.store import Store
-from workbench.store.atomic import telling
-from workbench.store.catalog import resolve
+from workbench.store.files.atomic import telling
+from workbench.store.lists.catalog import resolve
+from workbench.store.owner.trust import check_trusted
 from workbench.store.series import Series
-from workbench.store.trust import check_trusted
-from workbench.trial.surroundings import arranged, divided
+from workbench.trial.process.surroundings import arranged, divided
 
 #: How each format's files are called.
 SUFFIXES = {"safetensors": ".safetensors", "torch.export": ".pt2", "onnx": ".onnx"}
@@ -86,7 +86,7 @@ def _carried_out(python: str, order: dict[str, Any], env: dict[str, str]) -> dic
     with tempfile.TemporaryDirectory(prefix="workbench-model-") as folder:
         asked, answer = Path(folder) / "order.json", Path(folder) / "answer.json"
         asked.write_text(json.dumps(order))
-        command = interpreter.command("workbench.trial.exporting", str(asked), str(answer), python=python)
+        command = interpreter.command("workbench.trial.export.exporting", str(asked), str(answer), python=python)
         try:
             done = subprocess.run(
                 command,

@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.records import trial_label
 from workbench.snapshot import read_snapshot
-from workbench.snapshot.masking import masked
+from workbench.snapshot.secrets.masking import masked
 from workbench.standing import has_diverged
 from workbench.status.board import Board, sentence
 from workbench.status.figure import plotly

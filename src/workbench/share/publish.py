@@ -24,10 +24,10 @@ from workbench.share.copies import copied, refuse_secrets
 from workbench.share.looking import Finding, Findings, told
 from workbench.share.masking import masked_data
 from workbench.share.page import page
-from workbench.snapshot.masking import masked
+from workbench.snapshot.secrets.masking import masked
 from workbench.store import Store
-from workbench.store.atomic import telling
-from workbench.store.catalog import read_entry, resolve
+from workbench.store.files.atomic import telling
+from workbench.store.lists.catalog import read_entry, resolve
 
 PAGE = "index.html"
 PUBLISHED = "workbench publication"

@@ -10,8 +10,8 @@ import pandas as pd
 from workbench.errors import BadOption
 from workbench.records import trial_label
 from workbench.store import Store
-from workbench.store.atomic import telling
-from workbench.store.catalog import resolve
+from workbench.store.files.atomic import telling
+from workbench.store.lists.catalog import resolve
 from workbench.store.series import Series
 
 

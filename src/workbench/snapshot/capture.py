@@ -21,16 +21,16 @@ from typing import Any
 
 from workbench.errors import BadCapture
 from workbench.records import SCHEMA, Json
-from workbench.snapshot.cell import ipythons
 from workbench.snapshot.described import described
 from workbench.snapshot.fingerprint import Fingerprint, version_of
-from workbench.snapshot.hyperparameters import NAMES, is_distribution_function
-from workbench.snapshot.literals import masked_cell
 from workbench.snapshot.loading import Blobs, blobs_of, contents, load, python_of_captures
 from workbench.snapshot.modules import project_digests
-from workbench.snapshot.names import attribute_names, global_names
 from workbench.snapshot.pickling import Pickler
 from workbench.snapshot.reach import functions_in, reached
+from workbench.snapshot.reading.cell import ipythons
+from workbench.snapshot.reading.hyperparameters import NAMES, is_distribution_function
+from workbench.snapshot.reading.names import attribute_names, global_names
+from workbench.snapshot.secrets.literals import masked_cell
 from workbench.snapshot.trouble import explain
 
 __all__ = ["Capture", "blobs_of", "capture", "contents", "load"]

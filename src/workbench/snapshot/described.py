@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from workbench.records import Json
-from workbench.snapshot.masking import MASK, is_secret, masked
+from workbench.snapshot.secrets.masking import MASK, is_secret, masked
 
 #: Letters of a small value that are kept.
 _LETTERS = 80

@@ -20,9 +20,9 @@ from typing import Any
 
 from cloudpickle import cloudpickle as internals
 
-from workbench.snapshot.environment import version_of_distribution
-from workbench.snapshot.names import global_names
 from workbench.snapshot.pickling import is_huge_map, plain_reduction
+from workbench.snapshot.reading.names import global_names
+from workbench.snapshot.surroundings.environment import version_of_distribution
 
 _ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None), type(Ellipsis)})
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})

@@ -18,16 +18,16 @@ from typing import Any
 
 from workbench.errors import NotFound
 from workbench.records import SCHEMA, Json, check_schema
-from workbench.snapshot import data as files
 from workbench.snapshot.capture import Capture
-from workbench.snapshot.cell import Cell
-from workbench.snapshot.environment import environment
-from workbench.snapshot.masking import masked
 from workbench.snapshot.modules import ProjectModule, copy_code, digests_of, project_modules, sources, stale
 from workbench.snapshot.notebook import executed_cells, keep_file, link_file, order_digest
+from workbench.snapshot.reading.cell import Cell
+from workbench.snapshot.secrets.masking import masked
+from workbench.snapshot.surroundings import data as files
+from workbench.snapshot.surroundings.environment import environment
 from workbench.store import Store
-from workbench.store.atomic import REMOVED, fsync_folder, telling
-from workbench.store.trust import is_marked
+from workbench.store.files.atomic import REMOVED, fsync_folder, telling
+from workbench.store.owner.trust import is_marked
 
 #: Of the environment, what makes two snapshots differ: not the host, nor the moment.
 _STABLE = ("python", "threads", "libraries", "variables", "distributions")

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.snapshot.cell import content_of
+from workbench.snapshot.reading.cell import content_of
 
 #: Packages that are ours or a debugger's, wherever they lie.
 _OTHERS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext", "debugpy", "pydevd", "_pydevd_bundle"})

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from workbench.records import Json
-from workbench.snapshot.literals import masked_cell
-from workbench.snapshot.masking import HEADS, MASK, is_secret, masked
+from workbench.snapshot.secrets.literals import masked_cell
+from workbench.snapshot.secrets.masking import HEADS, MASK, is_secret, masked
 
 #: A picture, in its letters: what no secret is looked for in, and which would break.
 _PICTURE = re.compile(r"(?:image/(?!svg)|application/pdf|audio/|video/)")

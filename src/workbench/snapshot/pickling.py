@@ -23,7 +23,7 @@ import cloudpickle
 from cloudpickle import cloudpickle as internals
 
 from workbench.snapshot import rebuilding
-from workbench.snapshot.names import global_names
+from workbench.snapshot.reading.names import global_names
 
 #: Buffers of at least this many bytes become blobs of their own.
 LARGE = 1 << 16

@@ -7,7 +7,7 @@ import types
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from workbench.snapshot.names import global_names
+from workbench.snapshot.reading.names import global_names
 
 
 def reached(values: Mapping[str, Any], namespace: Mapping[str, Any], left_out: Collection[str] = ()) -> dict[str, str]:

@@ -60,11 +60,11 @@ def announce(
 
 def rebuild(namespace: dict[str, Any], file: Path) -> None:
     """Fill ``namespace`` with what the runner announced in ``file``."""
-    from workbench.snapshot.cell import PICK, picker, supplied, with_values
+    from workbench.snapshot.reading.cell import PICK, picker, supplied, with_values
 
     told = json.loads(file.read_text())
     if told.get("seen") is not None:
-        from workbench.snapshot.seen import Seen
+        from workbench.snapshot.surroundings.seen import Seen
 
         with contextlib.suppress(OSError):  # without it less is seen
             Seen(told["seen"])

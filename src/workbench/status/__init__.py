@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.records import ENDED, UNREADABLE, PauseCause, former_cause, trial_label
-from workbench.store import Store, outcome, own_cluster
-from workbench.store.lease import read_engine
+from workbench.store import Store
+from workbench.store.lists import outcome
+from workbench.store.owner import own_cluster
+from workbench.store.owner.lease import read_engine
 
 __all__ = ["NOT_TAKEN", "NO_ENGINE", "RESTING", "Around", "Progress", "Status"]
 
@@ -103,7 +105,7 @@ class Status:
     #: Times in ISO 8601.
     started: str | None
     ended: str | None
-    #: How it went besides, as :mod:`workbench.store.outcome` keeps it.
+    #: How it went besides, as :mod:`workbench.store.lists.outcome` keeps it.
     outcome: Mapping[str, Any]
     #: Seconds that are left, and slots that are used and given; None where no engine works at it.
     seconds_left: float | None

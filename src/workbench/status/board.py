@@ -15,8 +15,9 @@ from workbench.errors import Broken, NotFound
 from workbench.records import ENDED, Spec, trial_label
 from workbench.standing import has_diverged
 from workbench.status import Around, Status
-from workbench.store import Store, outcome
-from workbench.store.catalog import read_entry
+from workbench.store import Store
+from workbench.store.lists import outcome
+from workbench.store.lists.catalog import read_entry
 from workbench.store.series import Series
 
 #: Points taken from the store at a time, so that a long history never holds the reader up.

@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.records import ENDED, trial_label
 from workbench.status.board import Board, configured, duration, number, sentence
-from workbench.store import outcome
+from workbench.store.lists import outcome
 
 PLOTLY = "application/vnd.plotly.v1+json"
 #: Points in the figure, shared by all curves: about half a megabyte of notebook at most.

@@ -18,7 +18,7 @@ from typing import BinaryIO, cast
 
 from workbench.errors import NewerSchema, StoreError
 from workbench.records import SCHEMA, Json
-from workbench.store.atomic import (
+from workbench.store.files.atomic import (
     FILE_MODE,
     NoFile,
     from_json,

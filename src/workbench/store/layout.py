@@ -27,8 +27,9 @@ from workbench.records import (
     check_schema,
     trial_label,
 )
-from workbench.store import blobs, ownership
-from workbench.store.atomic import fsync_folder, make_folder, read_json, telling, write_json
+from workbench.store.files import blobs
+from workbench.store.files.atomic import fsync_folder, make_folder, read_json, telling, write_json
+from workbench.store.owner import ownership
 
 FOLDER = ".workbench"
 #: The archive of an ended experiment's small files, and the file that says which attempts of its trials are the newest.
@@ -73,7 +74,7 @@ class TrialPaths:
 
     @property
     def bundle(self) -> Path:
-        """Its small checkpoints, all in one file. That may be packed: read it with :mod:`workbench.store.packed`."""
+        """Its small checkpoints, all in one file. It may be packed: :mod:`workbench.store.files.packed` reads it."""
         return bundle_of(self.folder)
 
     @property
@@ -98,7 +99,7 @@ class TrialPaths:
 
     @property
     def log(self) -> Path:
-        """What the training code printed. It may be packed: read it with :mod:`workbench.store.packed`."""
+        """What the training code printed. It may be packed: :mod:`workbench.store.files.packed` reads it."""
         older = self.folder / "log.txt"  # where earlier versions put it
         return older if older.exists() else self.folder.with_name(f"{self.folder.name}.log.txt")
 

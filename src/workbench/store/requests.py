@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from workbench.errors import BadName, NewerSchema
 from workbench.records import SCHEMA, Json, check_schema
-from workbench.store.atomic import (
+from workbench.store.files.atomic import (
     WRITING,
     fsync_folder,
     make_folder,
@@ -35,7 +35,7 @@ from workbench.store.atomic import (
     write_json,
 )
 from workbench.store.layout import Store
-from workbench.store.ownership import check_ours, claim
+from workbench.store.owner.ownership import check_ours, claim
 
 #: After so many seconds a file that is still being written belongs to nobody any more.
 ABANDONED_S = 60.0

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from workbench.records import Goal, Json, value_of
-from workbench.store.checkpoints import Checkpoint, Checkpoints
+from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints
 from workbench.store.layout import ExperimentPaths
 from workbench.store.series import Point, Series
 

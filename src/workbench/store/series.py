@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 from workbench.errors import Broken, NotFound, StoreReadOnly
 from workbench.records import Json, trial_label
-from workbench.store import database
-from workbench.store.database import Opened, telling_sqlite
-from workbench.store.filesystem import is_network
+from workbench.store.files import database
+from workbench.store.files.database import Opened, telling_sqlite
+from workbench.store.files.filesystem import is_network
+from workbench.store.files.points import write_points
 from workbench.store.journal import Damage
-from workbench.store.points import write_points
 
 #: trial, metric, step, index inside the step, value, time (seconds since 1970)
 Point = tuple[int, str, int, int, float, float]

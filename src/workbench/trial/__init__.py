@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.trial.trial import Trial
+    from workbench.trial.api.trial import Trial
 
 _current: Trial | None = None
 
@@ -18,7 +18,7 @@ def current() -> Trial:
     """The trial under way in this process, or one that stands for it outside of Workbench."""
     global _current
     if _current is None:
-        from workbench.trial.local import local_trial
+        from workbench.trial.api.local import local_trial
 
         _current = local_trial()
     return _current

@@ -103,7 +103,7 @@ class Entry:
     key: str | int
     how: Kind
     ref: Callable[[], Any]
-    #: Stands for the path in every process: see :mod:`workbench.trial.made`.
+    #: Stands for the path in every process: see :mod:`workbench.trial.course.made`.
     mark: int = 0
     #: True for what differs from process to process by its nature, and for all below it.
     loose: bool = False

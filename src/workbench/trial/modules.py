@@ -15,8 +15,8 @@ from typing import Any
 
 from workbench.errors import CannotResume
 from workbench.trial.discovery import Names
-from workbench.trial.isolation import is_installed
 from workbench.trial.kinds import SCALARS, loaded
+from workbench.trial.process.isolation import is_installed
 
 _OURS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext"})
 _INSTALLED = ("site-packages", "dist-packages")

@@ -17,9 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.search.seeds import trial_seed
-from workbench.trial import determinism, unseeded
-from workbench.trial.isolation import INSTALLED
+from workbench.trial import unseeded
 from workbench.trial.kinds import loaded
+from workbench.trial.process import determinism
+from workbench.trial.process.isolation import INSTALLED
 
 
 def set_all(

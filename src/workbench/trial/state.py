@@ -23,19 +23,19 @@ from typing import Any, BinaryIO
 
 from workbench.errors import CannotResume
 from workbench.records import SCHEMA, check_schema
-from workbench.store.bundle import SMALL
-from workbench.store.checkpoints import Checkpoint, Folder
-from workbench.store.parts import Parts
+from workbench.store.files.bundle import SMALL
+from workbench.store.files.parts import Parts
+from workbench.store.keeping.checkpoints import Checkpoint, Folder
 from workbench.trial import graph, inexact, iterators, seeds, tensors, torch_kinds
 from workbench.trial.classifier import ARRAY, Classifier, has_state_dict
+from workbench.trial.course.liveness import assigned_first
+from workbench.trial.course.made import Made, added, differing, made
+from workbench.trial.course.reads import Reads
 from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
 from workbench.trial.kinds import SCALARS, loaded
-from workbench.trial.liveness import assigned_first
-from workbench.trial.made import Made, added, differing, made
 from workbench.trial.modules import import_late, late_roots, module_roots, own_modules
 from workbench.trial.namespace import frame_roots, loop_frame, roots
-from workbench.trial.reads import Reads
 
 TENSORS, GRAPH = "tensors.safetensors", "graph.pkl"
 #: Bytes up to which a tensor of a found object is saved whether it changed since the set-up or not.
@@ -68,7 +68,7 @@ class Header:
     options: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     #: Steps of a whole trial when it was taken.
     length: int = 0
-    #: What the set-up made, and the checkpoint does not hold: see :class:`workbench.trial.made.Made`.
+    #: What the set-up made, and the checkpoint does not hold: see :class:`workbench.trial.course.made.Made`.
     made: dict[str, Any] | None = None
     #: Names that the next turn gives anew before it reads them: noted where a check compares states.
     anew: list[str] = field(default_factory=list)

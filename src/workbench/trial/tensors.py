@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 from workbench.errors import StoreError
 from workbench.records import SCHEMA, check_schema
-from workbench.store.checkpoints import Folder
-from workbench.store.parts import NAMED, Parts
+from workbench.store.files.parts import NAMED, Parts
+from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.kinds import SCALARS, loaded
 
 _LENGTH = struct.Struct("<Q")

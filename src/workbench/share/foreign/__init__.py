@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from workbench.errors import BadOption
 from workbench.records import Json, Spec, trial_label
-from workbench.snapshot.masking import MASK, is_secret, masked
+from workbench.snapshot.secrets.masking import MASK, is_secret, masked
 from workbench.store import Store
-from workbench.store.mirrors import KINDS, Mirror
+from workbench.store.lists.mirrors import KINDS, Mirror
 
 #: A point of one trial: metric, step, value, seconds since 1970.
 Point = tuple[str, int, float, float]

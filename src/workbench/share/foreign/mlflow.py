@@ -16,9 +16,9 @@ from mlflow.exceptions import MlflowException
 from workbench.errors import StoreError
 from workbench.records import Json, Spec
 from workbench.share.foreign import Point, Run
-from workbench.snapshot.masking import masked
-from workbench.store import packed
-from workbench.store.mirrors import Mirror
+from workbench.snapshot.secrets.masking import masked
+from workbench.store.files import packed
+from workbench.store.lists.mirrors import Mirror
 
 #: How many of each one request may hold, as MLflow's servers have it.
 MOST_METRICS, MOST_PARAMS, MOST_LETTERS = 1000, 100, 6000

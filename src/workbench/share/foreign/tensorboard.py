@@ -18,7 +18,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from workbench.records import Json, Spec
 from workbench.share.foreign import Point, Run
-from workbench.store.mirrors import Mirror
+from workbench.store.lists.mirrors import Mirror
 
 #: TensorBoard knows event files by this name's middle.
 NAME = "events.out.tfevents.workbench"

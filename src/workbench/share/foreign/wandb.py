@@ -15,7 +15,7 @@ import wandb
 
 from workbench.records import Json, Spec
 from workbench.share.foreign import Point, Run
-from workbench.store.mirrors import Mirror
+from workbench.store.lists.mirrors import Mirror
 
 #: Runs that are open at a time. A paused trial's is closed, and goes on under its id.
 MOST_OPEN = 32

@@ -1,0 +1,156 @@
+"""`delete`, `keep`, `pin`, `unpin`, `gc`: what stays and what goes. Law: bytes are told before anything is removed."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from workbench.cli.commands.orders import asked
+from workbench.cli.found import Experiment, store_of
+from workbench.cli.verbs import OK
+from workbench.cli.words import agreed, clean, facts, say, say_json
+from workbench.compare.section import counted, size
+from workbench.errors import BadOption, InUse, NotFound
+from workbench.records import ENDED, trial_label
+from workbench.store import Store
+from workbench.store.files.atomic import size_of
+from workbench.store.keeping.cleaning import KINDS, Cleaned, clean_ended, sweep
+from workbench.store.keeping.usage import experiment_usage, usage
+from workbench.store.lists.said import read_bytes, said
+
+_WORDS = {
+    "checkpoints": "checkpoints not kept by any rule",
+    "blobs": "unreferenced captured values",
+    "snapshots": "unreferenced snapshots",
+    "documents": "unreferenced open notebooks",
+    "unfinished": "left half-written",
+    "removed": "partly removed",
+}
+
+
+def delete(options: Any) -> int:
+    """Delete an experiment, or what a trial of it keeps."""
+    with Experiment.found(store_of(options), options.ref) as experiment:
+        trial = experiment.reference.trial
+        if experiment.reference.step is not None:
+            raise BadOption(
+                f"{clean(experiment.reference)} names a step; expected an experiment or a trial. `workbench keep` says "
+                "how many checkpoints stay."
+            )
+        if trial is None and experiment.entry.get("state", "waiting") not in ENDED:
+            raise InUse(
+                f"{experiment.label} is {experiment.status.state}, and a running experiment is not deleted. "
+                f"`workbench stop {experiment.label}` ends it; then delete it."
+            )
+        name, what = clean(experiment.reference), "checkpoints and files" if trial is not None else "everything"
+        if trial is None:
+            used = experiment_usage(experiment.store, experiment.id)
+            loses, later = used.folder, used.own
+        else:
+            from workbench.store.keeping.checkpoints import Checkpoints
+
+            experiment.trial(trial)
+            paths = experiment.store.experiment(experiment.id).trial(trial)
+            kept = Checkpoints(paths)
+            loses, later = sum(map(kept.size, kept.steps())) + size_of(paths.files), 0
+        more = f", and {size(later)} with the next `workbench gc`" if later else ""
+        if not options.yes and not agreed(f"delete {what} of {name}: {size(loses)}{more}. This cannot be undone."):
+            raise BadOption(f"nothing was deleted. `workbench delete {name} --yes` deletes without asking.")
+        answer = asked(experiment, {"kind": "delete", "trial": trial})
+        if options.json:
+            named = {"id": experiment.id, "label": experiment.label}
+            label = None if trial is None else trial_label(trial)
+            say_json({"deleted": named, "trial": label, "bytes": answer["bytes"], "later": later})
+        else:
+            say(f"{name} was deleted: {size(answer['bytes'])} are free{more}.")
+    return OK
+
+
+def keep(options: Any) -> int:
+    """Show or change which checkpoints of an experiment stay."""
+    with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
+        rule = said(experiment.store).rule(experiment.id, experiment.spec.keep)
+        freed = None
+        if options.rule is not None:
+            answer = asked(experiment, {"kind": "keep", "rule": options.rule})
+            rule, freed = type(rule)(**answer["rule"]), answer.get("bytes")
+        if options.json:
+            named = {"id": experiment.id, "label": experiment.label}
+            fields = ("experiment", "best", "latest", "stopped")
+            say_json({"experiment": named, "rule": {name: getattr(rule, name) for name in fields}, "bytes": freed})
+        else:
+            went = f"; {size(freed)} freed" if freed else ""
+            say(f"{clean(experiment.label)} keeps {rule}{went}.")
+    return OK
+
+
+def pin(options: Any) -> int:
+    """Protect a checkpoint, a trial's, or all of an experiment."""
+    with Experiment.found(store_of(options), options.ref) as experiment:
+        reference = experiment.reference
+        if reference.trial is not None:
+            experiment.trial(reference.trial)
+        answer = asked(experiment, {"kind": options.verb, "trial": reference.trial, "step": reference.step})
+        if options.json:
+            say_json({"experiment": {"id": experiment.id, "label": experiment.label}, "pins": answer["pins"]})
+        elif options.verb == "pin":
+            say(f"{clean(reference)} is pinned: it is not deleted until `workbench unpin {clean(reference)}`.")
+        else:
+            say(f"{clean(reference)} is no longer pinned.")
+    return OK
+
+
+def quota(options: Any) -> int:
+    """Show or change how much room the store may take."""
+    store = store_of(options)
+    if options.size is not None:
+        from workbench.engine.asking.ask import ask
+
+        ask(store, {"kind": "quota", "bytes": 0 if options.size == "off" else read_bytes(options.size)})
+    used, limit = usage(store), said(store).quota
+    named = os.environ.get("WORKBENCH_QUOTA")
+    if limit is None and named:
+        limit = read_bytes(named)
+    if options.json:
+        say_json({"quota": limit or None, "used": used.bytes, "free": used.free})
+    else:
+        free = f"; the disk has {size(used.free)} left" if used.free is not None else ""
+        say(f"the store takes {size(used.bytes)} of {size(limit) if limit else 'no quota'}{free}.")
+    return OK
+
+
+def gc(options: Any) -> int:
+    """Remove checkpoints that no rule keeps, and what nothing names."""
+    store = store_of(options)
+    if options.dry_run:
+        cleaned = what_would_go(store)
+        told: dict[str, Any] = {
+            "dry_run": True,
+            "bytes": cleaned.bytes,
+            "things": cleaned.things,
+            "total": cleaned.total,
+        }
+    else:
+        from workbench.engine.asking.ask import ask
+
+        told = ask(store, {"kind": "gc"}, timeout=3600.0)
+    if options.json:
+        say_json({name: told[name] for name in ("dry_run", "bytes", "things", "total")})
+        return OK
+    rows = [(_WORDS[kind], f"{size(told['bytes'][kind]):>8}  {counted(told['things'][kind], 'thing')}")
+            for kind in KINDS if told["things"][kind]]  # fmt: skip
+    say(f"{size(told['total'])} {'would be freed' if options.dry_run else 'freed'}.", *facts(rows))
+    return OK
+
+
+def what_would_go(store: Store) -> Cleaned:
+    """What cleaning up would remove now; nobody is asked, and nothing is changed."""
+    wishes = said(store)
+    cleaned = Cleaned()
+    for key in store.experiment_ids():
+        try:
+            cleaned += clean_ended(store, key, wishes, dry_run=True)
+        except (NotFound, OSError):
+            continue  # a damaged spec: what nobody understands stays
+    cleaned += sweep(store, wishes, dry_run=True)
+    return cleaned

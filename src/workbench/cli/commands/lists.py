@@ -1,0 +1,75 @@
+"""`ls`: the experiments of a store. Law: it reads one file, whatever their number, and imports little.
+
+It is typed often, and its start is most of its time: what compares experiments, draws them or trains is not imported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.cli.found import Row, lines, store_of
+from workbench.cli.verbs import OK
+from workbench.cli.words import age, clean, cut, is_terminal, number, say, say_json, table
+
+
+def ls(options: Any) -> int:
+    """Experiments, the newest first; with --notebooks, executed notebooks."""
+    store = store_of(options)
+    if options.notebooks:
+        from workbench.cli.commands.notebooks import ls as ls_notebooks
+
+        return ls_notebooks(store, options)
+    every = lines(store)
+    rows = [row for row in every if _is_wanted(row, options)][: options.last]
+    if options.json:
+        say_json({"store": str(store.root), "experiments": rows})
+    elif not rows:
+        say("no experiment matches." if every else f"{clean(store.root)} has no experiment yet.")
+    else:
+        widest = 40 if is_terminal() else 200
+        say(
+            *table(
+                ["experiment", "state", "trials", "best", "age"],
+                [
+                    [
+                        cut(clean(row["label"]), widest),
+                        row["state"],
+                        _progress(row),
+                        best_words(row),
+                        " ".join([age(row["created"]), *(f"#{clean(tag)}" for tag in row["tags"]), *_from(row)]),
+                    ]
+                    for row in rows
+                ],
+                states=1,
+            )
+        )
+    return OK
+
+
+def _is_wanted(row: Row, options: Any) -> bool:
+    if options.state and row["state"] not in options.state:
+        return False
+    if options.tag and not set(options.tag) <= set(row["tags"]):
+        return False
+    if not options.text:
+        return True
+    words = [row["label"], row["note"], row["notebook"], *row["tags"]]
+    return any(options.text.casefold() in str(word).casefold() for word in words if word)
+
+
+def _from(row: Row) -> list[str]:
+    return [f"from {clean(row['parent'])}"] if row.get("parent") else []
+
+
+def _progress(row: Row) -> str:
+    trials, planned = row["trials"], row["trials"]["planned"]
+    words = f"{trials['ended']}/{planned}" if planned else str(trials["ended"] or trials["begun"])
+    return ", ".join([words, *(clean(one) for one in (row["outcome"]["failed"], row["outcome"]["inexact"]) if one)])
+
+
+def best_words(row: Row) -> str:
+    """The best value of a line, with its metric and trial."""
+    if not row["best"]:
+        return "–"
+    metric = cut(clean(row["goal"]["metric"]), 30) if row["goal"] else ""
+    return f"{metric} {number(row['best']['value'])} ({row['best']['trial']})".strip()

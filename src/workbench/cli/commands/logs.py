@@ -1,0 +1,134 @@
+"""`logs`: what a trial printed. Law: it is shown as it was printed; older, rotated parts come first."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from workbench.cli.found import Experiment, store_of
+from workbench.cli.verbs import OK
+from workbench.errors import NotFound
+from workbench.records import ENDED, trial_label
+from workbench.store.files import packed
+
+#: Seconds between looks at a log that is followed.
+LOOK_S = 0.2
+_BLOCK = 1 << 16
+
+
+def logs(options: Any) -> int:
+    """Print a trial's log, and with ``--follow`` what comes until the trial ends."""
+    with Experiment.found(store_of(options), options.ref, trial=True) as experiment:
+        trial = experiment.reference.trial
+        assert trial is not None
+        path = experiment.store.experiment(experiment.id).trial(trial).log
+        if not packed.is_there(path) and not (options.follow and _is_going(experiment, trial)):
+            state = experiment.trial(trial)["state"]
+            raise NotFound(
+                f"{experiment.label}/{trial_label(trial)} ({state}) has printed nothing yet: {path} is not there. "
+                f"`workbench show {experiment.label}/{trial_label(trial)}` shows its state."
+            )
+        with contextlib.closing(_Follower(path)) as follower:
+            _print(_start(path, options.tail, follower))
+            while options.follow:
+                going = _is_going(experiment, trial)  # before reading, so that what came until the end is read
+                _print(follower.more())
+                if not going:
+                    break
+                time.sleep(LOOK_S)
+                experiment.look_around()
+            _print(follower.rest())
+    return OK
+
+
+def _is_going(experiment: Experiment, trial: int) -> bool:
+    return experiment.alive and not experiment.is_ended and experiment.trial(trial)["state"] not in ENDED
+
+
+def _start(path: Path, tail: int | None, follower: _Follower) -> bytes:
+    """What is in the log and its older parts now; of it the last ``tail`` lines."""
+    older = []
+    for number in range(1, 100):
+        part = path.with_name(f"{path.name}.{number}")
+        if not part.exists():
+            break
+        older.append(part)
+    newest = follower.more()
+    if tail is None:
+        return b"".join([*(part.read_bytes() for part in reversed(older)), newest])
+    lines: deque[bytes] = deque(newest.splitlines(keepends=True)[-tail:] if tail else [], maxlen=max(tail, 1))
+    for part in older:
+        if len(lines) >= tail:
+            break
+        lines.extendleft(reversed(part.read_bytes().splitlines(keepends=True)[-(tail - len(lines)) :]))
+    return b"".join(lines)
+
+
+class _Follower:
+    """Reads what is new in a log, by whole lines: the last one may still be redrawn. It goes along with rotation."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: Any = None
+        self._inode = self._at = 0
+
+    def more(self) -> bytes:
+        """The whole lines that came since the last call."""
+        found = b""
+        while True:
+            if self._file is None:
+                try:
+                    self._file = packed.opened(self._path)
+                except FileNotFoundError:
+                    return found
+                self._inode, self._at = _inode(self._file), 0
+            is_same = self._is_same()  # before reading, so that nothing written until it was moved away is missed
+            self._file.seek(self._at)
+            data: bytes = self._file.read()
+            whole = data[: data.rfind(b"\n") + 1] if is_same else data
+            self._at += len(whole)
+            found += whole
+            if is_same:
+                return found
+            self.close()
+
+    def rest(self) -> bytes:
+        """The last line, where it has no end yet."""
+        if self._file is None:
+            return b""
+        self._file.seek(self._at)
+        data: bytes = self._file.read()
+        self._at += len(data)
+        return data
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _is_same(self) -> bool:
+        try:
+            return self._inode in (0, self._path.stat().st_ino)
+        except FileNotFoundError:
+            return True
+
+
+def _inode(file: BinaryIO) -> int:
+    """Of what was packed there is none."""
+    try:
+        return os.fstat(file.fileno()).st_ino
+    except OSError:
+        return 0
+
+
+def _print(data: bytes) -> None:
+    if not data:
+        return
+    sys.stdout.write(data.decode("utf-8", "replace"))
+    sys.stdout.flush()

@@ -1,0 +1,253 @@
+"""The forkservers of one worker. Law: one for each interpreter and environment; what training needs beyond that, each
+runner is told. One that lacks what training imports is replaced by another that has it, while it goes on serving; so
+is one whose packages were installed anew. One that is not used any more ends, and never one with a leg under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from workbench.cluster.workers.learned import Learned
+from workbench.cluster.workers.runners import Forkserver, Runner, Unfit
+from workbench.cluster.workers.trainings import Known
+from workbench.errors import ClusterError
+
+log = logging.getLogger("workbench.cluster")
+
+#: Seconds after which a forkserver that nothing was asked of ends. It takes seconds to start, and holds much memory.
+UNUSED_S = 600.0
+#: More forkservers than this are kept only while legs are under way in them.
+MOST = 3
+#: Seconds after which an unused runner is let go.
+IDLE_S = 5.0
+#: So many packages are found unfit to be imported ahead, one after another, before nothing more is tried.
+MOST_UNFIT = 8
+
+
+class Forkservers:
+    """All of them, by what they must be started apart for."""
+
+    def __init__(self) -> None:
+        self._lines: list[_Line] = []
+        self._learned: dict[tuple[str, ...], Learned] = {}
+
+    async def ready(self, known: Known) -> Forkserver:
+        """The forkserver for legs of ``known``, once it can fork. Raises ClusterError or VersionsDiffer."""
+        while True:
+            line = self._line(known)
+            server = await line.server(known)
+            if not server.fits(known):
+                continue
+            line.want(known)
+            if set(known.training.preload) <= set(server.preload) or not await line.come():
+                return server
+
+    async def runner(
+        self, known: Known, experiment: str, cover: Sequence[tuple[str, str]]
+    ) -> tuple[Forkserver, Runner]:
+        """A runner for one leg of ``experiment``, and the forkserver that it is of."""
+        await self._line(known).settled(experiment)
+        server = await self.ready(known)
+        return server, await server.runner(experiment, cover)
+
+    def learn(self, known: Known, server: Forkserver, experiment: str, modules: Sequence[str]) -> None:
+        """A leg of ``experiment`` has loaded ``modules`` in a runner of ``server``: the next legs are to have them."""
+        if not modules:
+            return
+        self._memory(known).take(known.training.cwd, modules)
+        line = next((line for line in self._lines if line.current is server), None)
+        if line is not None:
+            line.waiting.add(experiment)
+            line.want(known)
+
+    def give_back(self, server: Forkserver, runner: Runner) -> bool:
+        """``runner`` is clean, and may train another leg of its experiment. False where it is of no use any more."""
+        if any(line.current is server for line in self._lines):
+            server.give_back(runner)
+            return True
+        return False
+
+    def tidy(self) -> None:
+        """Let go what is not used. Called now and then."""
+        now = asyncio.get_running_loop().time()
+        for line in self._lines:
+            line.tidy()
+        unused = sorted((line for line in self._lines if line.is_free), key=lambda line: line.used)
+        beyond = len(self._lines) - MOST
+        for place, line in enumerate(unused):
+            if place < beyond or now - line.used > UNUSED_S:
+                line.close()
+                self._lines.remove(line)
+
+    def close(self) -> None:
+        """End all of them."""
+        for line in self._lines:
+            line.close()
+        self._lines.clear()
+
+    def _line(self, known: Known) -> _Line:
+        for line in self._lines:
+            if line.key == known.key and line.may_fit(known):
+                break
+        else:
+            line = _Line(known, self._memory(known))
+            self._lines.append(line)
+        line.used = asyncio.get_running_loop().time()
+        return line
+
+    def _memory(self, known: Known) -> Learned:
+        key = (known.training.python, *known.path)
+        if key not in self._learned:
+            self._learned[key] = Learned(key)
+        return self._learned[key]
+
+
+class _Line:
+    """A forkserver, those that it replaced while their last legs end, and the one that comes."""
+
+    def __init__(self, known: Known, learned: Learned) -> None:
+        self.key, self._known, self._learned = known.key, known, learned
+        self.current: Forkserver | None = None
+        self.used = 0.0
+        #: Experiments whose legs have told what the coming one is to have.
+        self.waiting: set[str] = set()
+        self._coming: asyncio.Task[None] | None = None
+        self._former: list[Forkserver] = []
+        #: What is imported ahead: by the person's word, and by what was learned.
+        self._preload: dict[str, None] = dict.fromkeys(known.training.preload)
+        self._names: dict[str, None] = {}
+        #: One that was to come could not be made: what there is goes on.
+        self._has_failed = False
+        #: Packages that are not imported ahead, and why.
+        self._unfit: dict[str, str] = {}
+        self._noted: tuple[Known, int] | None = None
+        self._note(known)
+
+    def may_fit(self, known: Known) -> bool:
+        """Whether legs of ``known`` may be at home here: what it looks up is not known until it is ready."""
+        return self.current is None or not self.current.is_ready or self.current.fits(known)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no leg is under way in it, and none comes."""
+        servers = [*self._former, *([self.current] if self.current is not None else [])]
+        return self._coming is None and not any(server.is_busy for server in servers)
+
+    async def server(self, known: Known) -> Forkserver:
+        """The one that forks now, once it is ready."""
+        while True:
+            if self.current is None or not self.current.is_current:
+                if self.current is not None and (wait_s := self.current.settles_in) > 0:
+                    await asyncio.sleep(wait_s)
+                    continue
+                self._note(known)
+                self._follow(self._made())
+            server = self.current
+            assert server is not None
+            try:
+                await server.ready(known.training)
+            except Unfit as unfit:
+                self._refuse(unfit)
+                if self.current is server:
+                    self.current = None
+                continue
+            return server
+
+    async def come(self) -> bool:
+        """Wait for the one that comes; whether there is one."""
+        coming = self._coming
+        if coming is not None:
+            await asyncio.wait({coming})
+        return coming is not None
+
+    async def settled(self, experiment: str) -> None:
+        """Wait for the one that comes, where it brings what legs of ``experiment`` would have to import themselves."""
+        while experiment in self.waiting and await self.come():
+            pass
+
+    def want(self, known: Known) -> None:
+        """Have another one come, where this one lacks what ``known`` is to have."""
+        self._note(known)
+        if self._coming is None and not self._has_failed and self._lacks(self.current):
+            self._coming = asyncio.get_running_loop().create_task(self._come())
+        elif self._coming is None:
+            self.waiting.clear()
+
+    def tidy(self) -> None:
+        for server in [*self._former]:
+            server.tidy(0.0)
+            if not server.is_busy or not server.is_alive:
+                server.close()
+                self._former.remove(server)
+        if self.current is not None:
+            self.current.tidy(IDLE_S)
+
+    def close(self) -> None:
+        if self._coming is not None:
+            self._coming.cancel()
+        for server in (*self._former, self.current):
+            if server is not None:
+                server.close()
+        self._former, self.current = [], None
+
+    async def _come(self) -> None:
+        try:
+            while self._lacks(self.current):
+                server = self._made()
+                try:
+                    await server.ready(self._known.training)
+                except Unfit as unfit:
+                    self._refuse(unfit)
+                    continue
+                except BaseException:
+                    server.close()
+                    raise
+                self._follow(server)
+                server.fork_ahead()
+        except ClusterError as error:
+            log.warning("what training imports is not imported ahead: %s", error)
+            self._has_failed = True
+        finally:
+            self._coming = None
+            self.waiting.clear()
+
+    def _follow(self, server: Forkserver) -> None:
+        """``server`` forks from now on, and the one before it trains to the end what it has begun."""
+        if self.current is not None:
+            self.current.retire()
+            self._former.append(self.current)
+        self.current = server
+
+    def _note(self, known: Known) -> None:
+        mark = (known, self._learned.count)
+        if mark == self._noted:
+            return
+        self._noted = mark
+        training = known.training
+        self._preload.update(dict.fromkeys(training.preload))
+        packages = {name.partition(".")[0] for name in training.preload}
+        self._names.update(dict.fromkeys(self._learned.wanted(training.cwd, packages)))
+
+    def _lacks(self, server: Forkserver | None) -> bool:
+        return (
+            server is not None
+            and server.is_alive
+            and not (self._preload.keys() <= set(server.preload) and set(self._wanted()) <= set(server.learned))
+        )
+
+    def _wanted(self) -> list[str]:
+        if len(self._unfit) >= MOST_UNFIT:
+            return []
+        return [name for name in self._names if name.partition(".")[0] not in self._unfit]
+
+    def _made(self) -> Forkserver:
+        return Forkserver(
+            self._known.training, self._known.variables, path=self._known.path, preload=tuple(self._preload),
+            learned=tuple(self._wanted()),
+        )  # fmt: skip
+
+    def _refuse(self, unfit: Unfit) -> None:
+        log.info("%s is left to the runners: %s", unfit.package, unfit)
+        self._unfit[unfit.package] = str(unfit)

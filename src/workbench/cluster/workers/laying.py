@@ -1,0 +1,66 @@
+"""Old bytes of files laid out for one leg. Law: copies in the store, which only that leg sees and which go with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import NotFound, StoreError
+from workbench.store import Store
+from workbench.store.files.atomic import WRITING, make_folder, telling
+
+Message = dict[str, Any]
+
+_SQLITE = b"SQLite format 3\0"
+
+
+def place_of(store: Store, experiment: str, trial: int, attempt: int) -> Path:
+    """The folder of one leg's copies. What a crash leaves of it is cleaned up as what was never finished."""
+    return store.experiment(experiment).folder / f"back-{trial}-{attempt}{WRITING}"
+
+
+def lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) -> Message:
+    """Write copies of the files in ``back``; what the runner is told of them: ``copies`` by path, ``lost``, ``place``.
+
+    Raises StoreError where the disk is full.
+    """
+    copies: dict[str, str] = {}
+    lost: dict[str, str] = {}
+    folders: dict[str, Path] = {}
+    remove(place)
+    for path, entry in back.items():
+        # Files of one folder lie in one folder again: some readers look for what lies beside.
+        folder = folders.setdefault(os.path.dirname(path), place / "files" / str(len(folders)))
+        make_folder(folder)
+        try:
+            parts = {"": store.get_blob(str(entry["kept"]), verify=True)}
+            parts |= {ending: store.get_blob(str(blob)) for ending, blob in (entry.get("beside") or {}).items()}
+        except (NotFound, StoreError):
+            lost[path] = "its bytes are no longer in the store"
+            continue
+        if parts[""].startswith(_SQLITE) and os.path.exists(f"{path}-wal"):
+            parts.setdefault("-wal", b"")  # today's log belongs to today's database
+        for ending, data in parts.items():
+            copy = folder / (os.path.basename(path) + ending)
+            with telling(copy):
+                copy.write_bytes(data)
+            if not ending:
+                _date(copy, entry.get("modified"))
+            copies[path + ending] = str(copy)
+    return {"copies": copies, "lost": lost, "place": str(place / "links")}
+
+
+def remove(place: Path) -> None:
+    """Remove the copies of one leg."""
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _date(copy: Path, modified: Any) -> None:
+    with contextlib.suppress(TypeError, ValueError, OSError):
+        seconds = datetime.fromisoformat(modified).timestamp()
+        os.utime(copy, (seconds, seconds))

@@ -1,0 +1,85 @@
+"""What training was seen to import, for the forkservers that come. Law: names of installed modules only, in the
+person's own state folder; without it everything works, and first legs take longer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import StoreError
+from workbench.store.files.atomic import make_folder, write_json
+from workbench.store.owner import personal
+
+#: Most modules that are remembered of one environment, and most folders in which notebooks lie.
+MOST_MODULES, MOST_FOLDERS = 6_000, 50
+_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+class Learned:
+    """The modules that training in one environment imports, and which packages it uses where.
+
+    environment: what tells one from another: its interpreter, and the folders of its packages.
+    """
+
+    def __init__(self, environment: Sequence[str]) -> None:
+        key = hashlib.sha256("\0".join(environment).encode(errors="surrogateescape")).hexdigest()[:24]
+        self._path = personal.folder() / "imports" / f"{key}.json"
+        kept = _read(self._path)
+        #: How often something new was learned.
+        self.count = 0
+        #: By package, its modules in the order in which they were loaded.
+        self._modules: dict[str, dict[str, None]] = {
+            package: dict.fromkeys(names) for package, names in kept.get("modules", {}).items()
+        }
+        #: By folder of notebooks, the packages that training from there has imported; the newest folder last.
+        self._folders: dict[str, list[str]] = dict(kept.get("folders", {}))
+
+    def take(self, folder: str, modules: Iterable[str]) -> bool:
+        """A leg of a notebook in ``folder`` has loaded ``modules``. Whether that is new."""
+        is_new, packages = False, dict.fromkeys(self._folders.pop(folder, []))
+        for name in modules:
+            package = name.partition(".")[0]
+            known = self._modules.setdefault(package, {})
+            is_new |= package not in packages or name not in known
+            known[name] = packages[package] = None
+        self._folders[folder] = [*packages]
+        if is_new:
+            self.count += 1
+            self._keep()
+        return is_new
+
+    def wanted(self, folder: str, packages: Collection[str]) -> list[str]:
+        """What is to be imported ahead for a notebook in ``folder`` that imports ``packages``, as far as one knows."""
+        chosen = dict.fromkeys([*packages, *self._folders.get(folder, ())])
+        return [name for package in chosen for name in self._modules.get(package, ())]
+
+    def _keep(self) -> None:
+        while sum(map(len, self._modules.values())) > MOST_MODULES:
+            del self._modules[next(iter(self._modules))]
+        for folder in [*self._folders][:-MOST_FOLDERS]:
+            del self._folders[folder]
+        with contextlib.suppress(OSError, StoreError):
+            make_folder(self._path.parent)
+            modules = {package: [*names] for package, names in self._modules.items()}
+            write_json(self._path, {"schema": 1, "modules": modules, "folders": self._folders})
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """What was kept, as far as it is what it should be."""
+    try:
+        kept = json.loads(path.read_bytes())
+        if kept["schema"] != 1:
+            return {}
+        modules = {
+            package: [name for name in names if _NAME.fullmatch(name)] for package, names in kept["modules"].items()
+        }
+        folders = {str(folder): [str(one) for one in packages] for folder, packages in kept["folders"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+    return {"modules": modules, "folders": folders}

@@ -1,0 +1,193 @@
+"""The digests of files that runners read, made once on a machine. Law: beside the training; on the event loop a
+file's size and time are asked for, and none is read.
+
+A runner says which files it has read; here they are looked at. What is known (by path, size and time) is told at once,
+with the message that named it; the rest when it was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from workbench.cluster.workers.keeping import Keeper
+from workbench.snapshot.surroundings.data import DataFile, content_of_folder, describe
+from workbench.store import Store
+
+Message = dict[str, Any]
+
+#: Seconds that the end of a leg waits at most for digests, and for what is still being kept.
+WAIT_S = 1.0
+#: Seconds for which a folder is not gone through again: no time tells of changes inside its files.
+FOLDER_S = 30.0
+#: Most files that are remembered.
+_REMEMBERED = 20_000
+
+
+class Digests:
+    """What is known of files on this machine."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, ...], float, Message]] = {}
+        #: What was said of keeping a file, by keeper and path, for the content with this digest.
+        self._kept: dict[tuple[Keeper, str], tuple[str, Message]] = {}
+        self._keepers: dict[tuple[str, int], Keeper] = {}
+        self._thread = ThreadPoolExecutor(1, "workbench-digests")
+
+    def keeper(self, store: str, most: int) -> Keeper:
+        """What keeps files of at most ``most`` bytes in the store at ``store``."""
+        found = self._keepers.get((store, most))
+        if found is None:
+            found = self._keepers[store, most] = Keeper(Store(store), most)
+        return found
+
+    def kept(self, path: str, found: Message, keeper: Keeper) -> Message | None:
+        """What is known of keeping the content that ``found`` describes; None where it was not tried yet."""
+        known = self._kept.get((keeper, path))
+        if known is None or known[0] != found["digest"] or not keeper.has(known[1]):
+            return None
+        return known[1]
+
+    async def keep(self, path: str, found: Message, keeper: Keeper) -> Message:
+        """Keep it, if it is still what ``found`` describes."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._keep, path, found, keeper)
+
+    def _keep(self, path: str, found: Message, keeper: Keeper) -> Message:
+        known = self.kept(path, found, keeper)
+        if known is None:
+            known = keeper.keep(path, found)
+            if len(self._kept) >= _REMEMBERED:
+                self._kept.clear()
+            self._kept[keeper, path] = (found["digest"], known)
+        return known
+
+    def known(self, path: str) -> Message | None:
+        """What the file at ``path`` was when it was read, if nothing tells of a change since; empty where none is."""
+        try:
+            status = os.stat(path)
+        except OSError:
+            return {}
+        found = self._known.get(path)
+        if found is None or found[0] != _mark(status):
+            return None
+        return found[2] if not path.endswith("/") or time.monotonic() - found[1] < FOLDER_S else None
+
+    async def read(self, path: str, without: Collection[str] = ()) -> Message:
+        """The same, read where it must be. without: files that are not part of a folder's content."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, path, without)
+
+    def close(self) -> None:
+        """Read no more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _read(self, path: str, without: Collection[str]) -> Message:
+        known = self.known(path)
+        if known is not None:
+            return known
+        try:
+            mark = _mark(os.stat(path))
+            found = {**told(describe(path)), "mark": [mark[0], mark[2]]}
+            if path.endswith("/"):
+                found["content"] = content_of_folder(path, without)
+        except OSError:
+            return {}
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[path] = (mark, time.monotonic(), found)
+        return dict(found)
+
+
+def _mark(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+def told(file: DataFile) -> Message:
+    """``file`` as a leg's page has it, without its path."""
+    found = {"size": file.size, "modified": file.modified, "digest": file.digest}
+    more = {"files": file.files if file.files != 1 else None, "sampled": file.sampled or None, "rows": file.rows}
+    return {**found, **{name: value for name, value in more.items() if value is not None}}
+
+
+#: Parts of a runner's message that are told file by file.
+_OF_FILES = ("paths", "named", "copies")
+
+
+def _source(seen: Message, path: str) -> str:
+    """Where the bytes lie that were read at ``path``: there, or in a copy that stands for it."""
+    source: str = seen.get("copies", {}).get(path, path)
+    return source
+
+
+class Sight:
+    """The files that one leg has read. tell: how what is found later is said. keeper: what keeps their bytes."""
+
+    def __init__(self, digests: Digests, tell: Callable[[Message], None], keeper: Keeper | None = None) -> None:
+        self._digests, self._tell, self._keeper = digests, tell, keeper
+        self._reading: asyncio.Task[None] | None = None
+        #: The first look at each file counts: it is the nearest to when it was read.
+        self._found: dict[str, Message] = {}
+
+    def begun(self, message: Message) -> None:
+        """Put what is known of the files that ``message`` names in place of their names, and have the others read."""
+        seen = message.get("seen")
+        if seen is not None:
+            self._look(seen)
+            message["seen"] = self._told(seen)
+
+    async def left(self, message: Message | None) -> None:
+        """Take out of the leg's last message what it has read, and wait until all is told, though not for long."""
+        seen = message.pop("seen", None) if message is not None else None
+        if seen is not None:
+            self._look(seen)
+            self._tell({"op": "seen", "seen": self._told(seen)})
+        if self._reading is not None:
+            await asyncio.wait({self._reading}, timeout=WAIT_S)
+
+    def _look(self, seen: Message) -> None:
+        missing = []
+        for path in seen["paths"]:
+            if path not in self._found:
+                known = self._digests.known(_source(seen, path))
+                if known:
+                    self._found[path] = {**known, **(self._kept(seen, path, known) or {})}
+                if known is None or (known and self._kept(seen, path, known) is None):
+                    missing.append(path)
+        if missing:
+            self._reading = asyncio.get_running_loop().create_task(self._read(missing, seen, self._reading))
+
+    def _kept(self, seen: Message, path: str, found: Message) -> Message | None:
+        return {} if self._keeper is None else self._digests.kept(_source(seen, path), found, self._keeper)
+
+    async def _read(self, paths: list[str], seen: Message, before: asyncio.Task[None] | None) -> None:
+        """Digests first, which take least; then the bytes."""
+        if before is not None:
+            await before
+        for path in paths:
+            found = await self._digests.read(_source(seen, path), seen.get("made", ()))
+            if found:
+                self._found.setdefault(path, dict(found))
+        self._tell({"op": "seen", "seen": self._told(seen)})
+        for path in paths:
+            if self._keeper is not None and path in self._found:
+                self._found[path] |= await self._digests.keep(_source(seen, path), self._found[path], self._keeper)
+        if self._keeper is not None:
+            self._tell({"op": "seen", "seen": self._told(seen)})
+
+    def _told(self, seen: Message) -> Message:
+        """A file whose digest is still being made has its name only, so that it is not passed over."""
+        files: dict[str, Message] = {}
+        absent = []
+        for path in seen["paths"]:
+            if os.path.exists(_source(seen, path)):
+                files[path] = dict(self._found.get(path, {}))
+            elif path not in self._found:
+                absent.append(path)
+        for path in seen.get("named", ()):
+            if path in files:
+                files[path]["named"] = True
+        rest = {key: value for key, value in seen.items() if key not in _OF_FILES}
+        return {"files": files, **({"absent": absent} if absent else {}), **rest}

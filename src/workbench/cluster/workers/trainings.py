@@ -1,0 +1,58 @@
+"""Training environments as a worker meets them. Law: what was worked out for one leg is not worked out for the next."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from workbench import interpreter
+from workbench.records import Training
+from workbench.trial.process.surroundings import Hides, arranged, at_load
+
+Message = dict[str, Any]
+
+#: So many are remembered.
+KNOWN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A training environment. variables: all that its processes have here. path: the folders of its packages, by the
+    notebook's word. key: forkservers differ where it does.
+    """
+
+    message: Message
+    training: Training
+    variables: dict[str, str]
+    path: tuple[str, ...]
+    key: tuple[Any, ...]
+
+
+class Trainings:
+    """The training environments that legs came with. has_devices, hides: as :func:`arranged` takes them."""
+
+    def __init__(self, has_devices: bool, hides: Hides) -> None:
+        self._has_devices, self._hides = has_devices, hides
+        self._known: list[Known] = []
+
+    def of(self, message: Message) -> Known:
+        """The training environment that ``message`` is."""
+        found = next((known for known in self._known if known.message == message), None)
+        if found is None:
+            found = self._made(message)
+            self._known = [found, *self._known[: KNOWN - 1]]
+        return found
+
+    def _made(self, message: Message) -> Known:
+        training = training_from(message)
+        variables = arranged(training, os.environ, has_devices=self._has_devices, hides=self._hides)
+        path = tuple(entry for entry in training.path if interpreter.is_installed(entry))
+        # Threads and hash seed are among the variables. Where a project's modules lie, each runner is told.
+        key = (training.python, path, training.is_whole, at_load(variables))
+        return Known(message, training, variables, path, key)
+
+
+def training_from(data: Message) -> Training:
+    """The training environment as it travelled."""
+    return Training(**{**data, "path": tuple(data["path"]), "preload": tuple(data["preload"])})

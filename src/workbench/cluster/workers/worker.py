@@ -1,0 +1,546 @@
+"""What Workbench adds to a Dask worker: it drives runners, one leg a task. Law: training code never runs in here.
+
+Everything happens on the worker's event loop. A leg is a coroutine task; its cancellation is seen as a transition of
+the task's state, and ends the runner: cooperatively at its next turn, by a kill after the grace time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from distributed import get_worker
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from workbench.cluster.devices import slot_name
+from workbench.cluster.workers import laying
+from workbench.cluster.workers.forkservers import Forkservers
+from workbench.cluster.workers.log import LogWriter
+from workbench.cluster.workers.runners import ForkserverKilled, Runner
+from workbench.cluster.workers.secrets import Secrets
+from workbench.cluster.workers.seen import Digests, Sight
+from workbench.cluster.workers.trainings import Trainings
+from workbench.cluster.workers.trouble import how_it_died, oom_kills
+from workbench.cluster.workers.unheard import Unheard, identity
+from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
+from workbench.pace import BATCH_S, PASS_S, Pace
+from workbench.records import PROTOCOL
+from workbench.store import Store
+from workbench.store.owner.lease import EngineInfo, read_engine
+from workbench.store.owner.own_cluster import ticks_of
+from workbench.store.owner.runtime import hold
+from workbench.store.owner.slots import Lease, take
+from workbench.trial.process.runner import NOTICE
+from workbench.trial.process.surroundings import Hides
+
+Message = dict[str, Any]
+
+#: Seconds between the batches of Dask's own senders on this worker (2 ms by default). Shorter costs processor time.
+INTERVAL_S = 0.0005
+#: Seconds between looks at what is not used any more, while legs are under way and while none is.
+TIDY_S, RESTING_S = 1.0, 4.0
+#: A leg at least this long leaves no runner for the next one, which gets a fresh fork made ahead.
+REUSE_BELOW_S = 1.0
+#: States in which Dask wants a task's result.
+_WANTED = ("executing", "long-running", "memory", "error")
+#: Seconds that a runner which said it is done gets to end its process.
+LEAVE_S = 2.0
+#: How often a training environment is started that somebody kills before it is ready.
+WARMS = 3
+#: Seconds that legs get to leave with a checkpoint when the machine gave notice: clouds and queues give 30 or more.
+NOTICE_S = 25.0
+
+
+class Leg:
+    """One leg on this worker, from the task's start to its end."""
+
+    def __init__(self, order: Message) -> None:
+        self.order = order
+        self.stop_reason: str | None = None
+        #: Seconds that it has to come to the end of its turn and leave with a checkpoint; None: it leaves without one.
+        self.keep_s: float | None = None
+        self.preempted = False
+        self.stop_asked = asyncio.Event()
+        self.runner: Runner | None = None
+        self.killed = False
+
+    def stop(self, reason: str, keep_s: float | None = None) -> None:
+        """Ask the leg to leave; only the first reason counts, unless a later order leaves it no time."""
+        if self.stop_reason is None or (self.keep_s is not None and keep_s is None):
+            self.stop_reason, self.keep_s = reason, keep_s
+            self.stop_asked.set()
+
+    def notice(self) -> None:
+        """Its machine is about to go: it leaves with a checkpoint, and goes on elsewhere."""
+        if self.stop_reason is None:
+            self.preempted = True
+            self.stop(NOTICE, NOTICE_S)
+
+
+class Workplace(WorkerPlugin):
+    """The plugin: forkservers by training environment, legs under way, and the way back to the engine."""
+
+    name = "workbench"
+
+    def __init__(
+        self,
+        topic: str,
+        slots: int | None,
+        protocol: int = PROTOCOL,
+        *,
+        has_devices: bool = True,
+        hides: Hides = "none",
+        engine: str = "",
+        store: str | None = None,
+    ) -> None:
+        """has_devices, hides: as :func:`workbench.trial.process.surroundings.arranged` takes them.
+
+        engine: what proves who the engine is. store: where it works, if legs are to train on when it dies.
+        """
+        self.topic, self.slots, self.protocol, self.has_devices, self.hides = topic, slots, protocol, has_devices, hides
+        self.engine, self.store = engine, store
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("topic", "slots", "protocol", "has_devices", "hides", "engine", "store")
+        return {name: getattr(self, name) for name in names}
+
+    def setup(self, worker: Any) -> None:
+        """Called by Dask on the worker's loop."""
+        if self.protocol != PROTOCOL:
+            raise VersionsDiffer(
+                f"the engine speaks protocol {self.protocol}, this worker's Workbench {PROTOCOL}. "
+                "Install the same Workbench version on every machine."
+            )
+        self._worker = worker
+        self._loop = asyncio.get_running_loop()
+        self._forkservers = Forkservers()
+        self._legs: dict[str, Leg] = {}
+        self._tasks: dict[str, list[Leg]] = {}
+        self._slots = asyncio.Semaphore(self.slots or worker.state.nthreads)
+        #: What waits to travel together. Ends of legs and levels do not wait, nor do points after a rest.
+        self._unsent: list[Message] = []
+        self._pace = Pace(PASS_S)
+        #: How many messages there were so far, and those that the engine does not have on the disk.
+        self._count = 0
+        self._unheard = Unheard()
+        self._digests = Digests()
+        self._secrets = Secrets(self._want)
+        self._trainings = Trainings(self.has_devices, self.hides)
+        #: The slot of this machine that this worker holds for its legs.
+        self._lease: Lease | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_leaving = False
+        self._empty = asyncio.Event()
+        self._begun = asyncio.Event()
+        self._handler = signal.getsignal(signal.SIGTERM)
+        with contextlib.suppress(ValueError, RuntimeError):  # a worker in a thread has no signals of its own
+            self._loop.add_signal_handler(signal.SIGTERM, self._noticed)
+        worker.handlers["workbench_stop"] = self._stop_now
+        worker.handlers["workbench_secrets"] = self._secrets.give
+        worker.handlers["workbench_lease"] = self._take_slot
+        worker.handlers["workbench_release"] = self._give_slot
+        worker.handlers["workbench_heard"] = self._heard
+        hold(Path(worker.local_directory))
+        worker.batched_stream.interval = INTERVAL_S
+        self._tidying = self._loop.create_task(self._tidy())
+
+    async def teardown(self, worker: Any) -> None:
+        """Called by Dask when the worker closes: nothing of ours outlives it."""
+        self._tidying.cancel()
+        self._digests.close()
+        self._let_go()
+        self.rest()
+        if self._lease is not None:
+            self._lease.release()
+
+    def rest(self) -> None:
+        """End the forkservers and what waits in them. The next leg starts its own again."""
+        self._forkservers.close()
+
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
+        """Dask's word that a task changed: a running leg that is no longer wanted must leave.
+
+        Dask also says so when the engine died. Then the leg trains on, and the next engine decides about it.
+        """
+        if key in self._tasks and finish not in _WANTED:
+            has_engine = self._has_engine()
+            for leg in self._tasks[key]:
+                # Whoever keeps its state goes on with that: an engine that goes away cancels everything.
+                if leg.stop_reason is None and (has_engine or not self._unheard.is_whole(leg.order["key"])):
+                    leg.stop("its future was cancelled")
+
+    def take_over(self, engine: str) -> Message:
+        """Another engine is there: what it must know of the legs here. Orders of the one before are refused now."""
+        self.engine = engine
+        told = {"legs": self._unheard.told() if self.store is not None else [], "n": self._count}
+        self._secrets.ask_again()
+        return told
+
+    def _has_engine(self) -> bool:
+        """Whether the engine lives whose legs these are."""
+        if self.store is None:
+            return True
+        info = read_engine(Store(self.store))
+        # By its process: one that was killed closes its connections before it lets go of the lock.
+        return info is not None and info.alive and proof(info) == self.engine and ticks_of(info.pid) is not None
+
+    async def _heard(self, n: int) -> None:
+        """The engine has all messages up to number ``n`` on the disk."""
+        self._unheard.heard(n)
+
+    async def drive_all(self, orders: list[Message]) -> list[Message]:
+        """Train the legs of one task, one after another; their last messages (a few bytes; all else goes as events)."""
+        task = orders[0]["task"]
+        legs = self._tasks[task] = [Leg(order) for order in orders]
+        self._legs.update((leg.order["key"], leg) for leg in legs)
+        self._begun.set()
+        if self.store is not None and orders[0]["engine"] != self.engine:
+            for leg in legs:
+                leg.stop("the engine that started it is gone")
+        elif self._worker.state.tasks[task].state not in _WANTED and self._has_engine():
+            for leg in legs:
+                leg.stop("its future was cancelled")
+        elif self.store is not None:
+            for order in orders:
+                self._unheard.begin(order["key"], identity(order))
+        if self._is_leaving:
+            for leg in legs:
+                leg.notice()
+        try:
+            return [await self._drive(leg, is_last=leg is legs[-1]) for leg in legs]
+        finally:
+            del self._tasks[task]
+
+    async def _drive(self, leg: Leg, is_last: bool) -> Message:
+        order = leg.order
+        key = order["key"]
+        try:
+            async with self._slot(leg) as has_slot:
+                left = await self._train(leg) if has_slot else _never(leg)
+        except ClusterError as error:
+            left = {
+                "op": "left",
+                "outcome": "died",
+                "cause": "refused" if isinstance(error, VersionsDiffer | StoreNotShared) else "cluster",
+                "step": order["start"],
+                "metrics": {},
+                "error": {"type": type(error).__name__, "message": str(error)},
+            }
+        finally:
+            await self._laid_out(order, is_over=True)
+            del self._legs[key]
+            if not self._legs:
+                self._empty.set()
+        left["key"] = key
+        # Ends of very short legs are told together, so that their successors are ordered together.
+        self._emit(left, now=is_last or left["outcome"] != "reached")
+        return left
+
+    async def warm(self, training: Message) -> dict[str, str]:
+        """Start the forkserver of a training environment ahead of its first leg; its versions."""
+        for left in reversed(range(WARMS)):
+            try:
+                forkserver = await self._forkservers.ready(self._trainings.of(training))
+                break
+            except ForkserverKilled:
+                if not left:
+                    raise
+        forkserver.fork_ahead()
+        return forkserver.versions
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def _slot(self, leg: Leg) -> Any:
+        """Yields whether the leg got a slot before it was told to stop."""
+        taking = self._loop.create_task(self._slots.acquire())
+        stopping = self._loop.create_task(leg.stop_asked.wait())
+        await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if leg.stop_reason is not None and not taking.done():
+            taking.cancel()
+            yield False
+            return
+        await taking
+        try:
+            yield leg.stop_reason is None
+        finally:
+            self._slots.release()
+
+    async def _train(self, leg: Leg) -> Message:
+        order = leg.order
+        known = self._trainings.of(order["training"])
+        hidden = known.training.secrets
+        secrets = await self._secrets.of(order["leg"]["experiment"], hidden)
+        lacks = sorted(hidden.keys() - secrets)
+        if lacks and not self._has_engine():
+            raise ClusterError("its engine was gone before it told the secrets. It starts again by itself.")
+        back = await self._laid_out(order)
+        cover = list(back["copies"].items()) if back else ()
+        forkserver, runner = await self._forkservers.runner(known, order["experiment"], cover)
+        leg.runner = runner
+        if self._lease is not None:
+            self._lease.trains(order.get("label", ""))
+        ooms, began = oom_kills(), time.monotonic()
+        ended: asyncio.Future[Message | None] = self._loop.create_future()
+
+        def tell(message: Message) -> None:
+            self._emit({**message, "key": order["key"]}, now=False)
+
+        keeper = self._digests.keeper(order["leg"]["store"], order.get("keep_data", 0))
+        sight = Sight(self._digests, tell, keeper)
+
+        def take(message: Message | None) -> None:
+            seen = message.get("seen") if message is not None else None
+            if seen:
+                self._forkservers.learn(known, forkserver, order["experiment"], seen.pop("loaded", ()))
+            if message is None or message["op"] == "left":
+                if not ended.done():
+                    ended.set_result(message)
+            else:
+                message["key"] = order["key"]
+                if message["op"] == "begun":
+                    sight.begun(message)
+                    if lacks:
+                        message["lacks"] = lacks
+                    message["worker"], message["pid"] = self._worker.address, runner.pid
+                    message["at"] = time.time()
+                    message.setdefault("environment", {}).setdefault("host", platform.node())
+                # The level at which the leg ends travels with the end, which follows at once.
+                self._emit(message, now=message["op"] == "level" and message["step"] < order["leg"]["until"])
+
+        log = LogWriter(Path(order["log"]), b"[attempt %d from step %d]\n" % (order["attempt"], order["start"]))
+        if lacks:
+            log.feed(f"[secrets of the notebook that are not available, and so not set: {', '.join(lacks)}]\n".encode())
+        more = {"secrets": secrets} if secrets else {}
+        runner.begin({**order["leg"], "op": "leg", "back": back, **more}, log, take)
+        if leg.stop_reason is None and order["leg"]["until"] - order["leg"]["start"] > 0:
+            forkserver.fork_ahead()
+        left = await self._until_left(leg, runner, ended)
+        runner.end_of_leg()
+        if left is None:
+            return self._gone(leg, runner, oom_kills() > ooms)
+        if back:
+            left["reusable"] = False
+        is_kept = left.get("reusable") and time.monotonic() - began < REUSE_BELOW_S and not order.get("strict")
+        if not (is_kept and self._forkservers.give_back(forkserver, runner)):
+            await _see_out(runner)
+        await sight.left(left)
+        if leg.stop_reason is not None and left["outcome"] == "stopped":
+            left["reason"] = leg.stop_reason
+        return left
+
+    async def _laid_out(self, order: Message, *, is_over: bool = False) -> Message | None:
+        """Copies of files that have changed since, for the leg to see; once it is over they are removed."""
+        if not order.get("data_back"):
+            return None
+        store = Store(order["leg"]["store"])
+        place = laying.place_of(store, order["experiment"], order["leg"]["trial"], order["attempt"])
+        if is_over:
+            await asyncio.to_thread(laying.remove, place)
+            return None
+        try:
+            return await asyncio.to_thread(laying.lay_out, store, order["data_back"], place)
+        except StoreError as error:
+            raise ClusterError(str(error)) from error
+
+    async def _until_left(self, leg: Leg, runner: Runner, ended: asyncio.Future[Message | None]) -> Message | None:
+        grace: float | None = None
+        while True:
+            asked = self._loop.create_task(leg.stop_asked.wait())
+            waited: set[asyncio.Future[Any]] = {ended, asked}
+            done, _ = await asyncio.wait(waited, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
+            asked.cancel()
+            if not done:
+                leg.killed = True
+                runner.kill()
+            if not done or ended.done():
+                return await ended
+            leg.stop_asked.clear()  # it may be asked once more, with less time
+            runner.stop(leg.stop_reason or "", leg.keep_s is not None, leg.preempted)
+            grace = leg.order["grace_s"] if leg.keep_s is None else leg.keep_s
+
+    def _gone(self, leg: Leg, runner: Runner, out_of_memory: bool) -> Message:
+        left: Message = {"op": "left", "step": None, "metrics": {}, "error": None}
+        if leg.killed or leg.stop_reason is not None:
+            return {**left, **_told_to_leave(leg), **({"cut_s": leg.keep_s} if leg.killed and leg.keep_s else {})}
+        cause, reason = how_it_died(runner.status, runner.signal, out_of_memory)
+        return {**left, "outcome": "died", "cause": cause, "reason": reason}
+
+    def _want(self, experiment: str) -> None:
+        """Ask the engine for the secrets of an experiment."""
+        self._emit({"op": "wants", "experiment": experiment, "worker": self._worker.address}, now=True)
+
+    def _noticed(self) -> None:
+        """SIGTERM: the machine is about to go. The engine gives nothing more to this worker, and its legs leave."""
+        if self._is_leaving:
+            self._go()
+            return
+        self._is_leaving = True
+        self._emit({"op": "notice", "worker": self._worker.address}, now=True)
+        for leg in self._legs.values():
+            leg.notice()
+        if not self._legs:
+            self._empty.set()
+        self._going = self._loop.create_task(self._leave())
+
+    async def _leave(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._empty.wait(), NOTICE_S)
+        await asyncio.sleep(BATCH_S)  # the last words are on their way
+        self._go()
+
+    def _go(self) -> None:
+        """As if nobody had asked for a delay."""
+        self._let_go()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _let_go(self) -> None:
+        """SIGTERM means again what it meant before."""
+        with contextlib.suppress(ValueError, RuntimeError):
+            if self._loop.remove_signal_handler(signal.SIGTERM):
+                signal.signal(signal.SIGTERM, self._handler)
+
+    @property
+    def lease(self) -> str | None:
+        """The slot of this machine that this worker holds."""
+        return self._lease.name if self._lease is not None else None
+
+    async def _take_slot(self, names: list[str], store: str) -> str | None:
+        """Hold the first of these slots that is free, until it is given back or this process ends."""
+        if self._lease is None:
+            self._lease = take(names, store)
+        return self.lease
+
+    async def _give_slot(self) -> bool:
+        """Let another engine have the slot; False where a leg is still in it."""
+        if self._legs:
+            return False
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+        return True
+
+    async def _stop_now(self, key: str, reason: str, keep_s: float | None = None) -> bool:
+        """The engine's direct order, one hop away. True where the leg was here."""
+        leg = self._legs.get(key)
+        if leg is not None:
+            leg.stop(reason, keep_s)
+        return leg is not None
+
+    def _emit(self, message: Message, now: bool) -> None:
+        self._unsent.append(message)
+        self._count += 1
+        self._unheard.take(self._count, message)
+        # The runner has gathered points already. Whatever else may wait goes with the next batch.
+        wait_s = self._pace.wait_s(self._loop.time()) if message["op"] == "points" else BATCH_S
+        if now or not wait_s:
+            self._flush()
+        elif self._timer is None or self._timer.when() > self._loop.time() + wait_s:
+            self._set_timer(wait_s)
+
+    def _set_timer(self, wait_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(wait_s, self._flush)
+
+    def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._unsent:
+            batch, self._unsent = self._unsent, []
+            told = {"worker": self._worker.address, "n": self._count, "batch": batch}
+            self._worker.log_event(self.topic, told)
+            self._pace.gone(self._loop.time())
+
+    async def _tidy(self) -> None:
+        while True:
+            await asyncio.sleep(TIDY_S)
+            self._forkservers.tidy()
+            if not self._legs:  # only what is not used is left to go
+                self._begun.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._begun.wait(), RESTING_S)
+
+
+def _never(leg: Leg) -> Message:
+    """The end of a leg that was told to stop before it began."""
+    return {"op": "left", "step": None, "metrics": {}, "error": None, **_told_to_leave(leg)}
+
+
+def _told_to_leave(leg: Leg) -> Message:
+    outcome = {"outcome": "died", "cause": "preempted"} if leg.preempted else {"outcome": "stopped"}
+    return {**outcome, "reason": leg.stop_reason}
+
+
+async def _see_out(runner: Runner) -> None:
+    """Wait until the process is gone: only then is the slot free and its memory back."""
+    runner.dismiss()
+    try:
+        await asyncio.wait_for(runner.exited.wait(), LEAVE_S)
+    except TimeoutError:
+        runner.kill()
+        await runner.exited.wait()
+
+
+# What the engine submits: plain functions, so that Dask's scheduler needs nothing but this package.
+
+
+async def run_legs(orders: list[Message]) -> list[Message]:
+    """The Dask task: one leg of one trial, or several very short ones."""
+    return await workplace().drive_all(orders)
+
+
+async def warm(dask_worker: Any, training: Message) -> dict[str, str]:
+    """Start a training environment's forkserver on this worker ahead of the first leg."""
+    plugin: Workplace = dask_worker.plugins[Workplace.name]
+    return await plugin.warm(training)
+
+
+async def greet(dask_worker: Any, engine: str, topic: str) -> Message | None:
+    """An engine comes to a cluster that was there before it: what trains here; None where it is not set up."""
+    plugin: Workplace | None = dask_worker.plugins.get(Workplace.name)
+    return None if plugin is None or plugin.topic != topic else plugin.take_over(engine)
+
+
+async def rest(dask_worker: Any, topic: str) -> None:
+    """The engine of ``topic`` leaves a cluster that is not its own: what was kept ready for it on this worker ends."""
+    plugin: Workplace | None = dask_worker.plugins.get(Workplace.name)
+    if plugin is not None and plugin.topic == topic:
+        plugin.rest()
+
+
+def proof(info: EngineInfo) -> str:
+    """What only a reader of this engine's ``engine.json`` can know: it serves as the nonce."""
+    return f"{info.boot_id} {info.pid} {info.started}"
+
+
+def workplace() -> Workplace:
+    """This worker's plugin."""
+    plugin: Workplace = get_worker().plugins[Workplace.name]
+    return plugin
+
+
+def sees_store(root: str, nonce: str, dask_worker: Any) -> dict[str, Any]:
+    """Whether this machine sees the engine's store at the same path, by what the engine wrote there; and who it is."""
+    info = read_engine(Store(root))
+    plugin: Workplace | None = dask_worker.plugins.get(Workplace.name) if dask_worker is not None else None
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    hides = plugin is not None and plugin.hides != "none"
+    return {
+        "sees_store": info is not None and proof(info) == nonce,
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "threads": dask_worker.state.nthreads,
+        "visible": "" if hides else visible,
+        "gpu": slot_name(visible),
+        "lease": plugin.lease if plugin is not None else None,
+        "protocol": PROTOCOL,
+    }

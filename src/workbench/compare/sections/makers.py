@@ -1,0 +1,79 @@
+"""Which cells of the notebook made a name another than before: one that was edited, deleted or added is named.
+
+Law: by the texts that were executed; that a cell was deleted is said only where the notebook's file shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.compare.section import number
+from workbench.compare.sections.code import Cell, aligned, cells, file_cells
+from workbench.compare.sides import Side
+from workbench.snapshot.reading.history import History
+
+#: Cells that are named for one name.
+_MOST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A cell that had a part in one side's value only, or another one: its text, and what became of it."""
+
+    source: str
+    became: str
+
+    @property
+    def words(self) -> str:
+        """``the cell X = X / 255 was deleted``."""
+        line = next((line.strip() for line in self.source.splitlines() if line.strip()), "")
+        return f"the cell {number(line)} {self.became}"
+
+
+DELETED, EDITED, NEW, NOW = "was deleted", "was edited", "is new", "was executed before it"
+AGAIN, IDLE, GONE = "was not executed again", "was not executed", "was deleted, or not executed"
+
+
+class Makers:
+    """The cells behind the captured names of two sides."""
+
+    def __init__(self, a: Side, b: Side) -> None:
+        self._one, self._other = cells(a), cells(b)
+        self._pairs = aligned(self._one, self._other)
+        self._histories = [History([cell.source for cell in side[:-1]]) for side in (self._one, self._other)]
+        self._file = file_cells(b)
+
+    def parts(self, name: str) -> list[Part]:
+        """The cells by which ``name`` may have become another, in the order of the notebook."""
+        before, after = (
+            {id(side[at]) for at in history.needed([name], len(side) - 1)}
+            for side, history in zip((self._one, self._other), self._histories, strict=True)
+        )
+        found = []
+        for one, other in self._pairs:
+            was, is_ = id(one) in before, id(other) in after
+            if one is not None and other is not None and one.source != other.source and (was or is_):
+                found.append(Part(other.source, EDITED))
+            elif one is not None and was and not is_:
+                found.append(Part(one.source, self._became(one, other)))
+            elif other is not None and is_ and not was:
+                found.append(Part(other.source, NEW if one is None else NOW))
+        return found
+
+    def _became(self, one: Cell, other: Cell | None) -> str:
+        if self._file is not None and one.id not in self._file and one.source.strip() not in self._file.values():
+            return DELETED
+        if other is not None:
+            return AGAIN
+        return GONE if self._file is None else IDLE
+
+    def note(self, name: str) -> str:
+        """The cells behind ``name`` in words; nothing where none is known."""
+        parts = self.parts(name)
+        rest = len(parts) - _MOST
+        return ", ".join([*(part.words for part in parts[:_MOST]), *([f"{rest} more cells"] if rest > 0 else [])])
+
+    def short(self, name: str) -> str:
+        """The same for a title, where a cell went."""
+        gone = [part for part in self.parts(name) if part.became not in (EDITED, NEW, NOW)]
+        return f" ({gone[0].words})" if gone else ""

@@ -1,0 +1,35 @@
+"""Replays as the engine meets them: a request becomes an experiment, and its verdict part of the catalog's line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.records import Spec
+from workbench.replay import replay
+from workbench.store import Store
+from workbench.store.lists.catalog import Reference
+from workbench.store.owner import private
+
+
+def replayed(store: Store, request: Mapping[str, Any]) -> str:
+    """Write the experiment that a request asks for, and give its id. Nothing of it blocks for long.
+
+    The request names an ``experiment``; its best trial is meant, unless there is a ``trial``.
+    """
+    experiment, trial = str(request["experiment"]), request.get("trial")
+    spec = store.read_spec(experiment)
+    wanted = Reference(spec.id, spec.label, None if trial is None else int(trial))
+    made = replay(store, wanted, around=None).spec.id  # its variables are no person's
+    private.keep(store.root, made, private.kept(store.root, spec.id))
+    return made
+
+
+def entry(spec: Spec, conclusion: Mapping[str, Any]) -> dict[str, Any]:
+    """What the catalog says of an experiment that trains something again; nothing of others."""
+    found: dict[str, Any] = {
+        name: getattr(spec, name) for name in ("replays", "repeats", "puts_back") if getattr(spec, name)
+    }
+    for name, told in conclusion.items():
+        found[name] = {key: told.get(key) for key in ("verdict", "words", "parts_at", "mean", "low", "high", "n")}
+    return found

@@ -1,0 +1,172 @@
+"""How anybody asks the engine: a request file, an engine that is there, an answer in the store's journal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+import time
+from typing import Any, BinaryIO
+
+import workbench.errors as errors
+from workbench import interpreter
+from workbench.cluster.address import check_address
+from workbench.errors import BadName, BadOption, NotFound, StoreError, WorkbenchError
+from workbench.snapshot.surroundings import variables
+from workbench.store import Store, journal, requests
+from workbench.store.files.atomic import telling
+from workbench.store.owner import ownership, private
+from workbench.store.owner.lease import read_engine
+
+#: Seconds within which an engine, new or old, answers a request.
+ANSWER_S = 60.0
+_LOOK_S = 0.005
+#: Requests after which an experiment trains.
+_TRAINING = ("start", "resume", "extend", "verify")
+#: Seconds between looks at the engine while somebody waits for it.
+_TEND_S = 0.25
+#: Seconds that one which was started gets before the next look; twice as many each time one dies, up to the second.
+_START_S, _START_MOST_S = 4.0, 60.0
+
+
+def ensure_engine(store: Store, cluster: str | None = None) -> None:
+    """Start an engine for ``store`` unless one lives. It runs in its own session: the kernel may die, it goes on.
+
+    cluster: the Dask scheduler's address it attaches to, instead of what the surroundings say. Raises NotAdopted for a
+    store that is not this person's.
+    """
+    ownership.check_ours(store)
+    if store.root.is_dir():  # an empty one becomes a store before the log is the first file in it
+        ownership.claim(store)
+    info = read_engine(store)
+    if info is not None and info.alive and info.state == "running":
+        return
+    surroundings = around_engine(store)
+    if cluster is not None:
+        surroundings["WORKBENCH_CLUSTER"] = cluster
+    with open_log(store) as log:
+        process = subprocess.Popen(
+            interpreter.command("workbench.engine", "--store", str(store.root)),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=store.root,
+            start_new_session=True,
+            env=surroundings,
+        )
+    # It outlives us or we it: where it ends first, somebody must take note, or it stays a zombie.
+    threading.Thread(target=process.wait, name="workbench-engine", daemon=True).start()
+
+
+def around_engine(store: Store) -> dict[str, str]:
+    """The variables that an engine of ``store`` begins with: Jupyter's own and ours that no cell may set are not."""
+    known = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("JPY_", "JUPYTER_")) and name != ownership.ADOPT
+    }
+    return interpreter.surroundings({**known, **ownership.environment(store)}, store.root, store.root.parent)
+
+
+class Tending:
+    """Called again and again by whoever waits for experiments: an engine that was killed is replaced.
+
+    One that left in good order took its name off the door, and is left alone: somebody ended it, or it was idle.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._wait = _START_S
+        self._next = time.monotonic() + _TEND_S
+
+    def __call__(self) -> None:
+        """Look, unless it was done a moment ago."""
+        clock = time.monotonic()
+        if clock < self._next:
+            return
+        wait = _TEND_S
+        with contextlib.suppress(OSError, WorkbenchError):  # who may only read the store waits for somebody else
+            info = read_engine(self._store)
+            if info is None or info.alive:
+                self._wait = _START_S
+            else:
+                ensure_engine(self._store, info.address)
+                wait, self._wait = self._wait, min(2 * self._wait, _START_MOST_S)
+        self._next = clock + wait
+
+
+def open_log(store: Store) -> BinaryIO:
+    """The file to which the engine of ``store`` prints. Raises StoreFull or StoreReadOnly."""
+    with telling(store.engine_log):
+        return open(store.engine_log, "ab")
+
+
+def check_cluster(store: Store, address: str | None = None) -> None:
+    """Refuse a cluster that nobody answers for, or that the living engine of ``store`` does not use.
+
+    address: as a person wrote it, or None for what the surroundings say. Raises NoAnswer or BadOption.
+    """
+    info = read_engine(store)
+    if info is None or not info.alive or info.state == "closing":
+        named = address or os.environ.get("WORKBENCH_CLUSTER")
+        if named:
+            check_address(named)
+    elif address is not None and address != info.address:
+        raise BadOption(
+            f"--cluster {address}: the engine of {store.root} works on {info.address or 'a cluster of this machine'}. "
+            "Expected one cluster for one store. End that engine with `workbench engine stop`, leave --cluster out, or "
+            "name another store with --store."
+        )
+
+
+def ask(store: Store, request: dict[str, Any], timeout: float = ANSWER_S, cluster: str | None = None) -> dict[str, Any]:
+    """The engine's answer to ``request``. A refusal is raised as the error it names; NotAdopted before it is asked.
+
+    cluster: where an engine that must be started for it attaches.
+    """
+    ownership.check_ours(store)
+    _offer(store, request)
+    newest = journal.last(store.journal_path)
+    number = requests.put(store, request)
+    ensure_engine(store, cluster)
+    return answer(store, number, newest["n"] if newest else 0, timeout, cluster)
+
+
+def _offer(store: Store, request: dict[str, Any]) -> None:
+    """Keep the secrets with which an experiment trains, as far as this process has them, for the engine to find."""
+    if request["kind"] not in _TRAINING:
+        return
+    with contextlib.suppress(NotFound, BadName):  # the engine says what is wrong
+        known = store.read_spec(str(request["experiment"]), viewing=True).training.secrets
+        if known:
+            private.keep(store.root, str(request["experiment"]), variables.at_hand(known))
+
+
+def answer(
+    store: Store, number: str, after: int, timeout: float = ANSWER_S, cluster: str | None = None
+) -> dict[str, Any]:
+    """Wait for the answer to request ``number``, in the store's journal after line ``after``."""
+    deadline, checked = time.monotonic() + timeout, time.monotonic()
+    while True:
+        for line in journal.read(store.journal_path, after=after):
+            after = line["n"]
+            if line["kind"] == "answer" and line["request"] == number:
+                return _unwrapped(line)
+        now = time.monotonic()
+        if now > deadline:
+            raise StoreError(
+                f"the engine has not answered within {timeout:g} s. Expected an answer to request {number}. "
+                f"Look at {store.engine_log}, or run `workbench doctor`."
+            )
+        if now - checked > 2.0:
+            ensure_engine(store, cluster)  # it was leaving, or died before it took the request
+            checked = now
+        time.sleep(_LOOK_S)
+
+
+def _unwrapped(line: dict[str, Any]) -> dict[str, Any]:
+    if line["accepted"]:
+        return line
+    kind = getattr(errors, line.get("type", ""), WorkbenchError)
+    raise kind(line["error"])

@@ -1,0 +1,1 @@
+"""Whose fault a lost leg is, how long a silent one may take, and whether resuming is exact."""

@@ -1,0 +1,225 @@
+"""Two checkpoints of one trial at one step, compared whole. Law: they are read, and nothing of them is run.
+
+A graph is a sequence of pickles. Here every class and function in it becomes a symbol, and what would be made by
+calling one a node with its arguments and its state, so that two graphs can be compared name by name.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickle
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from workbench.store.keeping.checkpoints import Folder
+
+#: A checkpoint's parts, as :mod:`workbench.trial.state` names them.
+GRAPH, TENSORS = "graph.pkl", "tensors"
+#: Bytes up to which a graph is read: it takes some microseconds for each number in it.
+MOST_BYTES = 16 << 20
+#: What a header says about its own making, and not of the state.
+_BESIDES = frozenset({"read", "random", "made", "storages", "history", "anew"})
+#: What cloudpickle calls a class that was made while training: another in each process.
+_IDENTITY = re.compile(r"[0-9a-f]{32}")
+#: By which torch names a storage in a pickle.
+_ADDRESS = re.compile(rb"\d{9,}")
+#: Parts of the random state that are no library's.
+_GENERATORS = {"unseeded": "the count of generators made without a seed"}
+_TOP = re.compile(r"(?:[^:]*:)?[^.\[(<{]+")
+
+
+def differing(trial: Folder, calm: Folder, files: Mapping[str, tuple[Any, Any]]) -> list[str] | None:
+    """Names whose state differs between two checkpoints' folders; None where a graph is too large to be read.
+
+    files: of each file the digests that both manifests have.
+    """
+    names = dict.fromkeys("tensors" for name, (a, b) in files.items() if name.startswith(TENSORS) and a != b)
+    a, b = files.get(GRAPH, (None, None))
+    if a == b:
+        return [*names]
+    both = [folder / GRAPH for folder in (trial, calm)]
+    if max(file.stat().st_size if isinstance(file, Path) else 0 for file in both) > MOST_BYTES:
+        return None
+    one, other = (io.BytesIO(file.read_bytes()) for file in both)
+    return [*names, *_in_graphs(one, other)]
+
+
+def header(file: Any) -> dict[str, Any]:
+    """The header of the graph in ``file``: what of it is plain data; nothing of the file is run."""
+    found: dict[str, Any] = _Symbolic(file).load()
+    return found
+
+
+def _in_graphs(one: Any, other: Any) -> Iterator[str]:
+    a, b = ([*_parts(file)] for file in (one, other))
+    found: dict[str, None] = {}
+    headers = a[0], b[0]
+    # What the next turn gives anew before it reads it is no state.
+    anew = {*(headers[0].get("anew") or ()), *(headers[1].get("anew") or ())}
+    for key in {**headers[0], **headers[1]}:
+        if key not in _BESIDES and not _equal(headers[0].get(key), headers[1].get(key)):
+            found[key] = None
+    draws = [_Symbolic(io.BytesIO(header.get("random") or pickle.dumps({}))).load() for header in headers]
+    for key in {**draws[0], **draws[1]}:
+        if not _equal(draws[0].get(key), draws[1].get(key)):
+            found[_GENERATORS.get(key, f"the random state of {key}")] = None
+    sums = [(header.get("made") or {}).get("sums", {}) for header in headers]
+    made = [name for name in sums[0] if name in sums[1] and sums[0][name] != sums[1][name]]
+    found |= {f"{name} (made by the set-up)": None for name in made}
+    pieces = [{**_patched(parts[1]), **_named(parts[2])} for parts in (a, b)]
+    for key in {**pieces[0], **pieces[1]}:
+        if key not in pieces[0] or key not in pieces[1] or not _equal(pieces[0][key], pieces[1][key]):
+            match = _TOP.match(key)
+            name = match[0] if match else key
+            if name not in anew and not _is_machinery(pieces[0].get(key), pieces[1].get(key)):
+                found[name] = None
+    if not _equal(a[3:], b[3:]):
+        found["variables of closures"] = None
+    yield from found
+
+
+def _patched(patches: list[Any]) -> dict[str, Any]:
+    return {str(ref.arguments[1]): (ref.arguments[2], kind, content) for ref, kind, content in patches}
+
+
+def _named(names: list[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for label, changed, gone in names:
+        found |= {f"{label}{name}": value for name, value in changed.items()}
+        found |= {f"{label}{name}": "gone" for name in gone}
+    return found
+
+
+def _parts(file: Any) -> Iterator[Any]:
+    # One reader: later pickles refer to what the first ones made.
+    reader = _Symbolic(file)
+    while True:
+        try:
+            yield reader.load()
+        except EOFError:
+            return
+
+
+class _Node:
+    """What would be made by a call, or a reference: its name, arguments, and what was put into it afterwards."""
+
+    def __init__(self, name: str, *arguments: Any) -> None:
+        self.name, self.arguments = name, arguments
+        self.state: list[Any] = []
+
+    def __call__(self, *arguments: Any, **named: Any) -> _Node:
+        return _Node("call", self, arguments, named)
+
+    def put(self, value: Any) -> None:
+        self.state.append(value)
+
+    append = add = put
+
+    def extend(self, values: Any) -> None:
+        self.state.extend(values)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.state.append((key, value))
+
+
+class _Symbolic(pickle._Unpickler):
+    """Reads a pickle without importing or calling anything."""
+
+    stack: list[Any]
+    append: Callable[[Any], None]
+    pop_mark: Callable[[], list[Any]]
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)
+
+    def find_class(self, module: str, name: str) -> _Node:
+        return _Node("global", module, name)
+
+    def persistent_load(self, pid: Any) -> _Node:
+        return _Node("reference", *pid)
+
+    def get_extension(self, code: int) -> None:
+        self.append(_Node("extension", code))
+
+    def _new(self) -> None:
+        arguments = self.stack.pop()
+        self.stack[-1] = _Node("new", self.stack[-1], arguments)
+
+    def _new_ex(self) -> None:
+        named, arguments = self.stack.pop(), self.stack.pop()
+        self.stack[-1] = _Node("new", self.stack[-1], arguments, named)
+
+    def _build(self) -> None:
+        state = self.stack.pop()
+        if isinstance(self.stack[-1], _Node):
+            self.stack[-1].put(("state", state))
+
+    def _empty_set(self) -> None:
+        self.append(_Node("set"))
+
+    def _frozen(self) -> None:
+        items = self.pop_mark()
+        self.append(_Node("frozenset", *items))
+
+    dispatch |= {
+        pickle.NEWOBJ[0]: _new,
+        pickle.NEWOBJ_EX[0]: _new_ex,
+        pickle.BUILD[0]: _build,
+        pickle.EMPTY_SET[0]: _empty_set,
+        pickle.FROZENSET[0]: _frozen,
+    }
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Equality of what was read: same bits, same order."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [(a, b)]
+    while waiting:
+        one, other = (_plain(part) for part in waiting.pop())
+        if type(one) is not type(other):
+            return False
+        if isinstance(one, float):
+            if struct.pack("<d", one) != struct.pack("<d", other) and not (math.isnan(one) and math.isnan(other)):
+                return False
+        elif isinstance(one, list | tuple | dict | _Node):
+            if (id(one), id(other)) in seen:
+                continue
+            seen.add((id(one), id(other)))
+            parts = [_inside(part) for part in (one, other)]
+            if len(parts[0]) != len(parts[1]):
+                return False
+            waiting += zip(*parts, strict=True)
+        elif one != other and not (isinstance(one, str) and _IDENTITY.fullmatch(one) and _IDENTITY.fullmatch(other)):
+            return False
+    return True
+
+
+def _is_machinery(*pieces: Any) -> bool:
+    """True for what torch.compile keeps beside a model: each process compiles for itself."""
+    return all(isinstance(one, tuple) and one[0] == "OptimizedModule" for one in pieces)
+
+
+def _plain(value: Any) -> Any:
+    """``value`` without what says only how it came to be: a view of all of an array, the address of a storage."""
+    if not isinstance(value, _Node) or value.name != "call":
+        return value
+    function, arguments = value.arguments[0], value.arguments[1]
+    name = function.arguments[-1] if isinstance(function, _Node) else ""
+    if name == "_array_view" and arguments[-1] == 0 and isinstance(arguments[0], _Node):
+        base, shape = arguments[0], arguments[2]
+        made: tuple[Any, ...] = base.arguments[1] if base.name == "call" else ()
+        if len(made) == 4 and math.prod(made[2]) == math.prod(shape):
+            return _Node("call", base.arguments[0], (made[0], arguments[1], shape, made[3]), {})
+    if name == "_load_from_bytes":
+        return _Node("call", function, tuple(_ADDRESS.sub(b"", part) for part in arguments), {})
+    return value
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, _Node):
+        return [value.name, *value.arguments, *value.state]
+    if isinstance(value, dict):
+        return [part for item in value.items() for part in item]
+    return list(value)

@@ -1,0 +1,1 @@
+"""Legs: ordered, placed, heard and shown."""

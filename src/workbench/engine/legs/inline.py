@@ -1,0 +1,129 @@
+"""Legs in this very process, one after another. Law: the same training code by the same path; pdb can stop in it.
+
+Nothing is isolated here: a segmentation fault takes the engine along. It is for pdb, not for a week of training.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Collection, Sequence
+
+from workbench.cluster.backend import Message, Sink, Slot, Survivor
+from workbench.cluster.workers.machine import survey_here
+from workbench.trial.process.leg import Legs
+from workbench.trial.process.runner import Point, StopOrder
+
+
+class InlineLink:
+    """What a leg in this process knows of the outside: messages go straight to ``sink``."""
+
+    def __init__(self, key: str, sink: Sink) -> None:
+        self._key, self._sink = key, sink
+        self._points: list[Point] = []
+        self.order: StopOrder | None = None
+
+    def report(self, points: Sequence[Point]) -> None:
+        """Keep points for the next message."""
+        self._points += points
+
+    def send(self, message: Message) -> None:
+        """Hand on the points and then ``message``."""
+        self.flush()
+        self._sink({**message, "key": self._key})
+
+    def flush(self) -> None:
+        """Hand on the points that wait."""
+        if self._points:
+            rows, self._points = self._points, []
+            self._sink({"op": "points", "key": self._key, "rows": [list(row) for row in rows]})
+
+    def stop(self) -> StopOrder | None:
+        """The order to stop this leg, when one has come."""
+        return self.order
+
+
+def train_here(link: InlineLink, order: Message) -> Message:
+    """Train one leg in this process, which keeps its own ``__main__``."""
+    main = sys.modules["__main__"]
+    try:
+        return Legs(link).run(order)
+    finally:
+        sys.modules["__main__"] = main
+
+
+class InlineBackend:
+    """One slot: this process. A leg blocks the event loop while it trains."""
+
+    def __init__(self, sink: Sink, run: Callable[[InlineLink, Message], Message] | None = None) -> None:
+        self._sink = sink
+        self._run = run or train_here
+        self._links: dict[str, InlineLink] = {}
+        self._closed = False
+        self.slots: list[Slot] = []
+        self.dashboard: str | None = None
+        self.note: str | None = None
+        self.was_found = False
+        self.survivors: list[Survivor] = []
+
+    async def open(self) -> None:
+        """There is nothing to start."""
+        self.slots = [Slot("inline", 0, [])]
+
+    def settle(self, adopted: Collection[str]) -> None:
+        """Nothing of this process outlives it."""
+
+    def marks(self) -> None:
+        """What was heard is not said again."""
+
+    async def keep(self, marks: None) -> None:
+        """Nobody keeps it."""
+
+    def start(self, order: Message, slot: Slot, priority: int) -> None:
+        """Train the leg on the loop's next turn."""
+        key = order["key"]
+        slot.legs.append(key)
+        self._links[key] = InlineLink(key, self._sink)
+        asyncio.get_running_loop().call_soon(self._train, order, slot)
+
+    def stop(self, key: str, reason: str, keep_s: float | None) -> None:
+        """A leg that has not begun never does; one that trains is told at its next turn."""
+        link = self._links.get(key)
+        if link is not None:
+            link.order = link.order or StopOrder(reason, keep_s is not None)
+
+    def close_worker(self, worker: str, why: str) -> None:
+        """There is no other."""
+
+    async def lease(self, slot: Slot) -> str | None:
+        """This process has one slot, and shares it with no engine."""
+        return None
+
+    async def release(self, slot: Slot) -> None:
+        """Nothing is held."""
+
+    async def warm(self, training: Message) -> None:
+        """There is nothing to warm."""
+
+    async def look(self) -> list[Message]:
+        """This machine, and this process as its worker."""
+        return [await survey_here({"inline": {"pid": os.getpid()}})]
+
+    async def close(self) -> None:
+        """Start nothing more."""
+        self._closed = True
+
+    def _train(self, order: Message, slot: Slot) -> None:
+        if self._closed:
+            return
+        key = order["key"]
+        link = self._links[key]
+        if link.order is not None:
+            left: Message = {"op": "left", "outcome": "stopped", "step": None, "metrics": {}, "error": None}
+        else:
+            left = self._run(link, {**order["leg"], "op": "leg"})
+            link.flush()
+        del self._links[key]
+        slot.legs.remove(key)
+        self._sink({**left, "key": key})

@@ -1,0 +1,192 @@
+"""Takes checkpoints from the disk to where an experiment's storage is. Law: nobody waits for it.
+
+It has a thread of its own, and the engine's random numbers are nobody's result. A storage that is down makes it wait,
+longer each time; what it has not done is done by the next engine, from what lies beside the checkpoints.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from workbench.errors import StoreError
+from workbench.records import Spec
+from workbench.store import Store
+from workbench.store.keeping.passing import KIND, send_passing
+from workbench.store.keeping.remote import SENDING, Remote, mirror, shown
+
+log = logging.getLogger("workbench.engine")
+
+#: Seconds before the second try, and at most between two.
+FIRST_S, MOST_S = 1.0, 60.0
+#: Seconds for which an engine that leaves waits for what is under way.
+LEAVING_S = 5.0
+
+#: Seconds of training that a lost disk may cost, about, where levels lie further apart: so often what lies between
+#: levels is sent, and never more than this part of the time.
+PASSING_S, SHARE = 60.0, 0.1
+
+
+@dataclass(slots=True)
+class _Due:
+    """What is to be looked at of one experiment."""
+
+    spec: Spec
+    trials: dict[int, None] = field(default_factory=dict)
+    not_before: float = 0.0
+    pause: float = field(default_factory=lambda: FIRST_S)
+    #: Since when it is in trouble, and why.
+    trouble: str | None = None
+
+
+class Courier:
+    """Sends what has changed of trials, in a thread, until it is done.
+
+    tell: hears in that thread an experiment's id and how its storage is, in words; None once all is there.
+    """
+
+    def __init__(self, store: Store, tell: Callable[[str, str | None], None]) -> None:
+        self._store, self._tell = store, tell
+        self._due: dict[str, _Due] = {}
+        self._some = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_closing = False
+        #: When what lies between a trial's levels is sent next (monotonic seconds).
+        self._next: dict[tuple[str, int], float] = {}
+
+    def take(self, spec: Spec, trials: Iterable[int]) -> None:
+        """See to the checkpoints of ``trials``. Nothing happens for an experiment without a storage."""
+        trials = list(trials)
+        if not spec.storage or not trials:
+            return
+        with self._some:
+            for trial in trials:
+                self._next[spec.id, trial] = time.monotonic() + PASSING_S
+            due = self._due.setdefault(spec.id, _Due(spec))
+            due.trials.update(dict.fromkeys(trials))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="workbench-courier", daemon=True)
+                self._thread.start()
+            self._some.notify_all()
+
+    def take_passing(self, spec: Spec, trial: int) -> None:
+        """A checkpoint between levels was taken: see to it, unless something of the trial was sent a moment ago."""
+        with self._some:
+            now = time.monotonic()
+            is_due = now >= self._next.setdefault((spec.id, trial), now + PASSING_S)
+        if is_due:
+            self.take(spec, [trial])
+
+    def retry(self) -> None:
+        """Somebody asks: do not wait any longer."""
+        with self._some:
+            for due in self._due.values():
+                due.not_before = 0.0
+            self._some.notify_all()
+
+    def forget(self, experiment: str) -> None:
+        """The experiment is being deleted."""
+        with self._some:
+            self._due.pop(experiment, None)
+            self._next = {key: at for key, at in self._next.items() if key[0] != experiment}
+
+    def trouble(self, experiment: str) -> str | None:
+        """Since when the experiment's storage is not to be had, and why; None where it is."""
+        with self._some:
+            due = self._due.get(experiment)
+            return None if due is None else due.trouble
+
+    def word(self, experiment: str) -> str | None:
+        """How the experiment's storage is, as ``tell`` heard it."""
+        with self._some:
+            due = self._due.get(experiment)
+            return None if due is None else due.trouble or SENDING
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way that a storage without trouble will soon have."""
+        with self._some:
+            return any(due.trouble is None for due in self._due.values())
+
+    def close(self) -> None:
+        """Begin nothing more, after what can be sent within a moment. It blocks."""
+        with self._some:
+            self._some.wait_for(lambda: all(due.trouble for due in self._due.values()), LEAVING_S)
+            self._is_closing = True
+            self._some.notify_all()
+
+    # -- in its thread -----------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (found := self._wait()) is not None:
+            key, due, trial = found
+            spec, trouble = due.spec, None
+            try:
+                paths, url = self._store.experiment(spec.id).trial(trial), spec.storage or ""
+                mirror(paths, Remote(url, spec.id, trial))
+                begun = time.monotonic()
+                if send_passing(paths, Remote(url, spec.id, trial, KIND)):
+                    self._sent_passing(spec.id, trial, time.monotonic() - begun)
+            except (StoreError, ImportError) as error:
+                trouble = str(error)
+            except Exception as error:  # a driver's whim must not end the thread that serves the others
+                trouble = f"{shown(spec.storage or '')}: {type(error).__name__}"
+            self._note(key, due, trial, trouble)
+
+    def _sent_passing(self, experiment: str, trial: int, took_s: float) -> None:
+        with self._some:
+            self._next[experiment, trial] = time.monotonic() + max(PASSING_S, took_s / SHARE)
+
+    def _wait(self) -> tuple[str, _Due, int] | None:
+        """The next trial to look at, waiting for it; None once it is closing."""
+        with self._some:
+            while not self._is_closing:
+                now = time.monotonic()
+                ready = [(due.not_before, key) for key, due in self._due.items()]
+                if ready and min(ready)[0] <= now:
+                    key = min(ready)[1]
+                    due = self._due[key]
+                    trial = next(iter(due.trials))
+                    del due.trials[trial]
+                    return key, due, trial
+                self._some.wait(min(ready)[0] - now if ready else None)
+        return None
+
+    def _note(self, key: str, due: _Due, trial: int, trouble: str | None) -> None:
+        with self._some:
+            if self._due.get(key) is not due:
+                return  # deleted meanwhile
+            before = due.trouble
+            if trouble is not None:
+                due.trials[trial] = None
+                due.not_before = time.monotonic() + due.pause
+                due.pause = min(2 * due.pause, MOST_S)
+                due.trouble = before or f"waits since {datetime.now(UTC):%H:%M:%S} UTC: {trouble}"
+            else:
+                due.pause, due.trouble = FIRST_S, None
+                if not due.trials:
+                    del self._due[key]
+            word = self.word(key)
+            self._some.notify_all()
+        if trouble is not None and before is None:
+            log.warning("the storage of %s is not available, training goes on: %s", due.spec.label, trouble)
+        elif trouble is None and before is not None:
+            log.info("the storage of %s is there again", due.spec.label)
+        if word is None or (word == SENDING) != (before is None):
+            self._tell(key, word)
+
+
+def remove_all(url: str, experiment: str) -> str | None:
+    """Remove what lies in a deleted experiment's storage; what is wrong where that fails. It blocks."""
+    remote = Remote(url, experiment)
+    try:
+        remote.remove()
+    except (StoreError, ImportError) as error:
+        return f"{remote.shown}: {error}"
+    except Exception as error:  # a driver's whim
+        return f"{remote.shown}: {type(error).__name__}"
+    return None

@@ -1,0 +1,195 @@
+"""One experiment's word to a person: alerts while it trains, a digest at its end. Law: it watches and tells; nothing
+that it does or fails to do changes the search.
+
+What is to be told is in the journal before anybody is told (``Telling``), and that somebody was (``Notified``) as soon
+as it is known: an engine that begins again tells what is left, and nothing twice. Only who was told in the very moment
+of a kill may be told again; ``id`` in the message is the same then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from workbench.engine.shown import Shown
+from workbench.engine.telling.alerts import Watch, digest, rules
+from workbench.engine.telling.notify import EVENTS, Messenger
+from workbench.engine.telling.notify import read as read_notify
+from workbench.records import Spec
+from workbench.store import Store
+from workbench.store.files import packed
+from workbench.store.series import Series
+
+#: Alerts that viewers see, and bytes of a log that are looked at in one go.
+MOST_SHOWN, MOST_BYTES = 20, 1 << 20
+
+log = logging.getLogger("workbench.engine")
+
+
+@dataclass(slots=True)
+class _Telling:
+    """What is to be told, and the ways that are left. message: None for the digest, until the search has ended."""
+
+    ways: set[str]
+    event: str
+    message: dict[str, Any] | None
+    is_under_way: bool = False
+
+
+class Teller:
+    """Watches metrics, logs and silence of one experiment. note: journals a line, or None only wakes the loop."""
+
+    def __init__(
+        self, store: Store, spec: Spec, series: Series, note: Callable[[dict[str, Any]], None], now: Callable[[], str]
+    ) -> None:
+        self._store, self._spec, self._series, self._note, self._now = store, spec, series, note, now
+        self._paths = store.experiment(spec.id)
+        self._watch = Watch(spec.goal, rules(spec.alerts), time.monotonic())
+        self._alerts: list[dict[str, Any]] = []
+        self._offsets: dict[int, int] = {}
+        self._pending: dict[int, _Telling] = {}
+        self._messenger = Messenger()
+        #: The number of the newest that is to be told.
+        self.newest = 0
+
+    def recall(self, line: dict[str, Any]) -> bool:
+        """Read a line that an earlier engine journaled; whether it was one of these."""
+        if line["kind"] == "Alert":
+            self._alerts.append({key: value for key, value in line.items() if key not in ("n", "schema", "kind")})
+            self._watch.recall(line)
+        elif line["kind"] == "Telling":
+            self.newest = max(self.newest, line["id"])
+            self._pending[line["id"]] = _Telling(set(line["ways"]), line["event"], line.get("message"))
+        elif line["kind"] == "Notified":
+            self._settle(line.get("id"), line.get("way"))  # older ones name neither
+        else:
+            return False
+        return True
+
+    def put_back(self) -> None:
+        """Show the alerts again: the series was lost."""
+        if self._alerts:
+            self._series.put_meta("alerts", self._alerts[-MOST_SHOWN:])
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether somebody is to be told, or is being told."""
+        return bool(self._pending)
+
+    def ended(self, state: str) -> dict[str, Any] | None:
+        """The search ends so: the line that its digest is to be told, for the journal; None where nobody wants it."""
+        return self._due("fail" if state == "failed" else "end", None)
+
+    def points(self, trial: int, rows: Iterable[list[Any]]) -> None:
+        """Metrics that a trial reported or logged: rows of name, step, index, value, time."""
+        values = ((name, step, index, value) for name, step, index, value, _ in rows)
+        self._alert(self._watch.points(trial, values, time.monotonic()))
+
+    def look(self, trials: Iterable[int], *, trains: bool) -> None:
+        """Called about once a second: logs of these trials, and whether anybody reports at all."""
+        clock = time.monotonic()
+        if not trains:
+            self._watch.busy(clock)
+        self._alert(self._watch.stalled(clock))
+        self._look_at_logs(trials)
+
+    def end(self, trials: Iterable[int], shown: Shown, state: str, reason: str, **facts: Any) -> None:
+        """The digest is to be told. started (or None), over: when it began and ended; retries: legs tried again."""
+        self._look_at_logs(trials)
+        began = facts.pop("started")
+        over = facts.pop("over")
+        seconds = (datetime.fromisoformat(over) - datetime.fromisoformat(began)).total_seconds() if began else None
+        known = {"counts": shown.counts, "seconds": seconds, **facts}
+        message = digest(self._spec.label, self._spec.goal, state, reason, shown.best, known)
+        for telling in self._pending.values():
+            telling.message = telling.message or message
+
+    def tell(self, newest: int) -> None:
+        """Tell what is due up to number ``newest``: so far the journal has it."""
+        for number, telling in list(self._pending.items()):
+            if telling.message is None or telling.is_under_way or number > newest:
+                continue
+            telling.is_under_way = True
+            message = {**telling.message, "id": f"{self._spec.id}-{number}"}
+            ways = self._ways(telling.event)
+            for way in sorted(telling.ways):
+                if way in ways:
+                    self._messenger.tell(ways[way], message, self._done(number, way))
+                else:
+                    self._told(
+                        {"event": telling.event, "to": way, "error": "notifications are turned off"}, number, way
+                    )
+
+    def _look_at_logs(self, trials: Iterable[int]) -> None:
+        if self._watch.reads_logs:
+            for trial in list(trials):
+                self._alert(self._watch.log(trial, self._printed(trial)))
+
+    def _alert(self, alerts: list[dict[str, Any]]) -> None:
+        """Keep alerts where viewers see them, and tell whoever wants to be told."""
+        for alert in alerts:
+            self._alerts.append({**alert, "at": self._now()})
+            self._series.put_meta("alerts", self._alerts[-MOST_SHOWN:])
+            self._note({"kind": "Alert", **alert})
+            line = self._due(alert["event"], {"experiment": self._spec.label, **alert})
+            if line is not None:
+                self._note(line)
+
+    def _printed(self, trial: int) -> str:
+        """What the trial has printed since the last look."""
+        try:
+            with packed.opened(self._paths.trial(trial).log) as file:
+                file.seek(self._offsets.get(trial, 0))
+                data = file.read(MOST_BYTES)
+        except OSError:
+            return ""
+        self._offsets[trial] = self._offsets.get(trial, 0) + len(data)
+        return data.decode(errors="replace")
+
+    def _ways(self, event: str) -> dict[str, dict[str, Any]]:
+        """Whom to tell of an event, by the way: one webhook or command each."""
+        found = {}
+        for whose, notify in (("experiment", self._spec.notify), ("store", read_notify(self._store))):
+            if notify and event in (notify.get("on") or EVENTS):
+                for way in ("webhook", "command"):
+                    if notify.get(way):
+                        found[f"{whose}'s {way}"] = {way: notify[way]}
+        return found
+
+    def _due(self, event: str, message: dict[str, Any] | None) -> dict[str, Any] | None:
+        ways = sorted(self._ways(event))
+        if not ways:
+            return None
+        self.newest += 1
+        self._pending[self.newest] = _Telling(set(ways), event, message)
+        told = {} if message is None else {"message": message}
+        return {"kind": "Telling", "id": self.newest, "event": event, "ways": ways, **told}
+
+    def _done(self, number: int, way: str) -> Callable[[str, str | None], None]:
+        loop, event = asyncio.get_running_loop(), self._pending[number].event
+
+        def done(whom: str, error: str | None) -> None:
+            line = {"event": event, "to": whom, "error": error}
+            with contextlib.suppress(RuntimeError):  # the engine has gone meanwhile
+                loop.call_soon_threadsafe(self._told, line, number, way)
+
+        return done
+
+    def _told(self, line: dict[str, Any], number: int, way: str) -> None:
+        self._settle(number, way)
+        self._note({"kind": "Notified", "id": number, "way": way, **line})
+        if line["error"]:
+            log.warning("%s: telling %s failed: %s", self._spec.label, line["to"], line["error"])
+
+    def _settle(self, number: int | None, way: str | None) -> None:
+        telling = self._pending.get(number or 0)
+        if telling is not None:
+            telling.ways.discard(way or "")
+            if not telling.ways:
+                del self._pending[number or 0]

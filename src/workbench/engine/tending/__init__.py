@@ -1,0 +1,1 @@
+"""What an engine does beside its searches: room, retention, packages, lost series."""

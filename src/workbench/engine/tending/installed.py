@@ -1,0 +1,202 @@
+"""What is installed where a search trains. Law: it looks at folders' times and names; a search pauses when a package
+changed that its training has imported, or that such a one depends on. It names it, and goes on when a person says so.
+
+Before the first leg has told what it imports, what its snapshot imports counts instead. A project that is installed
+editable may change: every leg imports the copy of its code that was made at the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.cluster.backend import Message
+from workbench.engine.asking.needed import imports_of, needed
+from workbench.errors import WorkbenchError
+from workbench.records import PauseAsked, Spec
+from workbench.snapshot import read_snapshot
+from workbench.snapshot.surroundings import environment
+from workbench.store import Store
+
+if TYPE_CHECKING:
+    from workbench.engine.loop import ExperimentLoop
+
+log = logging.getLogger("workbench.engine")
+
+#: Seconds between two looks.
+LOOK_S = 1.0
+#: The journal's line that a person goes on with what is installed now.
+ACCEPTED = "EnvironmentAccepted"
+#: Packages that are named.
+_NAMED = 4
+
+#: A distribution's version before and now; None where there is none.
+Changes = dict[str, tuple[str | None, str | None]]
+
+
+class Installed:
+    """The packages of one experiment's training environment."""
+
+    def __init__(self, store: Store, spec: Spec) -> None:
+        self._store, self._spec = store, spec
+        self._recorded: dict[str, str] | None = None
+        #: What a person has accepted, by name.
+        self._accepted: dict[str, str | None] = {}
+        self._seen: Changes = {}
+        #: The training environment as it travels, once it was asked for.
+        self._message: Message | None = None
+        #: What was said to have changed.
+        self.told: Changes = {}
+        #: Versions of what changed and is not used: processes that begin now have these.
+        self._passed: dict[str, str | None] = {}
+        #: What the snapshot imports, once it was read.
+        self._imports: set[str] | None = None
+
+    def look(self, used: Collection[str] | None) -> str | None:
+        """Why the search must pause, in words that were not said yet; else None. It reads the disk.
+
+        A change counts when two looks see the same: installing takes a while. used: the packages that its training was
+        seen to import; None where it has not told yet.
+        """
+        every = self._changes()
+        found = self._relevant(every, used)
+        self._pass({name: after for name, (_, after) in every.items() if name not in found})
+        before, self._seen = self._seen, found
+        if found != before:
+            environment.forget_distributions()  # what stands inside of its folder may be written last
+            return None
+        if found == self.told:
+            return None
+        self.told = found
+        return self._words(found) if found else None
+
+    def accept(self, used: Collection[str] | None) -> dict[str, Any] | None:
+        """A person resumes: the line that says what was accepted by it, or None where nothing had changed.
+
+        It reads the disk: what is installed now is accepted, be it what was told or what came since.
+        """
+        found = self._relevant(self._changes(), used)
+        if not found:
+            return None
+        line = {"kind": ACCEPTED, "distributions": {name: after for name, (_, after) in found.items()}}
+        self.recall(line)
+        self.told = self._seen = {}
+        return line
+
+    def recall(self, line: Mapping[str, Any]) -> None:
+        """An earlier engine's line of what was accepted."""
+        self._accepted |= line["distributions"]
+        self._message = None
+
+    def _changes(self) -> Changes:
+        """All distributions that are not as they were when it began, or as a person has accepted them."""
+        now = environment.distributions(self._folders) if self._folders else {}
+        if self._recorded is None:
+            self._recorded = self._of_snapshot() or now
+        return changes({**self._recorded, **self._accepted}, now) if now else {}
+
+    @property
+    def _folders(self) -> list[str]:
+        training = self._spec.training
+        return [os.path.join(training.cwd, entry) for entry in training.path]
+
+    def _relevant(self, found: Changes, used: Collection[str] | None) -> Changes:
+        """Of what changed, the distributions that training uses."""
+        if not found:
+            return {}
+        if used is None:
+            if self._imports is None:
+                self._imports = imports_of(self._store, self._spec)
+            used = self._imports
+        wanted = needed(self._folders, used, found)
+        return {name: change for name, change in found.items() if name in wanted}
+
+    def _pass(self, versions: dict[str, str | None]) -> None:
+        if versions != self._passed:
+            self._passed, self._message = versions, None
+
+    def training(self) -> Message:
+        """The training environment as it travels, with the versions that were accepted. Each leg gets the same one."""
+        if self._message is None:
+            self._message = self._composed()
+        return self._message
+
+    def _composed(self) -> Message:
+        training = asdict(self._spec.training)
+        versions = training["versions"]
+        training["versions"] = versions | {
+            name: version.partition(" @ ")[0]
+            for name, version in {**self._passed, **self._accepted}.items()
+            if name in versions and version is not None
+        }
+        return training
+
+    def _of_snapshot(self) -> dict[str, str] | None:
+        if self._spec.snapshot is None:
+            return None
+        try:
+            recorded = read_snapshot(self._store, self._spec.snapshot)["environment"]
+        except (WorkbenchError, OSError, ValueError) as error:
+            log.warning("the packages of %s are compared with those of now: %s", self._spec.label, error)
+            return None
+        return dict(recorded.get("distributions") or {}) or None
+
+    def _words(self, found: Changes) -> str:
+        put = [name for name, (_, after) in found.items() if after is not None]
+        gone = [name for name, (_, after) in found.items() if after is None]
+        parts = [
+            f"{_listed([_word(name, *found[name]) for name in names])} {'was' if len(names) == 1 else 'were'} {verb}"
+            for names, verb in ((put, "installed"), (gone, "removed"))
+            if names
+        ]
+        return (
+            f"{' and '.join(parts)} in {Path(self._spec.training.python).parent.parent} since the search "
+            "began. To go on with it, resume."
+        )
+
+
+def changes(before: Mapping[str, str | None], now: Mapping[str, str]) -> Changes:
+    """The distributions that differ, those left out that are a person's own project, before and now."""
+    found = {}
+    for name in sorted({**before, **now}):
+        one, other = before.get(name), now.get(name)
+        both_own = all(version is not None and version.endswith("(editable)") for version in (one, other))
+        if one != other and not both_own:
+            found[name] = (one, other)
+    return found
+
+
+def _word(name: str, before: str | None, after: str | None) -> str:
+    one, other = ((version or "").partition(" @ ")[0] for version in (before, after))
+    if one and other and one == other:
+        return f"{name} {after or ''}"  # the same version from elsewhere
+    return f"{name} {one} → {other}" if one and other else f"{name} {one or other}"
+
+
+def _listed(words: list[str]) -> str:
+    rest = len(words) - _NAMED
+    words = words if rest <= 0 else [*words[:_NAMED], f"{rest} more"]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+async def watch(loops: Mapping[str, ExperimentLoop], at_work: asyncio.Event) -> None:
+    """Look at the environments of what runs, until cancelled. at_work: set while an experiment is open."""
+    while True:
+        await at_work.wait()
+        for loop in list(loops.values()):
+            if loop.finished.is_set() or (loop.life.pause not in (None, "packages")):
+                continue
+            try:
+                why = await asyncio.to_thread(loop.installed.look, loop.hearing.packages)
+            except OSError as error:
+                log.warning("the packages of %s cannot be inspected: %s", loop.spec.label, error)
+                continue
+            if why is not None and not loop.finished.is_set():
+                log.warning("%s pauses: %s", loop.spec.label, why)
+                loop.tell(PauseAsked(why, "packages"))
+        await asyncio.sleep(LOOK_S)

@@ -1,0 +1,184 @@
+"""Series that were lost, and what is put back. Law: the engine alone writes them; what is gone for good is said.
+
+Points of levels are in the journal, reports of all metrics in checkpoints. A checkpoint is read without running
+anything of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from workbench.engine.judging import states
+from workbench.errors import StoreError, WorkbenchError
+from workbench.records import ENDED, Goal, Spec
+from workbench.store import ExperimentPaths, Store
+from workbench.store.files import database
+from workbench.store.files.atomic import open_file
+from workbench.store.journal import Journal, read
+from workbench.store.keeping.checkpoints import Checkpoint, Folder
+from workbench.store.lists import outcome
+from workbench.store.owner.trust import is_foreign
+from workbench.store.restored import FACT, LINE, Known, put_back
+from workbench.store.series import Series
+
+if TYPE_CHECKING:
+    from workbench.engine.engine import Engine
+
+log = logging.getLogger("workbench.engine")
+
+#: Bytes of a header of a loop that counts for itself.
+_MOST = 64 << 20
+_OWN = "own.json"
+
+
+def reports(checkpoint: Checkpoint) -> Mapping[int, Mapping[str, float]]:
+    """What was reported up to a checkpoint, by step, as its header has it. It may raise anything for a damaged one."""
+    if _OWN in checkpoint.manifest.files:
+        with _opened(checkpoint.file(_OWN)) as file:
+            rows = json.loads(file.read(_MOST)).get("history") or {}
+    else:
+        with _opened(checkpoint.file(states.GRAPH)) as file:
+            rows = states.header(file).get("history") or {}
+    return {
+        int(step): {str(name): float(value) for name, value in row.items()}
+        for step, row in rows.items()
+        if int(step) <= checkpoint.step
+    }
+
+
+def _opened(file: Folder) -> IO[bytes]:
+    """A checkpoint's file to read from: one on the disk, or a member of an archive that was read whole."""
+    return open_file(file) if isinstance(file, Path) else file.open("rb")
+
+
+class Loss:
+    """What one experiment's series has lost, while an engine has the experiment."""
+
+    def __init__(
+        self, spec: Spec, paths: ExperimentPaths, series: Series, journal: Journal, now: Callable[[], str]
+    ) -> None:
+        self._spec, self._paths, self._series, self._journal, self._now = spec, paths, series, journal, now
+        #: What is said of it; None where nothing was lost.
+        self.said: dict[str, Any] | None = None
+
+    def look(self, lines: list[dict[str, Any]]) -> bool:
+        """Put back what others know where the series, just opened, is new or lacks what these lines of the journal
+        have; whether it was so.
+        """
+        known = Known.of(self._spec.goal, lines)
+        self.said = known.lost  # an engine before may have left before the experiment's end
+        is_new = "points" in self._series.missing
+        if not (known.legs or known.levels) or not (is_new or self._series.damage or known.lacking(self._series)):
+            return False
+        if is_new:
+            self._series.count_anew()
+        moved = self._paths.folder.glob(f"{self._paths.series.name}.broken-*")
+        self._put_back(known, next((file for file in moved if not file.name.endswith(database.BESIDE)), None))
+        return True
+
+    def put_back(self, file: Path | None) -> list[dict[str, Any]]:
+        """Put back what others know where the series was made anew meanwhile; the journal's lines. It blocks.
+
+        file: where the broken one lies now.
+        """
+        lines = list(read(self._paths.journal))
+        self._put_back(Known.of(self._spec.goal, lines), file)
+        return lines
+
+    def look_again(self) -> None:
+        """Put back what checkpoints know that were taken since. It blocks."""
+        if self.said is None:
+            return
+        known = Known.of(self._spec.goal, read(self._paths.journal))
+        found = put_back(self._series, known, self._paths, reports, self._spec.base)
+        if found["put_back"] > self.said["put_back"]:
+            self._say({**self.said, **found})
+
+    def _put_back(self, known: Known, file: Path | None) -> None:
+        found = put_back(self._series, known, self._paths, reports, self._spec.base)
+        self._say({"before": self._now(), **found, "file": None if file is None else file.name})
+        self._series.flush()
+
+    def _say(self, lost: dict[str, Any]) -> None:
+        self.said = lost
+        self._journal.append({"kind": LINE, **lost})
+        self._series.put_meta(FACT, lost)
+        log.warning("%s: %s", self._spec.label, outcome.curves_words(lost))
+
+
+class Mender:
+    """Makes series of ended experiments anew that are lost or damaged."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        #: Whether it was looked for them since the engine began.
+        self.has_looked = False
+
+    async def begin(self) -> None:
+        """Look once: at sizes and first bytes, which is quick for thousands."""
+        try:
+            await self.mend(deep=False)
+        finally:
+            self.has_looked = True
+
+    async def mend(self, *, deep: bool) -> list[str]:
+        """Mend what is found; the labels of those experiments. deep: all of each series is read."""
+        engine, mended = self._engine, []
+        entries = [entry for entry in engine.catalog.experiments() if entry["id"] not in engine.loops]
+        for experiment in await asyncio.to_thread(ended_lost, engine.store, entries, deep=deep):
+            if (
+                experiment in engine.loops
+                or experiment in engine.upkeep.busy
+                or experiment in engine.upkeep.said.deleted
+            ):
+                continue
+            await asyncio.to_thread(put_away, engine.store, experiment)
+            try:
+                engine.begin(experiment)
+            except Exception as error:  # it has ended all the same, and stays as it is
+                log.warning("the curves of experiment %s are not restored: %s", experiment, error)
+                continue
+            mended.append(engine.loops[experiment].spec.label)
+            while experiment in engine.loops:  # noqa: ASYNC110 - the engine lets go of it in a turn of its own
+                await asyncio.sleep(0.02)
+        return mended
+
+
+def ended_lost(store: Store, entries: list[dict[str, Any]], *, deep: bool = False) -> list[str]:
+    """Ids of ended experiments whose series is lost or damaged. It blocks; deep: all of each is read."""
+    found = []
+    for entry in entries:
+        paths = store.experiment(str(entry["id"]))
+        if entry.get("state") not in ENDED or is_foreign(store, paths.id) or not paths.journal.is_file():
+            continue
+        wrong = database.check(paths.series) if deep else database.what_is_wrong(paths.series)
+        if wrong is not None or (deep and lacks(store, paths.id)):
+            found.append(paths.id)
+    return found
+
+
+def lacks(store: Store, experiment: str) -> int:
+    """How many values of levels an experiment's journal has and its series has not. It blocks. Raises StoreError."""
+    paths = store.experiment(experiment)
+    try:
+        goal = store.read_spec_json(experiment)["goal"]
+        known = Known.of(Goal(goal["metric"], goal["mode"]), read(paths.journal))
+    except (WorkbenchError, KeyError, TypeError, ValueError):
+        return 0  # its spec or journal is told on its own
+    with Series.read(paths.series) as series:
+        return known.lacking(series)
+
+
+def put_away(store: Store, experiment: str) -> None:
+    """Move a damaged series of an experiment that has ended away, before it is opened to be made anew. It blocks."""
+    path = store.experiment(experiment).series
+    with contextlib.suppress(StoreError):
+        if database.check(path) is not None:
+            moved = database.put_away(path)
+            log.warning("the series of experiment %s is damaged, and lies in %s now", experiment, moved)

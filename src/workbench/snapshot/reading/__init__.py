@@ -1,0 +1,1 @@
+"""Cells as text: what they do, take and search over."""

@@ -1,0 +1,1 @@
+"""Secrets, recognised and masked."""

@@ -1,0 +1,94 @@
+"""What training gets of the process that launches it: variables, settings, threads. Law: all of it is of one moment."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import BadOption
+from workbench.records import Json
+from workbench.snapshot.surroundings import settings, variables
+from workbench.snapshot.surroundings.variables import Variables
+
+_CALL = re.compile(r"\bset_num_threads\s*\(")
+#: Variables by which libraries are told how many threads they use.
+_TOLD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The surroundings of one launch. notes: what of them does not travel, in words."""
+
+    variables: Variables = field(default_factory=Variables)
+    settings: dict[str, Json] = field(default_factory=dict)
+    threads: int = 1
+    hash_seed: int = 0
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def here(cls, wanted: int | None = None, texts: Iterable[str] = ()) -> Around:
+        """Those of this process now. wanted: threads that a person wrote. texts: the cells that were executed.
+
+        Raises BadSetting for a setting that cannot travel.
+        """
+        threads, notes = threads_of(sys.modules.get("torch"), wanted, texts)
+        return cls(variables.here(), settings.here(), threads, _hash_seed(), notes)
+
+
+def threads_of(torch: Any, wanted: int | None, texts: Iterable[str]) -> tuple[int, tuple[str, ...]]:
+    """How many threads a trial uses, and what a person should know about it.
+
+    It is 1, so that results do not depend on the machine, unless a person wrote another number or a cell has called
+    ``torch.set_num_threads``: then ``torch`` (None: it is not imported) has another number than it begins with, or the
+    call stands in one of ``texts``.
+    """
+    if wanted is not None:
+        return wanted, ()
+    now = int(torch.get_num_threads()) if hasattr(torch, "get_num_threads") else None
+    if now is not None and (now not in usual_threads() or any(_CALL.search(text) for text in texts)):
+        return now, ()
+    told = next((f"{name}={os.environ[name]}" for name in _TOLD if os.environ.get(name, "1") not in ("", "1")), None)
+    if told is None:
+        return 1, ()
+    return 1, (f"{told} is not passed on: a trial uses 1 thread; set another number with --threads",)
+
+
+def usual_threads() -> frozenset[int]:
+    """The numbers of threads with which torch may begin in this process."""
+    cores = {os.cpu_count() or 1, len(os.sched_getaffinity(0)), _physical_cores()}
+    told = {int(os.environ[name]) for name in _TOLD if os.environ.get(name, "").isdecimal()}
+    return frozenset(cores | told)
+
+
+def checked_threads(given: Any, option: str = "--threads") -> int:
+    """``given``, when a trial can use so many threads. Raises BadOption."""
+    cores = len(os.sched_getaffinity(0))
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= cores:
+        sign = "" if option.endswith("=") else " "
+        raise BadOption(
+            f"{option}{sign}{given}: expected a whole number from 1 to {cores}, the cores that this machine lets us "
+            f"use. For example: {option}{sign}{min(2, cores)}."
+        )
+    return given
+
+
+def _physical_cores() -> int:
+    """Cores without their second threads; some builds of torch begin with so many."""
+    found = set()
+    for cpu in os.sched_getaffinity(0):
+        try:
+            found.add(Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text())
+        except OSError:
+            return os.cpu_count() or 1
+    return len(found)
+
+
+def _hash_seed() -> int:
+    """What ``PYTHONHASHSEED`` says, else 0: hashes are never random."""
+    told = os.environ.get("PYTHONHASHSEED", "")
+    return int(told) if told.isdecimal() and int(told) < 2**32 else 0

@@ -1,0 +1,345 @@
+"""Which files a process reads, as far as it can be seen. Law: it notes and never opens; what it misses, nobody claims.
+
+An audit hook hears of files and SQLite databases that Python opens, in the process itself and in those forked from it
+(loaders' workers); wrappers tell of what other readers open (``readers.py``), and the words of a command line of what a
+subprocess may read. What is held open or mapped, by children as well, is looked up in ``/proc``. A file that any other
+library or a subprocess opens and closes by itself is not seen.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import sys
+import sysconfig
+import types
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from workbench.snapshot.surroundings import readers
+from workbench.snapshot.surroundings.held import SYSTEM, mapped, of_children, opened
+from workbench.snapshot.surroundings.programs import files_named, started
+from workbench.store.owner.runtime import ours
+
+#: Most paths that are noted for one leg; what is beyond is counted.
+MOST_NOTED = 20_000
+#: Most entries that are told of one leg, and most files of one folder that are told one by one.
+MOST_TOLD, MOST_OF_A_FOLDER = 64, 32
+#: Most files that were written at which it is looked whether they are data.
+_MOST_WRITTEN = 1000
+_WORKBENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
+_EVENTS = frozenset({"open", "sqlite3.connect", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"})
+#: Flags by which a file is opened to be made or emptied.
+_MAKES = os.O_CREAT | os.O_TRUNC
+#: Code, however it is opened, and what holds secrets.
+_CODE = (".pyc", ".so", ".pyd")
+#: Code where it is imported or shown in a traceback, and data where training code opens it.
+_SOURCE = (".py", ".pyi")
+#: Files of the standard library that read code: whoever opens a source through them wants no data.
+_CODE_READERS = ("linecache.py", "tokenize.py", "inspect.py", "runpy.py", "pkgutil.py", "zipimport.py", "pdb.py")
+#: What SQLite keeps beside a database while it is open.
+_BESIDE_SQLITE = ("-wal", "-shm", "-journal")
+#: Most programs that are named, and most children that are looked at.
+MOST_PROGRAMS, _MOST_CHILDREN = 16, 64
+#: How the names of what is no plain reading begin where processes tell one another: a file that was named to a
+#: subprocess, and a program.
+_NAMED, _PROGRAM = "\x01", "\x02"
+_SECRET = ("/.env", "/.netrc")
+#: Parts of paths of what libraries keep for themselves.
+_LIBRARIES = (
+    *("/site-packages/", "/dist-packages/", "/__pycache__/", "/.git/", "/.cache/matplotlib/", "/.cache/fontconfig/"),
+    *("/.triton/", "/torchinductor_", "/.nv/", "/pymp-"),
+)
+#: Hidden folders of a home in which data sets are kept; all others are settings and secrets.
+_DATA_AT_HOME = frozenset({".cache", ".keras", ".fastai", ".data"})
+
+
+def _installed() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    for prefix in {sys.prefix, sys.base_prefix}:
+        folders |= {f"{prefix}/{part}" for part in ("lib", "lib64", "share", "etc", "bin", "include", "conda-meta")}
+    folders |= {os.path.realpath(folder) for folder in folders}
+    return tuple(f"{folder.rstrip('/')}/" for folder in folders)
+
+
+class Seen:
+    """The files that this process reads, from :meth:`begin` on. It hooks into the interpreter for good.
+
+    file: where a process that was started by another writes what it sees, for that one to read.
+    """
+
+    def __init__(self, file: str | None = None) -> None:
+        self._is_child = file is not None
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        self._shared = os.memfd_create("workbench-seen") if file is None else os.open(file, flags)
+        fcntl.fcntl(self._shared, fcntl.F_SETFL, os.O_APPEND)
+        self._read: dict[str, None] = {}
+        self._made: set[str] = set()
+        #: Files that were read first, and opened for writing later.
+        self._changed: set[str] = set()
+        self._beyond = 0
+        self._taken = 0
+        self._passed: tuple[str, ...] = ()
+        self._store = ""
+        self._kept: dict[str, None] = {}
+        self._checked = 0
+        self._forget = _installed()
+        self._library = f"{os.path.dirname(os.__file__)}/"
+        #: Files that a command line named, and that were not seen to be read; programs that were started.
+        self._named: dict[str, None] = {}
+        self._programs: dict[str, None] = {}
+        #: Copies that stand for files that have changed since, and where those are.
+        self._copies: dict[str, str] = {}
+        self._home = os.path.join(os.path.expanduser("~"), "")
+        #: What paths of this program's own match; worked out when it is first asked, in the process that trains.
+        self._ours: re.Pattern[str] | None = None
+        os.register_at_fork(after_in_child=self._forked)
+        sys.addaudithook(self._heard)
+        readers.tell(self._read_by)
+        readers.install()
+
+    @property
+    def file(self) -> str:
+        """Where processes that this one starts tell what they see."""
+        return f"/proc/{os.getpid()}/fd/{self._shared}"
+
+    def begin(self, store: str | os.PathLike[str], copies: Mapping[str, str] | None = None) -> None:
+        """A leg begins: forget what the last one read. store: its files are no data. copies: by their paths, the files
+        for which copies in the store stand.
+        """
+        os.ftruncate(self._shared, 0)
+        self._taken = self._beyond = self._checked = 0
+        self._read, self._made, self._changed, self._kept = {}, set(), set(), {}
+        self._named, self._programs = {}, {}
+        self._copies = dict(copies or {})
+        self._store = os.path.join(os.path.realpath(store), "")
+        self._passed = (self._store, os.path.join(os.path.abspath(store), ""))
+
+    def look(self, children: Sequence[int] = ()) -> None:
+        """Note what is open or mapped now, by any reader, and in these children. Half a millisecond in a process with
+        torch.
+        """
+        for path in (*opened("self"), *mapped("self"), *of_children(children[:_MOST_CHILDREN])):
+            if path not in self._made and not path.endswith(_BESIDE_SQLITE):
+                self._note(path)
+
+    def has_read(self, path: str) -> bool:
+        """Whether ``path`` itself was read, and not only a copy that stands for it."""
+        return path in self._read
+
+    def told(self) -> tuple[list[str], int]:
+        """The files that were read, by path, in order; folders of which many were (with a ``/`` at their end); and
+        how many more there may be.
+        """
+        self._take_shared()
+        new = list(self._read)[self._checked :]
+        self._checked = len(self._read)
+        for path in new:
+            kept = self._data(path)
+            if kept is not None:
+                self._kept[kept] = None
+        for path in list(self._named):
+            kept = self._data(path)
+            if kept is not None:
+                self._kept.setdefault(kept, None)
+        found = grouped(self._kept, os.getcwd())
+        return found[:MOST_TOLD], self._beyond + len(found[MOST_TOLD:])
+
+    def written(self) -> dict[str, list[str]]:
+        """The files that were ``made`` here, and those that were ``changed``: read first, and written after that."""
+        told = {"made": self._data_of(self._made), "changed": self._data_of(self._changed)}
+        return {key: paths for key, paths in told.items() if paths}
+
+    def _data_of(self, paths: Iterable[str]) -> list[str]:
+        """Those of ``paths`` that are data and there, by the paths under which they are told."""
+        found = {self._data(path) for path in sorted(paths)[:_MOST_WRITTEN] if os.path.exists(path)}
+        return sorted(path for path in found if path is not None)[:MOST_TOLD]
+
+    def around(self) -> dict[str, list[str]]:
+        """What is known beside :meth:`told`, which is asked first; without what is empty.
+
+        named: those files that only a subprocess was told of. programs: those that were started. not_seen: imported
+        packages that read files unseen.
+        """
+        read = {self._data(path) for path in list(self._read)} if self._named else set()
+        named = [self._data(path) for path in list(self._named)]
+        told = {
+            "named": [path for path in named if path is not None and path not in read],
+            "programs": list(self._programs)[:MOST_PROGRAMS],
+            "not_seen": readers.not_seen(),
+        }
+        return {key: value for key, value in told.items() if value}
+
+    # -- noting -------------------------------------------------------------------------------------------------------
+
+    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in _EVENTS:
+            return
+        try:
+            if event == "open":
+                self._opened(*arguments)
+            elif event == "sqlite3.connect":
+                self._connected(os.fsdecode(arguments[0]))
+            elif event == "os.system":
+                self._started(arguments[0], None)
+            else:
+                self._started(arguments[1], arguments[2] if event == "subprocess.Popen" else None)
+        except Exception:  # noqa: S110 - to look on must not make fail what is looked at
+            pass
+
+    def _opened(self, path: Any, _: Any, flags: Any) -> None:
+        if path in self._read or isinstance(path, int) or not isinstance(flags, int):
+            return
+        name = os.path.abspath(os.fsdecode(path))
+        if flags & os.O_ACCMODE == os.O_WRONLY or flags & _MAKES:
+            self._make(name)
+        elif not (
+            flags & os.O_DIRECTORY
+            or name.endswith(_CODE)
+            or name in self._made
+            or (name.endswith(_SOURCE) and self._is_code())
+        ):
+            self._note(name)
+
+    def _is_code(self) -> bool:
+        """Whether the source that is being opened is imported, or shown; and not read by the training code itself."""
+        frame: types.FrameType | None = sys._getframe(3)
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name.startswith(("<frozen importlib", "<frozen runpy", "<frozen zipimport")):
+                return True
+            if name.startswith(_WORKBENCH):
+                return True  # it looks at code, to tell whether that has changed
+            if not name.startswith("<frozen "):
+                if not name.startswith(self._library) or "/site-packages/" in name:
+                    return False
+                if name.startswith(f"{self._library}importlib/") or name.endswith(_CODE_READERS):
+                    return True
+            frame = frame.f_back
+        return False
+
+    def _connected(self, database: str) -> None:
+        if database.startswith("file:"):
+            path, _, query = database.removeprefix("file:").partition("?")
+            if "mode=memory" in query:
+                return
+            database = unquote(path)
+            if database.startswith("//"):  # an authority, which is empty or localhost
+                database = "/" + database[2:].partition("/")[2]
+        if database in ("", ":memory:"):
+            return
+        self._read_by(database, not os.path.exists(database))
+        log = f"{database}-wal"
+        if os.path.exists(log) and os.path.getsize(log):
+            self._read_by(log, False)
+
+    def _started(self, arguments: Any, folder: Any) -> None:
+        programs, words = started(arguments)
+        for name in programs:
+            self._remember(self._programs, name, _PROGRAM)
+        for path in files_named(words, os.fsdecode(folder) if folder is not None else os.getcwd()):
+            if path not in self._made:
+                self._remember(self._named, path, _NAMED)
+
+    def _remember(self, known: dict[str, None], name: str, kind: str) -> None:
+        if name not in known and len(known) < MOST_TOLD:
+            known[name] = None
+            if self._is_child:
+                os.write(self._shared, os.fsencode(kind + name) + b"\0")
+
+    def _read_by(self, path: str, is_made: bool) -> None:
+        """A reader that is no part of Python opens ``path``."""
+        name = os.path.abspath(path)
+        if is_made:
+            self._make(name)
+        elif name not in self._made and os.path.isfile(name):
+            self._note(name)
+
+    def _make(self, name: str) -> None:
+        written = self._changed if name in self._read else self._made
+        if len(written) < MOST_NOTED:
+            written.add(name)
+
+    def _note(self, name: str) -> None:
+        if name in self._read:
+            return
+        if len(self._read) >= MOST_NOTED:
+            self._beyond += 1
+            return
+        self._read[name] = None
+        if self._is_child:
+            os.write(self._shared, os.fsencode(name) + b"\0")
+
+    def _forked(self) -> None:
+        self._is_child = True
+
+    def _take_shared(self) -> None:
+        size = os.fstat(self._shared).st_size
+        if size > self._taken:
+            data = os.pread(self._shared, size - self._taken, self._taken)
+            whole = data.rpartition(b"\0")[0]
+            self._taken += len(whole) + 1 if whole else 0
+            for name in whole.split(b"\0"):
+                told = os.fsdecode(name)
+                if told.startswith(_NAMED):
+                    self._named.setdefault(told[1:])
+                elif told.startswith(_PROGRAM):
+                    self._programs.setdefault(told[1:])
+                elif told:
+                    self._note(told)
+
+    # -- telling data from the rest -----------------------------------------------------------------------------------
+
+    def _data(self, path: str) -> str | None:
+        """The path under which ``path`` is told, or None where it is no data."""
+        if path.startswith(self._passed):
+            path = os.path.realpath(path)  # a file that lies beside project code is linked into the copy of that code
+            path = self._copies.get(path, path)
+            if path.startswith(self._store):
+                return None
+        if path.startswith((*SYSTEM, *self._forget)) or path.endswith((*_CODE, *_SECRET, " (deleted)")):
+            return None
+        if self._ours is None:
+            self._ours = ours()
+        if any(part in path for part in _LIBRARIES) or self._ours.match(path):
+            return None
+        if path.startswith(self._home):
+            top = path[len(self._home) :].partition("/")[0]
+            if top.startswith(".") and top not in _DATA_AT_HOME:
+                return None
+        return path
+
+
+def grouped(paths: Iterable[str], here: str) -> list[str]:
+    """``paths``, with the folders of which many are among them in place of those; ``here`` and above are no such
+    folders.
+    """
+    found = list(paths)
+    if len(found) <= MOST_OF_A_FOLDER:
+        return found
+    most = MOST_OF_A_FOLDER
+    while True:
+        folders = Counter(f"{os.path.dirname(path.rstrip('/'))}/" for path in found)
+        many = {
+            folder
+            for folder, count in folders.items()
+            if count > most and not f"{here}/".startswith(folder) and folder.count("/") > 2
+        }
+        if many:
+            found = list(dict.fromkeys(_inside(path, many) for path in found))
+        elif len(found) <= MOST_TOLD or most <= 1:
+            return found
+        else:
+            most //= 2
+
+
+def _inside(path: str, folders: set[str]) -> str:
+    at = len(path)
+    while (at := path.rfind("/", 0, at)) > 0:
+        if path[: at + 1] in folders:
+            return path[: at + 1]
+    return path

@@ -1,0 +1,216 @@
+"""What training code uses beside files: variables of the environment, packages, project modules, hosts. Law: it notes
+names and no values; reads and imports go on as if it were not there.
+
+Variables are noted when Python code looks them up, in whatever way; a C library's own ``getenv`` is not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+from workbench.snapshot.modules import code_of
+from workbench.snapshot.surroundings.ahead import Ahead, top_of
+
+#: Variables that may change results although no Python code reads them: libraries do, in C.
+ALWAYS = re.compile(
+    r"(OMP|MKL|OPENBLAS|BLIS|NUMEXPR|VECLIB|KMP|GOTO|CUBLAS|CUDA|CUDNN|NCCL|NVIDIA|HIP|ROCR|HSA|XLA|JAX|TF|TORCHINDUCTOR"
+    r"|PYTORCH|TRANSFORMERS|HF|TOKENIZERS)_\w+|TORCH\w*|PYTHON(HASHSEED|OPTIMIZE)|LANG|LANGUAGE|LC_\w+|TZ|LD_PRELOAD"
+)
+#: Variables that differ from one login, terminal, kernel or machine to the next, that importing a library sets, or that
+#: say where caches lie. They are never compared.
+SESSION = re.compile(
+    r"SSH_\w+|XDG_\w+|DBUS_\w+|DISPLAY|WAYLAND_\w+|XAUTHORITY|WINDOWID|TERM\w*|COLORTERM|COLUMNS|LINES|TMUX\w*|STY|TTY"
+    r"|PWD|OLDPWD|HOME|USER|LOGNAME|LNAME|USERNAME|MAIL|SHELL|SHLVL|HOSTNAME|HOST|PATH|MANPATH|INFOPATH|TMPDIR|TEMP|TMP|_"
+    r"|PS\d|PROMPT\w*|HIST\w+|LS_COLORS|LSCOLORS|CLICOLOR\w*|NO_COLOR|FORCE_COLOR|PAGER|GIT_\w+|EDITOR|VISUAL|LESS\w*"
+    r"|JPY_\w+|JUPYTER\w*|JUPYTERHUB_\w+|IPY\w+|KERNEL_\w+|PYDEVD_\w+|PYTEST_\w+|VSCODE_\w+|ELECTRON_\w+|CODESPACE\w*"
+    r"|MPLBACKEND|MPLCONFIGDIR|MATPLOTLIBRC|PYTHON(UNBUFFERED|IOENCODING|STARTUP|DONTWRITEBYTECODE|PYCACHEPREFIX)"
+    r"|VIRTUAL_ENV\w*|CONDA_\w+|PYENV_\w+|PIP_\w+|UV_\w+|(?i:\w*_proxy)|KRB5\w+|GPG_\w+|SLURM_\w+|PBS_\w+|LSB_\w+|SGE_\w+"
+    r"|INVOCATION_ID|JOURNAL_STREAM|SYSTEMD_\w+|MEMORY_PRESSURE_\w+|SUDO_\w+|WORKBENCH_\w+|KMP_(DUPLICATE_LIB_OK|INIT_AT_FORK)"
+    r"|(CUDA|TORCHINDUCTOR|TRITON|NUMBA)_CACHE_(PATH|DIR)"
+)
+#: Most names of one kind that are told.
+MOST_NAMES = 500
+#: Modules of Python's own in which a variable is looked up for the code that calls them.
+_THROUGH = frozenset({"os", "collections.abc", "_collections_abc", "posixpath", "genericpath"})
+_OURS = ("workbench", "workbench_ext")
+_HERE = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", ""})  # noqa: S104 - no address is bound
+
+
+def counts(name: str) -> bool:
+    """Whether a variable may be compared at all."""
+    return SESSION.fullmatch(name) is None
+
+
+class Used:
+    """What this process uses, from now on. It hooks into the interpreter for good; one for each process."""
+
+    def __init__(self) -> None:
+        self._variables: dict[str, None] = {}
+        #: Those of them that are compared because they were looked up.
+        self._asked: list[str] = []
+        #: Variables that this process gave a value itself before it looked them up.
+        self._set: dict[str, None] = {}
+        #: Names that were gone through and not looked up since, and the code that goes through them.
+        self._listed: set[str] = set()
+        self._lister: CodeType | None = None
+        self._copied = False
+        self._hosts: dict[str, None] = {}
+        #: What is loaded before any training code comes is Workbench's own.
+        self._looked_at = set(sys.modules)
+        self._count = 0
+        self._packages: list[str] = []
+        self._modules: dict[str, list[str]] = {}
+        #: Installed modules that were loaded since training began, in their order.
+        self._loaded: list[str] = []
+        #: What is imported ahead of training, which may not need it.
+        self._ahead = Ahead()
+        environ: Any = os.environ
+        self._encode, self._decode = environ.encodekey, environ.decodekey
+        environ.encodekey, environ.decodekey = self._looked_up, self._named
+        sys.addaudithook(self._heard)
+
+    def told(self, copies: str) -> dict[str, Any]:
+        """All that was used so far. copies: the folder of the store's snapshots, in which project code is copied.
+
+        ``modules`` maps names of the project's modules to their file and the digest of their code; both are left out of
+        copies.
+        """
+        self.look(copies)
+        packages = self._ahead.wanted(self._packages)
+        variables = {name for package in packages for name in self._ahead.variables.get(package, ())}
+        found: dict[str, Any] = {
+            "variables": sorted(variables.union(self._asked)),
+            "packages": sorted(packages),
+            "modules": self._modules,
+        }
+        if self._copied:
+            found["copied"] = True
+        if self._hosts:
+            found["hosts"] = [*self._hosts][:MOST_NAMES]
+        return {name: value[:MOST_NAMES] if isinstance(value, list) else value for name, value in found.items()}
+
+    # -- variables ----------------------------------------------------------------------------------------------------
+
+    def _looked_up(self, key: Any) -> Any:
+        encoded = self._encode(key)
+        if key not in self._variables and key not in self._set:
+            way, code, caller = _caller(sys._getframe(1))
+            if code is self._lister and key in self._listed:
+                self._listed.discard(key)
+            elif way == "__setitem__" and not caller.startswith(_OURS):
+                self._set[key] = None
+            elif way == "__getitem__" and not caller.startswith(_OURS):
+                self._variables[key] = None
+                if counts(key) and not ALWAYS.fullmatch(key):
+                    asked = self._ahead.variables.setdefault(top_of(caller), []) if self._ahead.is_open else self._asked
+                    asked.append(key)
+        return encoded
+
+    def _named(self, key: Any) -> Any:
+        """All names are gone through, one by one: that one of them is looked up then says nothing about it."""
+        name = self._decode(key)
+        _, code, caller = _caller(sys._getframe(1))
+        if code is not self._lister:
+            self._lister, self._listed = code, set()
+        self._listed.add(name)
+        if not self._copied and not caller.startswith(_OURS):
+            module = sys.modules.get(caller)
+            self._copied = caller == "__main__" or module is None or not is_installed(module)
+        return name
+
+    # -- packages and modules -----------------------------------------------------------------------------------------
+
+    def look(self, copies: str = "") -> None:
+        """Note what was loaded since the last look: before processes are forked, so that none of them looks at it."""
+        if len(sys.modules) == self._count:
+            return
+        self._count = len(sys.modules)
+        for name in sys.modules.keys() - self._looked_at:
+            self._looked_at.add(name)
+            module, top = sys.modules.get(name), name.partition(".")[0]
+            if module is None or top in (*_OURS, "__main__", "__mp_main__"):
+                continue
+            if is_installed(module):
+                if top == name and name not in sys.stdlib_module_names:
+                    self._packages.append(name)
+                if _is_of_environment(module):
+                    self._loaded.append(name)
+            elif getattr(module, "__name__", None) == name:
+                # A folder beside copied code is linked into the copy: its modules are as they are on the disk.
+                path = os.path.realpath(str(module.__file__))
+                is_copy = bool(copies) and path.startswith(copies)
+                self._modules[name] = [] if is_copy else [path, code_of(Path(path)) or ""]
+
+    @contextlib.contextmanager
+    def ahead(self) -> Iterator[None]:
+        """What is imported here is imported ahead of training: it counts as used once training imports it."""
+        with self._ahead.noted():
+            yield
+        self._looked_at.update(sys.modules)
+        self._count = len(sys.modules)
+
+    def looked_up(self) -> list[str]:
+        """Names of the variables that were looked up so far, by whatever code."""
+        return [*self._variables]
+
+    def loaded(self) -> list[str]:
+        """Modules of the environment that training has loaded beyond those imported ahead, and that were not told."""
+        found, self._loaded = self._loaded, []
+        return found
+
+    # -- hosts --------------------------------------------------------------------------------------------------------
+
+    def _heard(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event == "socket.getaddrinfo" and len(self._hosts) < MOST_NAMES:
+            host = arguments[0].decode("ascii", "replace") if isinstance(arguments[0], bytes) else arguments[0]
+            if isinstance(host, str) and host not in _HERE and host != os.uname().nodename:
+                self._hosts[host] = None
+
+
+def _caller(frame: FrameType | None) -> tuple[str, CodeType | None, str]:
+    """The method by which the environment was asked; and the code and the module that asked, past what hands on."""
+    way = frame.f_code.co_name if frame is not None else ""
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name not in _THROUGH:
+            return way, frame.f_code, name
+        frame = frame.f_back
+    return way, None, ""
+
+
+_paths = sysconfig.get_paths()
+_INSTALLED = tuple({f"{_paths[name]}{os.sep}" for name in ("purelib", "platlib", "stdlib", "platstdlib")})
+
+
+def is_installed(module: ModuleType) -> bool:
+    """Whether a module belongs to an installed package or to Python, or is of no file of its own."""
+    path = getattr(module, "__file__", None)
+    if not isinstance(path, str) or not os.path.isabs(path) or not path.endswith(".py"):
+        return True
+    return path.startswith(_INSTALLED) or "/site-packages/" in path or "/dist-packages/" in path
+
+
+def _is_of_environment(module: ModuleType) -> bool:
+    """Whether any process of this interpreter finds the module by its name."""
+    spec = getattr(module, "__spec__", None)
+    origin = getattr(spec, "origin", None)
+    return isinstance(origin, str) and (origin in ("built-in", "frozen") or origin.startswith(_INSTALLED))
+
+
+_used: Used | None = None
+
+
+def used() -> Used:
+    """This process's; the first call begins to look."""
+    global _used
+    if _used is None:
+        _used = Used()
+    return _used

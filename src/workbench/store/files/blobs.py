@@ -1,0 +1,69 @@
+"""Bytes by content. Law: a blob's name is the sha256 of its bytes, so that writing it twice changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+from workbench.errors import NotFound, StoreError
+from workbench.store.files.atomic import REMOVED, NoFile, entries_in, make_folder, open_file, write_atomic
+
+
+def put(folder: Path, data: bytes | bytearray | memoryview) -> str:
+    """Keep ``data`` in ``folder`` and give its sha256. What is there already is not written again."""
+    digest = hashlib.sha256(data).hexdigest()
+    path = folder / digest
+    try:
+        if path.stat().st_size == memoryview(data).nbytes:
+            # Cleaning up spares what was touched within a day, and this blob is wanted again. Where it was taken aside
+            # in that very moment nobody knows whether the touch came in time.
+            os.utime(path)
+            if path.exists():
+                return digest
+    except OSError:
+        # It is not there; or it is another person's, who may not be told that we want it too.
+        if path.exists():
+            return digest
+    make_folder(folder)
+    write_atomic(path, data)
+    return digest
+
+
+def get(path: Path, *, verify: bool = False) -> bytes:
+    """The bytes of the blob at ``path``; with ``verify`` they are compared with its name first.
+
+    Raises NotFound where there is none, StoreError where the bytes are no longer those of the name.
+    """
+    try:
+        data = _read(path)
+    except (NoFile, PermissionError) as error:
+        raise StoreError(f"blob {path.name} cannot be read: {error}. Restore it from a copy of the store.") from error
+    if data is None:
+        raise NotFound(
+            f"blob {path.name} is not in {path.parent}. It was cleaned up, or the store was copied without it."
+        )
+    if verify and hashlib.sha256(data).hexdigest() != path.name:
+        raise StoreError(
+            f"the bytes of blob {path.name} have changed on the disk. Restore it from a copy of the store."
+        )
+    return data
+
+
+def _read(path: Path) -> bytes | None:
+    """The bytes at ``path``, also while cleaning up has taken it aside to see whether somebody wants it; else None."""
+    with contextlib.suppress(FileNotFoundError):
+        return _bytes(path)
+    begins = f"{REMOVED}{path.name}-"
+    for aside in (Path(entry.path) for entry in entries_in(str(path.parent)) if entry.name.startswith(begins)):
+        with contextlib.suppress(FileNotFoundError):
+            return _bytes(aside)
+    with contextlib.suppress(FileNotFoundError):  # it came back while one looked aside
+        return _bytes(path)
+    return None
+
+
+def _bytes(path: Path) -> bytes:
+    with open_file(path) as file:
+        return file.read()

@@ -1,0 +1,505 @@
+"""How a series is laid out and opened. Law: nobody ever sees a database half made, and readers write nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import math
+import os
+import secrets
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from workbench.errors import Broken, NewerSchema, StoreError, StoreFull, StoreReadOnly
+from workbench.records import SCHEMA
+from workbench.store.files.atomic import FILE_MODE, WRITING, fsync_folder, kind_of, move_away, store_error, telling
+from workbench.store.journal import Damage
+
+#: Columns of the table of trials beside their number, each with SQLite's type, or ``json``.
+TRIAL_FIELDS: Mapping[str, str] = {
+    "configuration": "json",
+    "bracket": "INTEGER",
+    "state": "TEXT",
+    "reason": "TEXT",
+    "level": "INTEGER",
+    "step": "INTEGER",
+    "value": "REAL",
+    "best": "REAL",
+    "attempt": "INTEGER",
+    "restarts": "INTEGER",
+    "started": "TEXT",
+    "ended": "TEXT",
+    "error": "json",
+}
+#: Columns of the table of legs beside trial and attempt.
+LEG_FIELDS: Mapping[str, str] = {
+    "start": "INTEGER",
+    "until": "INTEGER",
+    "worker": "TEXT",
+    "slot": "TEXT",
+    "pid": "INTEGER",
+    "started": "TEXT",
+    "ended": "TEXT",
+    "step": "INTEGER",
+    "outcome": "TEXT",
+    "reason": "TEXT",
+    "start_ms": "REAL",
+    "stop_ms": "REAL",
+    "error": "json",
+    "environment": "json",
+}
+FIELDS = {"trials": TRIAL_FIELDS, "legs": LEG_FIELDS}
+KEYS = {"trials": ("number",), "legs": ("trial", "attempt")}
+#: The column that keeps fields without a column of their own, as JSON.
+_MORE = "more"
+_ORDER = {table: (*KEYS[table], *FIELDS[table]) for table in FIELDS}
+_SELECT = {table: ", ".join(f'"{name}"' for name in (*_ORDER[table], _MORE, "change")) for table in FIELDS}
+
+
+def _columns(fields: Mapping[str, str]) -> str:
+    return ", ".join(f'"{name}" {"TEXT" if kind == "json" else kind}' for name, kind in fields.items())
+
+
+# Both keys of a point hold the whole row (clustered, and covering), so that curves and what is new are each read in one
+# sweep. WITHOUT ROWID and upsert are older than any SQLite that Python 3.11 is built with; STRICT is not.
+TABLES: Mapping[str, str] = {
+    "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT, change INTEGER NOT NULL) WITHOUT ROWID",
+    "names": "CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    "points": (
+        "CREATE TABLE points (id INTEGER NOT NULL, name INTEGER NOT NULL, trial INTEGER NOT NULL, "
+        "step INTEGER NOT NULL, idx INTEGER NOT NULL, value REAL, time REAL, "
+        "PRIMARY KEY (name, trial, step, idx)) WITHOUT ROWID"
+    ),
+    "points_new": "CREATE INDEX points_new ON points (id, value, time)",
+    "trials": (
+        f"CREATE TABLE trials (number INTEGER PRIMARY KEY, {_columns(TRIAL_FIELDS)}, {_MORE} TEXT, "
+        "change INTEGER NOT NULL)"
+    ),
+    "trials_new": "CREATE INDEX trials_new ON trials (change)",
+    "legs": (
+        f"CREATE TABLE legs (trial INTEGER NOT NULL, attempt INTEGER NOT NULL, {_columns(LEG_FIELDS)}, {_MORE} TEXT, "
+        "change INTEGER NOT NULL, PRIMARY KEY (trial, attempt)) WITHOUT ROWID"
+    ),
+    "legs_new": "CREATE INDEX legs_new ON legs (change)",
+}
+#: How long a reader waits for the moments in which the engine opens, closes or (network file systems) flushes.
+_BUSY_S = 10.0
+_NO_DATABASE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+#: Errors after which the file is taken for damaged, if the disk is not full.
+_BROKEN = _NO_DATABASE | {sqlite3.SQLITE_IOERR}
+#: What SQLite keeps beside a database.
+BESIDE = ("-wal", "-shm", "-journal")
+_MAGIC, _HEADER = b"SQLite format 3\0", 100
+#: A database up to so many bytes is looked through whenever the engine opens it.
+LOOKED_THROUGH = 32 << 20
+_CANNOT_SHARE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A connection, and what was found wrong on the way to it."""
+
+    connection: sqlite3.Connection
+    #: Tables and indexes that were not there.
+    missing: tuple[str, ...] = ()
+    damage: tuple[Damage, ...] = ()
+    #: Where a reader that may not share memory with the writer keeps a copy of its own.
+    copy: tempfile.TemporaryDirectory[str] | None = None
+    #: For such a reader, what the files were like; another value means that it looks at something old.
+    state: tuple[object, ...] | None = None
+
+    def close(self) -> None:
+        """Close the connection, and remove the copy."""
+        self.connection.close()
+        if self.copy is not None:
+            self.copy.cleanup()
+
+
+def open_writer(path: Path, *, wal: bool) -> Opened:
+    """A connection that writes ``path``; made where it is missing, mended where tables are.
+
+    A file that is no database, or a damaged one, is moved away (``series.db.broken-<n>``), and a new one made. Raises
+    NewerSchema for a later Workbench's.
+    """
+    journal = "WAL" if wal else "TRUNCATE"
+    damage: tuple[Damage, ...] = ()
+    made: tuple[str, ...] = ()
+    wrong = what_is_wrong(path)
+    if wrong is None and not os.access(path, os.W_OK):
+        # SQLite would open it all the same, to read it, and refuse at the first flush.
+        raise store_error(path, OSError(errno.EROFS, os.strerror(errno.EROFS)))
+    if wrong is None:
+        try:
+            connection, missing = _open(path, journal)
+            return Opened(connection, missing)
+        except sqlite3.DatabaseError as error:
+            if _code(error) not in _NO_DATABASE:
+                raise
+            wrong = f"it is not a database ({error})"
+    if os.path.lexists(path):
+        moved = put_away(path)
+        damage = (Damage(path, 0, f"{wrong}; it lies in {moved.name if moved else 'no file'} now"),)
+    else:
+        put_away(path)  # a WAL without its database: to another one it would be poison
+    _make(path, journal)
+    made = tuple(TABLES)
+    connection, _ = _open(path, journal)
+    return Opened(connection, made, damage)
+
+
+def put_away(path: Path) -> Path | None:
+    """Move a database away with all that SQLite keeps beside it; where it lies now, or None where none was there."""
+    moved = move_away(path)
+    for ending in BESIDE:
+        beside = Path(f"{path}{ending}")
+        if moved is None or not os.path.lexists(beside):
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            continue
+        with telling(beside):
+            os.replace(beside, f"{moved}{ending}")
+    return moved
+
+
+def what_is_wrong(path: Path) -> str | None:
+    """What is wrong with the database at ``path``, as far as its first bytes and its size tell; None where nothing is.
+
+    It opens no database, so it is quick, and it blocks at no pipe.
+    """
+    try:
+        kind = kind_of(path.lstat().st_mode)
+        if kind is not None:
+            return f"it is {kind}, expected a file"
+        with open(path, "rb", buffering=0) as file:
+            head, size = file.read(_HEADER), os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        return "it is missing"
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+    if not size:
+        return "it is empty"
+    if len(head) < _HEADER or not head.startswith(_MAGIC):
+        return "it is not a database"
+    page = int.from_bytes(head[16:18], "big")
+    pages = int.from_bytes(head[28:32], "big")
+    is_counted = head[24:28] == head[92:96]  # else an old SQLite wrote it, and did not count
+    if is_counted and size < pages * (65536 if page == 1 else page):
+        return f"it was cut off after {size:,} bytes"
+    return None
+
+
+def check(path: Path) -> str | None:
+    """What is wrong with the database at ``path`` when all of it is read; None where nothing is. It blocks."""
+    wrong = what_is_wrong(path)
+    if wrong is not None:
+        return wrong
+    try:
+        opened = open_reader(path)
+        try:
+            return looked_through(opened.connection)
+        finally:
+            opened.close()
+    except (sqlite3.Error, OSError) as error:
+        return f"it cannot be read ({error})"
+
+
+def looked_through(connection: sqlite3.Connection) -> str | None:
+    """What is wrong with an open database when all of it is read; None where nothing is."""
+    found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    return None if found == "ok" else f"it is damaged ({found.splitlines()[-1][:200]})"
+
+
+def open_reader(path: Path) -> Opened:
+    """A connection that reads ``path``, also where neither it nor its folder can be written.
+
+    A reader of a WAL shares a file of memory with the writer. Where it can neither make nor find that (a folder that
+    cannot be written, after a crash), it looks at the file as it stands, or, where a WAL or a journal is left, at a
+    copy of both. Raises Broken for anything but a file: SQLite would wait at a pipe.
+    """
+    kind = kind_of(path.lstat().st_mode)
+    if kind is not None:
+        raise Broken(f"{path}: it is {kind}, expected a database. workbench doctor says what can be put back.")
+    state = state_of(path)
+    left = [Path(f"{path}{ending}") for ending in ("-wal", "-journal")]
+    if not left[0].exists() and is_wal(path):
+        # Nobody writes it: its writer would have made that file. A reader that makes it could not remove it again.
+        return Opened(_looking(path, "mode=ro&immutable=1"), state=state)
+    try:
+        return Opened(_looking(path, "mode=ro"))
+    except sqlite3.OperationalError as error:
+        if _code(error) not in _CANNOT_SHARE or not path.exists():
+            raise
+    state = state_of(path)
+    left = [file for file in left if file.exists() and file.stat().st_size]
+    if not left:
+        return Opened(_looking(path, "mode=ro&immutable=1"), state=state)
+    copy = tempfile.TemporaryDirectory(prefix="workbench-series-")
+    try:
+        for file in (path, *left):
+            shutil.copyfile(file, Path(copy.name) / file.name)
+        return Opened(_looking(Path(copy.name) / path.name, "mode=rw"), copy=copy, state=state)
+    except BaseException:
+        copy.cleanup()
+        raise
+
+
+def copied(connection: sqlite3.Connection, path: Path) -> Path | None:
+    """All that ``connection`` can still read, in a database beside ``path``; None where that is not all of it.
+
+    A database that was removed is whole as long as somebody has it open.
+    """
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
+    try:
+        os.close(os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+        target = _connect(aside, "mode=rw")
+        try:
+            connection.backup(target)
+            whole = looked_through(target) is None
+            target.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
+        finally:
+            target.close()
+        if whole:
+            return aside
+    except (sqlite3.Error, OSError) as error:
+        _remove(aside)
+        # On a full disk what is open stays open until it can be copied.
+        if isinstance(error, OSError) or _code(error) not in {*_BROKEN, 0}:
+            raise
+        return None
+    _remove(aside)
+    return None
+
+
+def replace(aside: Path, path: Path) -> None:
+    """Put the database ``aside`` in the place of ``path``."""
+    with telling(path):
+        os.replace(aside, path)
+        fsync_folder(path.parent)
+
+
+def _remove(path: Path) -> None:
+    for ending in ("", *BESIDE):
+        with contextlib.suppress(OSError):
+            os.unlink(f"{path}{ending}")
+
+
+def is_wal(path: Path) -> bool:
+    """Whether whoever opens the database to write or to read it makes files beside it."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(20)[18:] == b"\x02\x02"
+    except OSError:
+        return False
+
+
+def rest(path: Path) -> bool:
+    """Have a database that is written no more lie in one file; False where somebody still reads it. It blocks."""
+    if not (is_wal(path) or Path(f"{path}-wal").exists()):
+        return True
+    with telling_sqlite(path), closing(_connect(path, "mode=rw", wait_s=0.1)) as connection:
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return bool(connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0] == "delete")
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY:
+                raise
+            return False
+
+
+def state_of(path: Path) -> tuple[object, ...]:
+    """What changes when somebody writes the database."""
+    found: list[object] = []
+    for file in (path, Path(f"{path}-wal")):
+        try:
+            stat = file.stat()
+            found += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
+@contextlib.contextmanager
+def telling_sqlite(path: Path) -> Iterator[None]:
+    """SQLite's errors inside become :class:`StoreError` and its kin, naming ``path``."""
+    try:
+        with telling(path):
+            yield
+    except sqlite3.Error as error:
+        code = _code(error)
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
+            raise StoreFull(
+                f"no space is left to write {path}; what was there before is untouched. "
+                "Free some space there, or choose another place with --store or WORKBENCH_HOME."
+            ) from error
+        # A WAL that can neither be made nor found is told as a database that cannot be opened.
+        if code in _CANNOT_SHARE and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+            raise StoreReadOnly(
+                f"{path} cannot be written ({error}). Give yourself write permission there, "
+                "or choose another place with --store or WORKBENCH_HOME."
+            ) from error
+        kind = Broken if code in _BROKEN else StoreError
+        raise kind(f"{path}: {error}. Check the disk; workbench doctor checks the store.") from error
+
+
+def write_row(
+    connection: sqlite3.Connection, table: str, key: tuple[int, ...], fields: Mapping[str, Any], change: int
+) -> None:
+    """Set ``fields`` of one trial or leg; those not named stay."""
+    kinds = FIELDS[table]
+    row: dict[str, Any] = {name: _stored(kinds[name], value) for name, value in fields.items() if name in kinds}
+    more = {name: value for name, value in fields.items() if name not in kinds}
+    where = " AND ".join(f"{name} = ?" for name in KEYS[table])
+    if more:
+        found = connection.execute(f"SELECT {_MORE} FROM {table} WHERE {where}", key).fetchone()
+        row[_MORE] = json.dumps((json.loads(found[0]) if found and found[0] else {}) | more, default=str)
+    row["change"] = change
+    names = [*KEYS[table], *row]
+    quoted = ", ".join(f'"{name}"' for name in names)
+    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in row)
+    # What is put again as it was keeps its number, so that viewers do not read it again.
+    differ = " OR ".join(f'"{name}" IS NOT excluded."{name}"' for name in row if name != "change") or "0"
+    connection.execute(
+        f"INSERT INTO {table} ({quoted}) VALUES ({', '.join('?' * len(names))}) "
+        f"ON CONFLICT ({', '.join(KEYS[table])}) DO UPDATE SET {updates} WHERE {differ}",
+        (*key, *row.values()),
+    )
+
+
+def query_rows(table: str, rest: str) -> str:
+    """The query whose rows :func:`records` understands."""
+    return f"SELECT {_SELECT[table]} FROM {table} {rest}"
+
+
+def records(table: str, rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Rows of :func:`query_rows` as people want them: every field by name, JSON decoded, nan again a float."""
+    order, kinds = _ORDER[table], FIELDS[table]
+    texts = [name for name in order if kinds.get(name) == "json"]
+    numbers = [name for name in order if kinds.get(name) == "REAL"]
+    found = []
+    for row in rows:
+        record: dict[str, Any] = dict(zip(order, row, strict=False))
+        for name in texts:
+            if record[name] is not None:
+                record[name] = json.loads(record[name])
+        for name in numbers:
+            if record[name] == "nan":
+                record[name] = math.nan
+        if row[-2]:
+            record = json.loads(row[-2]) | record
+        record["change"] = row[-1]
+        found.append(record)
+    return found
+
+
+def _stored(kind: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if kind == "json":
+        return json.dumps(value, default=str)
+    if kind == "REAL":
+        # SQLite makes NULL of nan, and NULL is "not known yet" here.
+        return "nan" if math.isnan(value) else float(value)
+    if kind == "INTEGER":
+        return int(value)
+    return str(value)
+
+
+def _connect(path: Path, parameters: str, wait_s: float = _BUSY_S) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path))}?{parameters}"
+    return sqlite3.connect(uri, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False)
+
+
+def _looking(path: Path, parameters: str) -> sqlite3.Connection:
+    connection = _connect(path, parameters)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        connection.execute("PRAGMA cache_size = -16000")  # 16 MB, used as needed: 100 curves of 1,000 points fit
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _open(path: Path, journal: str) -> tuple[sqlite3.Connection, tuple[str, ...]]:
+    connection = _connect(path, "mode=rw")
+    try:
+        schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if schema > SCHEMA:
+            raise NewerSchema(
+                f"{path} was written by a later Workbench (schema {schema}; this one knows up to {SCHEMA}). "
+                "It can be read. Upgrade Workbench to continue it."
+            )
+        if path.stat().st_size <= LOOKED_THROUGH and (wrong := looked_through(connection)) is not None:
+            raise _no_database(wrong)
+        connection.execute(f"PRAGMA journal_mode = {journal}")
+        # With WAL: no fsync at each flush. A kill loses nothing by that; a power cut may take the last second.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA journal_size_limit = 16777216")
+        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        missing = tuple(name for name in TABLES if name not in there)
+        if missing:
+            connection.execute("BEGIN IMMEDIATE")
+            for name in missing:
+                connection.execute(TABLES[name])
+            connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection, missing
+
+
+def _make(path: Path, journal: str) -> None:
+    """Make the database aside and rename it, so that a reader finds it whole or not at all."""
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
+    try:
+        with telling(path):
+            descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        try:
+            connection = _connect(aside, "mode=rw")
+            try:
+                connection.execute("PRAGMA synchronous = OFF")
+                connection.execute("BEGIN")
+                for statement in TABLES.values():
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {SCHEMA}")
+                connection.execute("COMMIT")
+                connection.execute(f"PRAGMA journal_mode = {journal}")
+            finally:
+                connection.close()
+            with telling(path):
+                os.fsync(descriptor)
+                os.replace(aside, path)
+                fsync_folder(path.parent)
+        finally:
+            # Only after SQLite is done: closing any descriptor of a file gives up the process's locks on it.
+            os.close(descriptor)
+    except BaseException:
+        _remove(aside)
+        raise
+
+
+def _no_database(wrong: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(wrong)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT  # as SQLite itself says it
+    return error
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary error code, or 0 where the error is the module's own."""
+    return int(getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        room = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < 1 << 20

@@ -1,0 +1,1 @@
+"""Checkpoints and blobs: what is kept, where, and for how long."""

@@ -1,0 +1,401 @@
+"""Removing what nobody needs any more. Law: what is named, asked for, or was touched within a day stays; in doubt, too.
+
+Two kinds go: checkpoints that an experiment's rule does not keep, and what no experiment, request or snapshot names
+(blobs, snapshots, documents), with what writers that died left behind. Whoever starts something writes blobs and a
+snapshot first and names them later: so what is young is spared, and what is taken out is looked at once more before it
+is removed, since somebody may have wanted it in that very moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workbench.errors import NotFound, StoreError
+from workbench.records import Json, Spec, trial_label
+from workbench.store import journal
+from workbench.store.files import packed
+from workbench.store.files.atomic import REMOVED, WRITING, entries_in, fsync_folder, size_of, telling
+from workbench.store.journal import Journal
+from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.keeping.naming import everything, named_by_experiment, named_by_requests
+from workbench.store.keeping.passing import drop_passing
+from workbench.store.keeping.remote import note_removal, steps_sent
+from workbench.store.keeping.retention import History, verdict
+from workbench.store.keeping.usage import numbers
+from workbench.store.layout import ExperimentPaths, Store, TrialPaths
+from workbench.store.lists import documents
+from workbench.store.lists.said import Said, protected
+
+log = logging.getLogger("workbench.store")
+
+#: What was touched within so many seconds stays.
+YOUNG_S = 24 * 3600.0
+
+KINDS = ("checkpoints", "blobs", "snapshots", "documents", "unfinished", "removed")
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """Bytes and number of things that went (or would go), by kind.
+
+    unfinished: files and folders whose writers died. removed: what an engine had begun to remove.
+    """
+
+    bytes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+    things: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+
+    @property
+    def total(self) -> int:
+        """Bytes of all kinds."""
+        return sum(self.bytes.values())
+
+    def add(self, kind: str, size: int) -> None:
+        """Count one thing."""
+        self.bytes[kind] += size
+        self.things[kind] += 1
+
+    def __iadd__(self, other: Cleaned) -> Cleaned:
+        for kind in KINDS:
+            self.bytes[kind] += other.bytes[kind]
+            self.things[kind] += other.things[kind]
+        return self
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Checkpoints that a rule does not keep
+
+
+def history_of(store: Store, spec: Spec) -> History:
+    """What the experiment's journal tells of its trials."""
+    history = History(spec.goal, spec.scheduler.last)
+    for line in journal.read(store.experiment(spec.id).journal):
+        history.take(line)
+    return history
+
+
+def removed(store: Store, experiment_id: str, trial: int) -> dict[int, str]:
+    """Steps whose checkpoints of ``trial`` were removed, and what let them go."""
+    found: dict[int, str] = {}
+    for line in journal.read(store.experiment(experiment_id).journal):
+        if line.get("kind") == "Removed":
+            found.update(dict.fromkeys(line["trials"].get(str(trial), ()), str(line.get("why"))))
+        elif line.get("kind") == "Saved" and line["trial"] == trial:
+            found.pop(line["step"], None)
+    return found
+
+
+def missing(store: Store, spec: Spec, trial: int, step: int | None) -> NotFound:
+    """Why there is no checkpoint of ``trial`` at ``step`` (at any where None), and what to do, to be raised."""
+    name = f"{spec.label}/{trial_label(trial)}"
+    there = Checkpoints(store.experiment(spec.id).trial(trial)).steps()
+    gone = removed(store, spec.id, trial)
+    has = f"It has {', '.join(map(str, there))}. " if there else ""
+    at = "" if step is None else f" at step {step}"
+    if gone and (step is None or step in gone):
+        why = gone[max(gone) if step is None else step]
+        # The rule in the words in which it is written.
+        keep = "latest=2" if there else "stopped=1"
+        return NotFound(
+            f"{name} has no checkpoint{at}: {why} removed it. {has}To keep such checkpoints from now on: "
+            f"`workbench keep {spec.label} {keep}`, or `workbench pin {name}:{step or max(gone)}` while it is there. "
+            f"To get it back, train it again."
+        )
+    if step is None:
+        return NotFound(f"{name} has no checkpoint yet. Wait until it reaches its first level, or load another trial.")
+    return NotFound(f"{name} has no checkpoint{at}. {has or 'It has none. '}`workbench show {name}` lists them.")
+
+
+def what_stays(store: Store, spec: Spec, wishes: Said, history: History) -> dict[int, dict[int, str | None]]:
+    """Of each checkpoint that is kept (by trial and step), why it stays; None where the rule lets it go."""
+    return _what_stays(store, spec, wishes, history, _There.of(store.experiment(spec.id)))
+
+
+def _what_stays(
+    store: Store, spec: Spec, wishes: Said, history: History, there: _There
+) -> dict[int, dict[int, str | None]]:
+    steps = there.steps(there.trials())
+    if not steps:
+        return {}
+    return verdict(history, wishes.rule(spec.id, spec.keep), steps, protected(store, wishes, spec.id))
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """What an experiment's trials have, by one look at their folder and one at what is packed."""
+
+    paths: ExperimentPaths
+    lying: frozenset[str]
+    packed: packed.Within
+
+    @classmethod
+    def of(cls, paths: ExperimentPaths) -> _There:
+        lying = frozenset(entry.name for entry in entries_in(str(paths.trials)))
+        return cls(paths, lying, packed.within(paths.trials))
+
+    def trials(self) -> list[int]:
+        return numbers((*self.lying, *self.packed.sizes))
+
+    def state(self) -> tuple[object, ...]:
+        """What changes when a line is written or a checkpoint comes or goes."""
+        within = [TrialPaths(self.paths.trials / name) for name in sorted(self.lying) if "." not in name]
+        places = [
+            place for trial in within for place in (trial.checkpoints, trial.passing / "checkpoints", trial.remote)
+        ]
+        found: list[object] = [self.lying]
+        for path in (self.paths.journal, self.paths.trials, self.paths.packed, *places):
+            try:
+                stat = path.stat()
+                found += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+            except OSError:
+                found.append(None)
+        return tuple(found)
+
+    def steps(self, trials: Iterable[int]) -> dict[int, list[int]]:
+        """Steps of the checkpoints that are kept, by trial."""
+        found: dict[int, list[int]] = {}
+        for number in trials:
+            label = trial_label(number)
+            if label in self.lying or f"{label}.zip" in self.lying:
+                trial = self.paths.trial(number)
+                found[number] = sorted({*Checkpoints(trial).steps(), *steps_sent(trial)})
+            else:
+                found[number] = sorted(self.packed.steps.get(f"{label}.zip", ()))
+        return {trial: steps for trial, steps in found.items() if steps}
+
+    def between_levels(self, history: History) -> Iterator[TrialPaths]:
+        """Trials that are over and have checkpoints between levels: their runners did not live to remove them.
+
+        Trials that were stopped with the whole search keep theirs: it is what they go on from where that is extended.
+        """
+        for number in self.trials():
+            past, label = history.trials.get(number), trial_label(number)
+            if past is None or past.goes_on:
+                continue
+            trial, name = self.paths.trial(number), f"{label}.passing.zip"
+            in_folder = label in self.lying and not Checkpoints(trial.passing).is_empty
+            if in_folder or name in self.lying or name in self.packed.sizes:
+                yield trial
+
+
+def clean_ended(
+    store: Store, experiment_id: str, wishes: Said, *, spec: Spec | None = None, dry_run: bool = False
+) -> Cleaned:
+    """Remove the checkpoints that the rule of an experiment nobody runs does not keep. It is for the engine.
+
+    With ``dry_run`` nothing is removed, and anybody may ask, of a running experiment too. spec: the experiment's, where
+    it was read already.
+    """
+    cleaned = Cleaned()
+    spec = spec or store.read_spec(experiment_id, viewing=dry_run)
+    paths = store.experiment(experiment_id)
+    there = _There.of(paths)
+    if not there.trials():
+        return cleaned
+    state = (*there.state(), wishes.rule(spec.id, spec.keep), *sorted(map(str, protected(store, wishes, spec.id))))
+    if _nothing_goes.get(paths.folder) == state:
+        return cleaned
+    history = history_of(store, spec)
+    told = _what_stays(store, spec, wishes, history, there)
+    for one in there.between_levels(history):
+        between = Checkpoints(one.passing)
+        cleaned.add("unfinished", sum(between.size(step) for step in between.steps()))
+        if not dry_run:
+            drop_passing(one)
+    going, staying = split(told)
+    for trial, steps in going.items():
+        checkpoints = Checkpoints(paths.trial(trial))
+        for step in steps:
+            cleaned.add("checkpoints", checkpoints.size(step))
+    if going and not dry_run:
+        with Journal.open(paths.journal) as writer:
+            writer.append(removed_line(going, f"the rule {wishes.rule(spec.id, spec.keep)}"))
+        remove(paths, going, staying)
+    if not any(cleaned.things.values()):
+        _nothing_goes[paths.folder] = state
+    return cleaned
+
+
+#: Experiments of which nothing was to go, by their folder: what that was said of. Their journals are not read again.
+_nothing_goes: dict[Path, tuple[object, ...]] = {}
+
+
+def split(told: Mapping[int, Mapping[int, str | None]]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """What goes, and what stays of the trials of which something goes."""
+    going = {trial: [step for step, why in steps.items() if why is None] for trial, steps in told.items()}
+    going = {trial: steps for trial, steps in going.items() if steps}
+    staying = {trial: [step for step in told[trial] if step not in going[trial]] for trial in going}
+    return going, staying
+
+
+def removed_line(going: Mapping[int, Iterable[int]], why: str) -> dict[str, Json]:
+    """The journal's line that these checkpoints go; it is written before they do."""
+    return {"kind": "Removed", "trials": {str(trial): sorted(steps) for trial, steps in going.items()}, "why": why}
+
+
+def steps_of(paths: ExperimentPaths, trials: Iterable[int]) -> dict[int, list[int]]:
+    """Steps of the checkpoints that are kept, by trial. It blocks.
+
+    What a lost disk has left at the experiment's URL alone counts as well, or nobody would ever remove it there.
+    """
+    return _There.of(paths).steps(trials)
+
+
+def remove(paths: ExperimentPaths, going: Mapping[int, Iterable[int]], staying: Mapping[int, Iterable[int]]) -> int:
+    """Remove checkpoints, after what stays of their trials is on the disk for good; bytes that this freed. It blocks.
+
+    A power cut may take a checkpoint that nobody has brought to the disk yet; the one before it must be there then.
+    """
+    freed = 0
+    for trial, steps in going.items():
+        checkpoints = Checkpoints(paths.trial(trial))
+        try:
+            for step in staying.get(trial, ()):
+                checkpoints.secure(step)
+            for step in steps:
+                note_removal(paths.trial(trial), step)
+                freed += checkpoints.remove(step)
+        except StoreError as error:
+            log.warning("checkpoints in %s stay for now: %s", checkpoints.folder, error)
+    # Whoever counts bytes sees that they changed.
+    with contextlib.suppress(OSError):
+        os.utime(paths.trials)
+    return freed
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Whole experiments
+
+
+def put_aside(folder: Path) -> Path:
+    """Take ``folder`` out of the store in one go, to be removed; where it lies now. It blocks."""
+    gone = folder.with_name(f"{REMOVED}{folder.name}-{secrets.token_hex(4)}")
+    with telling(folder):
+        os.rename(folder, gone)
+        fsync_folder(folder.parent)
+    return gone
+
+
+def begun_deletions(store: Store, wishes: Said) -> list[Path]:
+    """What is left of experiments that were deleted, taken out of the store, to be removed. It is for the engine.
+
+    An engine may die between the word that an experiment is deleted and the last of its files.
+    """
+    folders = [store.experiment(key).folder for key in sorted(wishes.deleted)]
+    there = [put_aside(folder) for folder in folders if folder.is_dir()]
+    aside = _named_like(store.experiments, lambda name: name.startswith(REMOVED))
+    return [*there, *(path for path in aside if path not in there)]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What nobody names
+
+
+def sweep(store: Store, wishes: Said, *, dry_run: bool = False, young_s: float = YOUNG_S) -> Cleaned:
+    """Remove what nobody names and nobody touched for ``young_s`` seconds, and what died half-written."""
+    cleaned = Cleaned()
+    before = time.time() - young_s
+    for path in _unfinished(store, wishes):
+        _remove(path, "unfinished", before, cleaned, dry_run)
+    for path in _taken_out(store):
+        _remove(path, "removed", None, cleaned, dry_run)
+    unused = {one.id for one in documents.unused(store, _started(store))}
+    for key in sorted(unused):
+        _remove(documents.file_of(store, key), "documents", before, cleaned, dry_run)
+    named = _named(store, unused)
+    for folder, kind in ((store.blobs, "blobs"), (store.snapshots, "snapshots")):
+        for entry in entries_in(str(folder)):
+            if not entry.name.startswith(".") and entry.name not in named:
+                _remove(Path(entry.path), kind, before, cleaned, dry_run)
+    return cleaned
+
+
+def _started(store: Store) -> Iterator[tuple[str, str]]:
+    """Notebook and time of each experiment that came from one."""
+    for key in store.experiment_ids():
+        with contextlib.suppress(NotFound, StoreError):
+            spec = store.read_spec_json(key)
+            if spec.get("notebook"):
+                yield str(spec["notebook"]), str(spec["created"])
+
+
+def _named(store: Store, unused: set[str]) -> set[str]:
+    # Requests first: one that is taken meanwhile has become an experiment, or what it names is spoken of in its spec,
+    # which was written before it.
+    found = set(named_by_requests(store))
+    for key in store.experiment_ids():
+        found |= named_by_experiment(store, key)
+    return found.union(*(everything(store, {one.blob}) for one in documents.documents(store) if one.id not in unused))
+
+
+def _remove(path: Path, kind: str, before: float | None, cleaned: Cleaned, dry_run: bool) -> None:
+    """Remove ``path`` unless somebody touched it after ``before`` (seconds since 1970)."""
+    try:
+        if before is not None and path.lstat().st_mtime >= before:
+            return
+        size = size_of(path)
+        if dry_run:
+            cleaned.add(kind, size)
+            return
+        aside = path
+        if before is not None:
+            # Whoever wants it again touches it first. Under its new name nobody can; so now it is certain.
+            aside = path.with_name(f"{REMOVED}{path.name.lstrip('.')}-{secrets.token_hex(4)}")
+            os.rename(path, aside)
+            if aside.lstat().st_mtime >= before:
+                with contextlib.suppress(OSError):  # somebody has written it anew meanwhile
+                    os.rename(aside, path)
+                    return
+        if aside.is_dir() and not aside.is_symlink():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            os.unlink(aside)
+        cleaned.add(kind, size)
+    except OSError:  # it went away meanwhile, or may not be removed: it is met again next time
+        return
+
+
+def _unfinished(store: Store, wishes: Said) -> Iterator[Path]:
+    """Files and folders that somebody was writing, and experiments that never got their spec."""
+    for folder in (store.root, store.blobs, store.snapshots, store.documents):
+        yield from _named_like(folder, lambda name: name.endswith(WRITING))
+    yield from _named_like(store.root, lambda name: name.startswith(".import-"))
+    for entry in entries_in(str(store.notebooks)):
+        yield from _named_like(Path(entry.path), lambda name: name.endswith(WRITING))
+    for entry in entries_in(str(store.experiments)):
+        path = Path(entry.path)
+        if not entry.name.startswith(".") and entry.name not in wishes.deleted and not (path / "spec.json").exists():
+            yield path
+        else:
+            yield from _named_like(path, lambda name: name.endswith(WRITING))
+    for paths in map(store.experiment, store.experiment_ids()):
+        yield from _named_like(paths.trials, lambda name: name.endswith(WRITING))
+        for trial in _folders_of_trials(paths):
+            yield from _named_like(trial.checkpoints, lambda name: name.startswith(".writing-"))
+
+
+def _taken_out(store: Store) -> Iterator[Path]:
+    """What was taken out to be removed, by whoever did not live to."""
+    folders = [store.root, store.blobs, store.snapshots, store.documents, store.experiments]
+    for paths in map(store.experiment, store.experiment_ids()):
+        for trial in _folders_of_trials(paths):
+            folders += [trial.folder, trial.checkpoints]
+    for folder in folders:
+        yield from _named_like(folder, lambda name: name.startswith(REMOVED))
+
+
+def _folders_of_trials(paths: ExperimentPaths) -> list[TrialPaths]:
+    """Trials that have a folder of their own, for what is large."""
+    with_folder = [entry for entry in entries_in(str(paths.trials)) if entry.is_dir(follow_symlinks=False)]
+    return [TrialPaths(Path(entry.path)) for entry in with_folder]
+
+
+def _named_like(folder: Path, is_like: Callable[[str], bool]) -> Iterator[Path]:
+    return (Path(entry.path) for entry in entries_in(str(folder)) if is_like(entry.name))

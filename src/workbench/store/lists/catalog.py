@@ -1,0 +1,381 @@
+"""The list of experiments. Law: it holds nothing that specs and journals do not, so it can be made again from them.
+
+TinyDB keeps it, on a storage that replaces the file in one go. Changes wait in memory and are written together: each
+write holds the whole list. Points, trials and legs never come here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tinydb import TinyDB, where
+from tinydb.storages import Storage
+from tinydb.table import Document
+
+from workbench.errors import BadName, NotFound, StoreError
+from workbench.records import SCHEMA, Json, check_schema, trial_label, trial_number
+from workbench.store.files.atomic import move_away, read_json, write_json
+from workbench.store.journal import Damage
+from workbench.store.layout import Store, checked_id
+from workbench.store.lists.said import said
+from workbench.store.lists.summary import entry_of, labels_of
+
+#: The file is written at most so often.
+FLUSH_S = 0.5
+
+Entry = dict[str, Any]
+
+
+class AtomicStorage(Storage):
+    """TinyDB's storage: the whole list in memory, and a file that is replaced, never changed.
+
+    TinyDB's own rewrites its file in place, so that a crash or a second reader finds half of it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damage: list[Damage] = []
+        self.is_changed = False
+        self._data = self._load()
+
+    def read(self) -> dict[str, dict[str, Any]] | None:
+        """The list as it is in memory."""
+        return self._data
+
+    def write(self, data: dict[str, dict[str, Any]]) -> None:
+        """Keep ``data``, for :meth:`save` to write."""
+        self._data, self.is_changed = data, True
+
+    def save(self) -> None:
+        """Replace the file, where something changed. Raises StoreFull and its kin, and then tries again next time."""
+        if self.is_changed:
+            write_json(self.path, self._data, fsync=False)
+            self.is_changed = False
+
+    def _load(self) -> dict[str, dict[str, Any]] | None:
+        try:
+            return _tables(self.path)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            self.damage.append(Damage(self.path, 0, f"it is not a catalog ({error}); rebuilt from the journals"))
+            if self.path.is_dir():  # no file can take the place of a folder
+                move_away(self.path)
+            return None
+
+
+class Catalog:
+    """The engine's hand on the list. It may be used from several threads; nobody waits for the disk but ``flush``."""
+
+    def __init__(self, store: Store) -> None:
+        """Raises NewerSchema where a later Workbench wrote the list."""
+        store.check_writable()
+        self.store = store
+        self._storage = AtomicStorage(store.catalog_path)
+        check_schema(_about(self._storage.read()), str(store.catalog_path))
+        self._db = TinyDB(storage=lambda: self._storage)
+        self._table = self._db.table("experiments", cache_size=0)
+        self._documents = {document["id"]: document.doc_id for document in self._table}
+        self._waiting: dict[str, Entry] = {}
+        self._taking = threading.Lock()
+        self._using = threading.RLock()
+        self._written = 0.0
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What was wrong with the file and was got round."""
+        return self._storage.damage
+
+    def upsert_experiment(self, experiment_id: str, fields: Mapping[str, Json]) -> None:
+        """Set fields of an experiment, which is new or known; those not named stay."""
+        checked_id(experiment_id)
+        with self._taking:
+            self._waiting.setdefault(experiment_id, {}).update(fields)
+
+    def remove(self, experiment_id: str) -> None:
+        """Take an experiment off the list. One that is not there is no error."""
+        with self._using:
+            self._take()
+            number = self._documents.pop(experiment_id, None)
+            if number is not None:
+                self._table.remove(doc_ids=[number])
+
+    def experiments(self) -> list[Entry]:
+        """All experiments, oldest first."""
+        with self._using:
+            self._take()
+            return sorted((dict(document) for document in self._table), key=_id)
+
+    def knows(self, experiment_id: str) -> bool:
+        """Whether an experiment is on the list. It costs nothing: what waits to be written stays waiting."""
+        return experiment_id in self._waiting or experiment_id in self._documents
+
+    def get(self, experiment_id: str) -> Entry | None:
+        """One experiment, or None."""
+        with self._using:
+            self._take()
+            number = self._documents.get(experiment_id)
+            found = None if number is None else self._table.get(doc_id=number)
+            return dict(found) if found else None
+
+    def find(self, name: str, version: int | None = None) -> Entry | None:
+        """The experiment of this name and version, or the newest version where None; None where there is none."""
+        with self._using:
+            self._take()
+            return _newest([dict(document) for document in self._table.search(where("name") == name)], version)
+
+    def rebuild_if_needed(self) -> list[str]:
+        """Bring in what specs and journals know and the list does not; give the ids of those experiments.
+
+        A list may be missing, damaged, or older than a journal, when the engine was killed before it wrote it.
+        """
+        try:
+            written = self.store.catalog_path.stat().st_mtime_ns if self._documents else 0
+        except OSError:
+            written = 0
+        known = {} if not written else {entry["id"]: entry for entry in self.experiments()}
+        stale = []
+        deleted = said(self.store).deleted
+        for experiment_id in known.keys() & deleted:
+            self.remove(experiment_id)
+        for experiment_id in self.store.experiment_ids():
+            if experiment_id in deleted:
+                continue  # its folder is about to go
+            behind = _modified(self.store.experiment(experiment_id).journal) >= written
+            entry = entry_of(self.store, experiment_id) if behind or experiment_id not in known else None
+            if entry is not None:
+                self.upsert_experiment(experiment_id, entry)
+                stale.append(experiment_id)
+        if _modified(self.store.journal_path) >= written:
+            there = {*known, *stale}
+            for experiment_id, fields in labels_of(self.store).items():
+                if experiment_id in there:
+                    self.upsert_experiment(experiment_id, fields)
+        return stale
+
+    @classmethod
+    def rebuild(cls, store: Store) -> Catalog:
+        """The list made anew from specs and journals, and written."""
+        store.check_writable()
+        store.catalog_path.unlink(missing_ok=True)
+        catalog = cls(store)
+        catalog.rebuild_if_needed()
+        catalog.close()
+        return catalog
+
+    def flush(self) -> None:
+        """Write what changed. It blocks, so it is called in a thread; less than half a second after the last time it
+        waits first. Raises StoreFull and its kin; what changed then waits for the next call.
+        """
+        with self._taking:
+            nothing = not (self._waiting or self._storage.is_changed)
+        if not nothing:
+            time.sleep(max(0.0, self._written + FLUSH_S - time.monotonic()))
+            self.close()
+
+    def close(self) -> None:
+        """Write what changed, at once. The catalog may be used on."""
+        with self._using:
+            self._take()
+            if self._storage.is_changed:
+                self._db.table("about").truncate()
+                self._db.table("about").insert(Document({"schema": SCHEMA}, doc_id=1))
+                self._written = time.monotonic()
+            self._storage.save()
+
+    def _take(self) -> None:
+        """Put what waits into TinyDB: two writes for however many experiments."""
+        with self._taking:
+            waiting, self._waiting = self._waiting, {}
+        if not waiting:
+            return
+        known = [number for id_, number in self._documents.items() if id_ in waiting]
+        new = [{"id": id_, **fields} for id_, fields in waiting.items() if id_ not in self._documents]
+        if known:
+            self._table.update(lambda document: _set(document, waiting[document["id"]]), doc_ids=known)
+        if new:
+            for entry in new:
+                _set(entry, {})
+            numbers = self._table.insert_multiple(new)
+            self._documents.update((entry["id"], number) for entry, number in zip(new, numbers, strict=True))
+
+
+def read_catalog(store: Store) -> list[Entry]:
+    """All experiments, oldest first, for whoever shows them; no engine need live.
+
+    It is cheap to ask often: an unchanged file is not read again. A missing or damaged list is made from specs and
+    journals, in memory.
+    """
+    return [dict(entry) for entry in _read(store).values()]
+
+
+def read_entry(store: Store, experiment_id: str) -> Entry:
+    """One experiment's line of :func:`read_catalog`; empty where it is not listed (yet)."""
+    return dict(_read(store).get(experiment_id, {}))
+
+
+def _read(store: Store) -> Mapping[str, Entry]:
+    path = store.catalog_path
+    try:
+        stat = path.lstat()
+        state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        found = _read_lists.get(path)
+        if found is None or found[0] != state:
+            documents = _tables(path).get("experiments", {}).values()
+            listed = sorted((document for document in documents if "id" in document), key=_id)
+            found = state, {_id(document): document for document in listed}
+            if len(_read_lists) > 16:
+                _read_lists.clear()
+            _read_lists[path] = found
+        return found[1]
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {_id(entry): entry for entry in _from_journals(store)}
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a person named: an experiment, and where they said so its trial and step."""
+
+    experiment: str
+    label: str
+    trial: int | None = None
+    step: int | None = None
+
+    def __str__(self) -> str:
+        trial = "" if self.trial is None else f"/{trial_label(self.trial)}"
+        return f"{self.label}{trial}{'' if self.step is None else f':{self.step}'}"
+
+
+def resolve(store: Store, text: str) -> Reference:
+    """What ``digits``, ``digits@2``, ``digits@2/t0007``, ``digits@2/t0007:27`` or an id in place of the name means.
+
+    Without a version it is the newest. Raises NotFound, naming the nearest, and BadName for what cannot be a name.
+    """
+    head, slash, tail = text.strip().partition("/")
+    trial = step = None
+    if slash:
+        label, colon, digits = tail.partition(":")
+        trial = trial_number(label)
+        step = _number(digits, text, "a step") if colon else None
+    name, at, digits = head.partition("@")
+    version = _number(digits, text, "a version") if at else None
+    entry = _named(store, name, version)
+    if trial is not None:
+        _check_trial(store, entry, trial)
+    return Reference(entry["id"], entry["label"], trial, step)
+
+
+_read_lists: dict[Path, tuple[tuple[int, int, int], dict[str, Entry]]] = {}
+
+
+def _named(store: Store, name: str, version: int | None) -> Entry:
+    entries = read_catalog(store)
+    found = _newest([entry for entry in entries if entry.get("name") == name], version)
+    if found is None:
+        found = next((entry for entry in entries if entry["id"] == name), None)
+    if found is None:
+        found = _just_written(store, entries, name, version)
+    if found is not None:
+        return found
+    versions = sorted({int(entry["version"]) for entry in entries if entry.get("name") == name})
+    if versions:
+        raise NotFound(f"{name!r} has no version {version}: it has {_listed(versions)}.")
+    names = {str(entry["name"]): None for entry in reversed(entries)}
+    near = difflib.get_close_matches(name, [*names, *(entry["id"] for entry in entries)], n=1, cutoff=0.5)
+    if near:
+        hint = f"Did you mean {near[0]}?"
+    elif names:
+        hint = f"There is {_listed(list(names))}; workbench ls shows all."
+    else:
+        hint = "There is none yet; a %%train cell creates one."
+    raise NotFound(f"{store.root} has no experiment {name[:60]!r}. {hint}")
+
+
+def _just_written(store: Store, entries: list[Entry], name: str, version: int | None) -> Entry | None:
+    """An experiment that has its spec, and that the list does not have yet: it is written twice a second at most."""
+    known = {entry["id"] for entry in entries}
+    new: list[Entry] = []
+    for experiment_id in store.experiment_ids():
+        if experiment_id in known:
+            continue
+        try:
+            spec = store.read_spec(experiment_id, viewing=True)
+        except (BadName, NotFound, StoreError):
+            continue
+        if spec.name == name or (spec.id == name and version is None):
+            new.append({"id": spec.id, "name": spec.name, "version": spec.version, "label": spec.label})
+    return _newest(new, version)
+
+
+def _check_trial(store: Store, entry: Entry, trial: int) -> None:
+    from workbench.store.series import Series  # SQLite only where a trial is asked for
+
+    paths = store.experiment(entry["id"])
+    if paths.series.exists():
+        with Series.read(paths.series) as series:
+            series.trial(trial)
+
+
+def _newest(entries: list[Entry], version: int | None) -> Entry | None:
+    wanted = [entry for entry in entries if version is None or entry.get("version") == version]
+    return max(wanted, key=lambda entry: (entry.get("version", 0), entry["id"]), default=None)
+
+
+def _number(digits: str, text: str, what: str) -> int:
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise BadName(f"{text[:80]!r}: {digits[:20]!r} is no {what[2:]}. For example: digits@2/t0007:27.")
+    return int(digits)
+
+
+def _listed(names: Sequence[object]) -> str:
+    """The first and the last few, for people."""
+    shown = names if len(names) <= 6 else [*names[:3], "…", *names[-3:]]
+    return ", ".join(map(str, shown))
+
+
+def _from_journals(store: Store) -> list[Entry]:
+    labels = labels_of(store)
+    found = []
+    deleted = said(store).deleted
+    for experiment_id in store.experiment_ids():
+        entry = None if experiment_id in deleted else entry_of(store, experiment_id)
+        if entry is not None:
+            found.append(_set(entry, labels.get(experiment_id, {})))
+    return found
+
+
+def _set(entry: Any, fields: Mapping[str, Json]) -> Any:
+    """``entry`` with ``fields``; its label follows its name and version."""
+    entry.update(fields)
+    if "name" in entry:
+        entry["label"] = f"{entry['name']}@{entry.get('version', 1)}"
+    return entry
+
+
+def _tables(path: Path) -> dict[str, dict[str, Any]]:
+    data = read_json(path)
+    if not isinstance(data, dict) or not all(isinstance(table, dict) for table in data.values()):
+        raise ValueError("it holds no tables")
+    return data
+
+
+def _about(data: Mapping[str, Any] | None) -> Mapping[str, Json]:
+    documents: Iterator[Mapping[str, Json]] = iter((data or {}).get("about", {}).values())
+    return next(documents, {})
+
+
+def _modified(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return -1
+
+
+def _id(entry: Mapping[str, Any]) -> str:
+    return str(entry["id"])

@@ -1,0 +1,108 @@
+"""Many points at one look, for whoever draws them. Law: it reads; SQLite sums up, and rows are streamed, never listed.
+
+A thousand curves of a thousand points are a million rows: as Python objects they would take a second and 200 MB.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from workbench.records import Goal
+from workbench.store.files import database
+from workbench.store.files.database import telling_sqlite
+
+#: Rows that are in memory as Python objects at a time.
+BATCH = 4096
+
+
+class Glance:
+    """A reader's own connection to one experiment's points. Close it after use; one thread uses it at a time.
+
+    Raises StoreError and its kin, where the series is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with telling_sqlite(path):
+            self._opened = database.open_reader(path)
+
+    def __enter__(self) -> Glance:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def newest(self) -> int:
+        """The number of the newest point; 0 where there is none. Ask before reading, and nothing is missed."""
+        return int(next(self._rows("SELECT max(id) FROM points"), (0,))[0] or 0)
+
+    def number(self, metric: str) -> int | None:
+        """The number by which ``metric`` is kept, or None where nobody reported it."""
+        found = next(self._rows("SELECT id FROM names WHERE name = ?", (metric,)), None)
+        return None if found is None else int(found[0])
+
+    def changed(self, metric: str, after: int) -> set[int]:
+        """Trials with a point of ``metric`` that is newer than the number ``after``."""
+        query = "SELECT DISTINCT trial FROM points WHERE id > ? AND name = ?"
+        return {trial for (trial,) in self._rows(query, (after, self.number(metric)))}
+
+    def points(
+        self, metric: str, x: Literal["step", "time"], trials: Iterable[int] | None = None
+    ) -> Iterator[tuple[int, float, float | None]]:
+        """(trial, x, value) by trial, step and index. x: steps, or seconds since 1970. None stands for nan."""
+        query = f"SELECT trial, {'time' if x == 'time' else 'step'}, value FROM points WHERE name = ?"
+        number = self.number(metric)
+        if trials is None:
+            return self._rows(f"{query} ORDER BY trial, step, idx", (number,))
+        query += " AND trial = ? ORDER BY step, idx"
+        return itertools.chain.from_iterable(self._rows(query, (number, trial)) for trial in sorted(set(trials)))
+
+    def sample(self, metric: str, apart: int) -> Iterator[tuple[int, float, float | None]]:
+        """(trial, step, value) of steps 1, 1 + ``apart``, …, by trial, step and index: quick where points are many."""
+        query = "SELECT trial, step, value FROM points WHERE name = ? AND step % ? = 1 ORDER BY trial, step, idx"
+        return self._rows(query, (self.number(metric), apart))
+
+    def best_so_far(self, goal: Goal, parts: int) -> list[float]:
+        """The best value of the goal over time: the best until the end of each of ``parts`` equal spans of time.
+
+        Spans before the first finite value are left out.
+        """
+        ends = [next(self._rows(f"SELECT time FROM points ORDER BY id {way} LIMIT 1"), None) for way in ("", "DESC")]
+        if ends[0] is None or ends[1] is None:
+            return []
+        first, last = float(ends[0][0] or 0), float(ends[1][0] or 0)
+        span, best = max(last - first, 1e-9) / parts, "max" if goal.mode == "max" else "min"
+        query = (
+            f"SELECT min(max(CAST((time - ?) / ? AS INTEGER), 0), ?) AS part, {best}(value) FROM points "
+            "WHERE name = ? AND abs(value) < 9e999 GROUP BY part ORDER BY part"
+        )
+        found: list[float] = []
+        until = 0
+        for part, value in self._rows(query, (first, span, parts - 1, self.number(goal.metric))):
+            if found:
+                found += [found[-1]] * (part - until)
+            found.append(value if not found or goal.better(value, found[-1]) else found[-1])
+            until = part + 1
+        return found
+
+    def _rows(self, query: str, values: Iterable[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        # No Python between two rows: for half a million of them it took as long as SQLite itself.
+        return itertools.chain.from_iterable(self._batches(query, tuple(values)))
+
+    def _batches(self, query: str, values: tuple[Any, ...]) -> Iterator[list[tuple[Any, ...]]]:
+        with telling_sqlite(self.path):
+            try:
+                if self._opened.state not in (None, database.state_of(self.path)):
+                    self._opened.close()  # its writer has come since
+                    self._opened = database.open_reader(self.path)
+                rows = self._opened.connection.execute(query, values)
+                while batch := rows.fetchmany(BATCH):
+                    yield batch
+            except sqlite3.OperationalError as error:
+                # The engine makes the table again, and fills it from the journal, when it opens the experiment.
+                if "no such table" not in str(error):
+                    raise

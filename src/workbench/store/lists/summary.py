@@ -1,0 +1,210 @@
+"""One experiment in a line, from its spec and journal. Law: it reads; the same lines give the same summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from workbench.errors import WorkbenchError
+from workbench.records import ENDED, UNREADABLE, CapacityChanged, Finish, Json, Spec, fact_from_line
+from workbench.store import journal
+from workbench.store.files.atomic import kind_of
+from workbench.store.journal import Damage
+from workbench.store.layout import Store
+from workbench.store.lists import outcome
+from workbench.store.lists.said import said
+from workbench.store.recalled import check_lines, check_spec
+
+#: Lines of the store's own journal that say how a person labels an experiment, and the field each of them sets.
+LABELS = {"rename": "name", "tag": "tags", "note": "note"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was found in a journal in which state of it."""
+
+    state: tuple[int, int, int]
+    entry: dict[str, Any] | None
+
+
+Looks: TypeAlias = Mapping[Path, _Look]
+#: By journal: who looks again at a store without a list reads only what grew.
+_looks: dict[Path, _Look] = {}
+
+
+def summary(spec: Spec, lines: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
+    """The catalog's fields of the experiment with this spec and these journal lines.
+
+    The search itself reads them again, so that its best trial here is its best trial everywhere. Raises BadSpace or
+    BadOption for a spec that cannot be searched.
+    """
+    from workbench.search import Search  # lists are made anew seldom, and `ls` starts often
+    from workbench.search.life import Life
+
+    search, life = Search.of(spec), Life()
+    steps: dict[int, int] = {}
+    checks, checked = 0, None
+    told: dict[int, int] = {}
+    lost = None
+    for line in lines:
+        kind = line.get("kind")
+        if (fact := fact_from_line(line)) is not None:
+            if isinstance(fact, CapacityChanged):
+                # Each leg that was begun has a line. A planted journal may speak of millions of slots.
+                fact = CapacityChanged(min(fact.slots, len(lines)))
+            life = life.after(fact, line["at"])
+            search.handle(fact)
+        if kind == "LegStarted":
+            life = life.began(line["at"])
+        elif kind in ("Reached", "Ended"):
+            steps[line["trial"]] = max(line["step"], steps.get(line["trial"], 0))
+        elif kind == "Finish":
+            life = life.after(Finish(line["state"], line["reason"]), line["at"])
+        elif kind == "VerifyDue":
+            checks += 1
+        elif kind == "Verified":
+            checks, checked = checks - 1, line["verdict"]
+        elif kind == "SeriesLost":
+            lost = {name: line.get(name) for name in ("before", "points", "put_back", "sources", "file")}
+        elif kind == "Telling":
+            told[line["id"]] = len(line["ways"])
+        elif kind == "Notified" and line.get("id") in told:
+            told[line["id"]] -= 1
+    best, (planned, legs, _) = search.best, search.planned
+    return {
+        "id": spec.id,
+        "name": spec.name,
+        "version": spec.version,
+        "label": spec.label,
+        "created": spec.created,
+        "started": life.started,
+        "ended": life.ended,
+        "state": life.state,
+        "reason": life.reason,
+        "pause": life.pause if life.state == "paused" else None,
+        "goal": str(spec.goal),
+        "trials": len(search.trials),
+        "planned": {"trials": planned, "legs": legs},
+        "counts": search.counts,
+        "failures": outcome.failures(search.failures),
+        "steps": sum(steps.values()),
+        "best": {"trial": best[0], "value": best[1]} if best else None,
+        "content": spec.content,
+        "notebook": spec.notebook,
+        "parent": spec.parent["label"] if spec.parent else None,
+        "verify": "waiting" if checks > 0 else checked,
+        "tells": any(told.values()),
+        "lost": lost,
+    }
+
+
+def entry_of(store: Store, experiment_id: str) -> dict[str, Any] | None:
+    """The catalog's fields of one experiment; None where no engine has begun it.
+
+    One whose spec or journal makes no sense is *unreadable*, unless it has ended: then it is shown as far as it goes.
+    """
+    found = _looked(store, experiment_id)
+    return None if found is None or found.entry is None else dict(found.entry)
+
+
+def known(store: Store, experiment_ids: Iterable[str]) -> Looks:
+    """What this process knows of these experiments' journals, for another one to :func:`learn`."""
+    paths = [store.experiment(one).journal for one in experiment_ids]
+    return {path: _looks[path] for path in paths if path in _looks}
+
+
+def learn(looks: Looks) -> None:
+    """Take over what another process knows."""
+    _looks.update(looks)
+
+
+def _looked(store: Store, experiment_id: str) -> _Look | None:
+    path = store.experiment(experiment_id).journal
+    try:
+        stat = path.lstat()
+    except OSError:
+        return None
+    state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    found = _looks.get(path)
+    if found is not None and found.state == state:
+        return found
+    return _looks_like(store, experiment_id, state, None, [])
+
+
+def lines_of(store: Store, experiment_id: str, damage: list[Damage]) -> list[dict[str, Any]]:
+    """The lines of an experiment's journal. Who asks for its entry afterwards has it from this reading.
+
+    What cannot be read is added to ``damage``. Raises OSError.
+    """
+    path = store.experiment(experiment_id).journal
+    stat = path.lstat()
+    lines = list(journal.read(path, damage=damage))
+    _looks_like(store, experiment_id, (stat.st_ino, stat.st_size, stat.st_mtime_ns), lines, damage)
+    return lines
+
+
+def _looks_like(
+    store: Store,
+    experiment_id: str,
+    state: tuple[int, int, int],
+    lines: list[dict[str, Any]] | None,
+    damage: list[Damage],
+) -> _Look:
+    """What is found in a journal that is in ``state``. lines: its lines, where they were read already."""
+    path = store.experiment(experiment_id).journal
+    try:
+        lines = list(journal.read(path, damage=damage)) if lines is None else lines
+        whole = state[1] or kind_of(path.lstat().st_mode)
+        entry = None
+        if whole:
+            # Reading a search of a billion trials or slots would take for ever.
+            spec = check_spec(store.read_spec(experiment_id, viewing=True))
+            check_lines(store.experiment(experiment_id), lines)
+            entry = summary(spec, lines)
+        wrong = next((str(piece) for piece in journal.lasting(path, damage)), None)
+        if entry is not None and wrong is not None and entry["state"] not in ENDED:
+            entry = unreadable(store, experiment_id, wrong)
+    except (WorkbenchError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"its spec or journal is not valid ({error})"[:500]
+        return _Look(state, unreadable(store, experiment_id, why))  # the spec may be put right
+    _looks[path] = found = _Look(state, entry)
+    return found
+
+
+def unreadable(store: Store, experiment_id: str, why: str) -> dict[str, Any]:
+    """The catalog's fields of an experiment whose spec or journal makes no sense: its name, as far as it has one."""
+    try:
+        spec = store.read_spec(experiment_id, viewing=True)
+        known = {"name": spec.name, "version": spec.version, "created": spec.created, "goal": str(spec.goal)}
+        known |= {"content": spec.content, "notebook": spec.notebook}
+    except (WorkbenchError, OSError, ValueError):
+        known = {"name": experiment_id, "version": 1, "created": _created(experiment_id), "goal": ""}
+    label = f"{known['name']}@{known['version']}"
+    nothing = {"started": None, "ended": None, "trials": 0, "best": None, "verify": None, "tells": False}
+    return {"id": experiment_id, **known, "label": label, "state": UNREADABLE, "reason": why, **nothing}
+
+
+def _created(experiment_id: str) -> str:
+    """When an experiment was made, by its id; empty where that says nothing."""
+    try:
+        return datetime.strptime(experiment_id[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).isoformat()
+    except ValueError:
+        return ""
+
+
+def labels_of(store: Store) -> dict[str, dict[str, Any]]:
+    """What people said about experiments (name, tags, note, pins, keep), by id, from the store's own journal."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in journal.read(store.journal_path):
+        field = LABELS.get(line.get("kind", ""))
+        if field is not None and field in line and isinstance(line.get("experiment"), str):
+            found.setdefault(line["experiment"], {})[field] = line[field]
+    wishes = said(store)
+    for experiment, rule in wishes.rules.items():
+        found.setdefault(experiment, {})["keep"] = str(rule)
+    for experiment in {pin[0] for pin in wishes.pins}:
+        found.setdefault(experiment, {})["pins"] = wishes.pins_of(experiment)
+    return found

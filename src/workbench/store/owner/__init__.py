@@ -1,0 +1,1 @@
+"""Whose a store is, and which engine and slots are whose."""

@@ -1,0 +1,298 @@
+"""One engine for each store. Law: who holds the lock is the engine; the kernel frees it in the moment its holder dies.
+
+``engine.lock`` decides; ``engine.json`` says who it is. On a network file system a lock may not reach other hosts:
+there a fresh heartbeat of another host counts as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from workbench.errors import EngineRunning, StoreError
+from workbench.records import PROTOCOL, SCHEMA, Json, check_schema
+from workbench.store.files.atomic import FILE_MODE, read_json, telling, write_json
+from workbench.store.files.filesystem import is_network
+from workbench.store.layout import Store
+
+#: Seconds without a heartbeat after which an engine on another host counts as dead, where locks may not reach it.
+SILENT_S = 30.0
+#: Who probes the lock holds it for microseconds. An engine waits this long before it believes that another has it.
+_PROBE_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """Who the engine of a store is, as it wrote it last."""
+
+    host: str
+    boot_id: str
+    pid: int
+    started: str
+    heartbeat: str
+    protocol: int
+    state: Literal["running", "closing"]
+    address: str | None = None
+    #: True where its process held the lock when this was read (on a network file system: or another host's heartbeat
+    #: was fresh).
+    alive: bool = False
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since its last heartbeat. One that is alive and long silent hangs."""
+        try:
+            return (datetime.now(UTC) - datetime.fromisoformat(self.heartbeat)).total_seconds()
+        except ValueError:
+            return float("inf")
+
+
+class EngineLease:
+    """The right to be a store's engine. It ends with :meth:`release` or with the process, whatever ends that."""
+
+    def __init__(self, store: Store, descriptor: int, info: EngineInfo) -> None:
+        self.store = store
+        self._descriptor = descriptor
+        self._info = info
+        # The descriptor is close-on-exec; a child that is forked and never calls exec must not keep the lock either.
+        forget = weakref.WeakMethod(self._forget)
+        os.register_at_fork(after_in_child=lambda: (call := forget()) and call())
+
+    @classmethod
+    def acquire(cls, store: Store, *, address: str | None = None, wait_s: float = 0.0) -> EngineLease:
+        """Become the engine of ``store``, which is made where it is missing.
+
+        Another engine is waited for ``wait_s`` seconds (it may be closing). Raises EngineRunning where it stays, and
+        NewerSchema where the last engine was a later Workbench's.
+        """
+        store.create()
+        with telling(store.engine_lock):
+            descriptor = os.open(store.engine_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        try:
+            _lock(store, descriptor, wait_s)
+            found = _read(store)
+            if found is not None:
+                check_schema(found, f"{store.engine_json}")
+                other = _info(found)
+                if other is not None and _elsewhere(store, other):
+                    raise _running(store, other)
+            now = _now()
+            info = EngineInfo(
+                host=socket.gethostname(),
+                boot_id=boot_id(),
+                pid=os.getpid(),
+                started=now,
+                heartbeat=now,
+                protocol=PROTOCOL,
+                state="running",
+                address=address,
+                alive=True,
+            )
+            lease = cls(store, descriptor, info)
+            lease._write(info, fsync=True)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return lease
+
+    @property
+    def info(self) -> EngineInfo:
+        """What was written last."""
+        return self._info
+
+    @property
+    def held(self) -> bool:
+        """True until the lease was released, and in no forked child."""
+        return self._descriptor >= 0
+
+    @property
+    def is_ours(self) -> bool:
+        """False where the store was removed, or removed and made again: the locked file is the store's no more."""
+        try:
+            mine = os.fstat(self._descriptor)
+            # The number of a removed file is soon given to a new one; its links are not.
+            return mine.st_nlink > 0 and os.path.samestat(mine, os.stat(self.store.engine_lock))
+        except OSError:
+            return False
+
+    def beat(self, *, address: str | None = None) -> None:
+        """Say that the engine lives, about once a second; ``address`` is where its cluster answers, once it does.
+
+        Raises StoreFull and its kin; where locks do not reach, the file's time, which needs no room, stands in for it.
+        """
+        try:
+            self._write(replace(self._info, heartbeat=_now(), address=address or self._info.address))
+        except StoreError:
+            with contextlib.suppress(OSError):
+                os.utime(self.store.engine_json)
+            raise
+
+    def closing(self) -> None:
+        """Say that the engine is about to leave. After it, look at the requests once more, then release."""
+        self._write(replace(self._info, heartbeat=_now(), state="closing"), fsync=True)
+
+    def running(self) -> None:
+        """Take :meth:`closing` back: a request came in the last moment."""
+        self._info = replace(self._info, state="running")  # so that the next heartbeat says it, if this cannot
+        self._write(replace(self._info, heartbeat=_now()), fsync=True)
+
+    def release(self) -> None:
+        """Leave. Twice is no error."""
+        if self._descriptor < 0:
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(self.store.engine_json)
+        descriptor, self._descriptor = self._descriptor, -1
+        with contextlib.suppress(OSError):
+            # Unlocked and not only closed, for the sake of a child forked by code that runs no hooks.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+    def __enter__(self) -> EngineLease:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _write(self, info: EngineInfo, *, fsync: bool = False) -> None:
+        if self._descriptor < 0:
+            raise StoreError(f"the lease on {self.store.root} was released; it cannot be written any more.")
+        data = {name: value for name, value in asdict(info).items() if name != "alive"}
+        write_json(self.store.engine_json, {"schema": SCHEMA, **data}, fsync=fsync)
+        self._info = info
+
+    def _forget(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def read_engine(store: Store) -> EngineInfo | None:
+    """Who the engine of ``store`` is and whether it lives; None where there is none, or it has just begun."""
+    found = _read(store)
+    info = None if found is None else _info(found)
+    if info is None:
+        return None
+    return replace(info, alive=is_locked(store.engine_lock) or _elsewhere(store, info))
+
+
+def boot_id() -> str:
+    """What tells one boot of a machine from another; the same in all its containers."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+@contextlib.contextmanager
+def locked(store: Store) -> Iterator[None]:
+    """Keep every engine out of ``store``, which exists, without being one. Raises EngineRunning where one lives."""
+    with telling(store.engine_lock):
+        descriptor = os.open(store.engine_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+    try:
+        _lock(store, descriptor, 0.0)
+        found = _read(store)
+        other = None if found is None else _info(found)
+        if other is not None and _elsewhere(store, other):
+            raise _running(store, other)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(store: Store, descriptor: int, wait_s: float) -> None:
+    until = time.monotonic() + max(wait_s, _PROBE_S)
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise StoreError(
+                f"{store.engine_lock} cannot be locked ({error.strerror}), so a second engine could not be kept out. "
+                "Choose a place with locks (a local disk, or NFS without 'nolock') with --store."
+            ) from error
+        if time.monotonic() > until:
+            found = _read(store)
+            raise _running(store, None if found is None else _info(found))
+        time.sleep(0.005)  # a lock cannot be awaited with a time limit
+
+
+def _running(store: Store, info: EngineInfo | None) -> EngineRunning:
+    if info is None:
+        who = "another engine, which is just starting,"
+        how = "Wait a moment and look with workbench engine status"
+    else:
+        who = f"the engine with process {info.pid} on {info.host}, running since {info.started},"
+        how = f"Use that one, or end it with workbench engine stop (or kill {info.pid} on {info.host})"
+    return EngineRunning(
+        f"{who} works in {store.root}, and a store has one engine. {how}; or name another store with --store."
+    )
+
+
+def _elsewhere(store: Store, info: EngineInfo) -> bool:
+    """True where ``info`` may live on another machine, which the lock need not reach."""
+    other = info.boot_id != boot_id() and info.state == "running"
+    return other and min(info.silent_s, _untouched_s(store)) < SILENT_S and is_network(store.root)
+
+
+def _untouched_s(store: Store) -> float:
+    """Seconds since the engine's file was touched: all that one on a full disk can do."""
+    try:
+        return time.time() - store.engine_json.stat().st_mtime
+    except OSError:
+        return float("inf")
+
+
+def is_locked(path: Path) -> bool:
+    """True where a process holds the lock. A shared lock is tried, so that those who look do not see each other."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _read(store: Store) -> Mapping[str, Json] | None:
+    try:
+        found = read_json(store.engine_json)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _info(found: Mapping[str, Json]) -> EngineInfo | None:
+    try:
+        return EngineInfo(
+            host=str(found["host"]),
+            boot_id=str(found["boot_id"]),
+            pid=int(found["pid"]),
+            started=str(found["started"]),
+            heartbeat=str(found["heartbeat"]),
+            protocol=int(found["protocol"]),
+            state="closing" if found.get("state") == "closing" else "running",
+            address=found.get("address"),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,223 @@
+"""Slots of this machine, shared by all engines of a person. Law: a slot is its holder's while the kernel's lock lasts.
+
+Each slot is a file in the runtime folder: ``cpu0`` for a core, ``gpu-UUID`` for a GPU. The worker that trains in it
+holds the file's lock. What the file says (who holds it, since when) counts only while the lock is held. So a killed
+process frees its slot at once, and nothing has to be cleaned up. An engine that lacks slots marks itself by a locked
+file in ``waiting``; those that hold more than it give one back when a leg ends there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from workbench.store.files.atomic import FILE_MODE, telling
+from workbench.store.owner.runtime import folder
+
+_SLOTS, _WAITING = "slots", "waiting"
+#: Bytes that are read of such a file.
+_MOST = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a slot: an engine's store, the label of the experiment that trains there, the worker's process."""
+
+    slot: str
+    store: str = ""
+    experiment: str | None = None
+    pid: int = 0
+    since: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.store or 'another process'}{f' ({self.experiment})' if self.experiment else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """An engine that lacks slots. held: how many it has. wants: names of slots that it can use."""
+
+    name: str
+    store: str
+    held: int
+    since: str
+    wants: frozenset[str]
+
+
+class _Locked:
+    """A file whose lock this process holds, and what it says."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path, self._descriptor = path, descriptor
+
+    def say(self, facts: Mapping[str, Any]) -> None:
+        """Write ``facts`` over what it says. On a full disk it says nothing, and the lock counts all the same."""
+        data = json.dumps(facts).encode()
+        with contextlib.suppress(OSError):
+            # Padded, so that a reader never sees the end of an older, longer text.
+            before = os.fstat(self._descriptor).st_size
+            os.pwrite(self._descriptor, data.ljust(before), 0)
+
+    def release(self) -> None:
+        """Let the lock go. Twice is no error."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, 0)
+            with contextlib.suppress(OSError):
+                # Unlocked and not only closed, for the sake of a child that was forked meanwhile.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+
+class Lease(_Locked):
+    """The right to train in one slot of this machine. It ends with :meth:`release` or with the process."""
+
+    def __init__(self, path: Path, descriptor: int, store: str) -> None:
+        super().__init__(path, descriptor)
+        self.name = path.name
+        self._holder = Holder(self.name, store=store, pid=os.getpid(), since=_now())
+        self.say(asdict(self._holder))
+
+    @property
+    def experiment(self) -> str | None:
+        """Whose legs train there."""
+        return self._holder.experiment
+
+    def trains(self, experiment: str) -> None:
+        """Say whose legs train there now."""
+        if experiment != self._holder.experiment:
+            holder = {**asdict(self._holder), "experiment": experiment}
+            self._holder = Holder(**holder)
+            self.say(holder)
+
+
+class Waiting(_Locked):
+    """The mark of an engine that lacks slots. It ends with :meth:`release` or with the process."""
+
+    def __init__(self, store: str) -> None:
+        """Raises StoreError where the runtime folder cannot be used."""
+        place = folder(_WAITING)
+        while True:
+            path = place / secrets.token_hex(8)
+            with telling(path):
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.fstat(descriptor).st_nlink:
+                break
+            os.close(descriptor)  # it was taken for a dead engine's before it was locked
+        super().__init__(path, descriptor)
+        self._store, self.since = store, _now()
+        self._said: dict[str, Any] = {}
+
+    def tell(self, held: int, wants: Iterable[str]) -> None:
+        """Say how many slots it has, and which it can use."""
+        facts = {"store": self._store, "since": self.since, "held": held, "wants": sorted(wants)}
+        if facts != self._said:
+            self._said = facts
+            self.say(facts)
+
+    def again(self) -> None:
+        """It was given a slot: others that wait come first now."""
+        self.since = _now()
+
+    def release(self) -> None:
+        """Wait no longer."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        super().release()
+
+
+def cores(workers: int | None = None) -> list[str]:
+    """Names of the slots of a cluster with so many workers (None: one for each core that this process may use).
+
+    More workers than cores get slots beyond these: who asks for them by number has them.
+    """
+    names = [f"cpu{number}" for number in sorted(os.sched_getaffinity(0))]
+    return [*names, *(f"more{number}" for number in range(max(0, (workers or 0) - len(names))))]
+
+
+def take(names: Iterable[str], store: str) -> Lease | None:
+    """The first of these slots that is free, now held by this process; None where all are taken. Raises StoreError."""
+    place = folder(_SLOTS)
+    for name in names:
+        path = place / _checked(name)
+        with telling(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(descriptor), os.stat(path)):  # else it was removed by hand meanwhile
+                    return Lease(path, descriptor, store)
+            except (BlockingIOError, FileNotFoundError):
+                pass
+            os.close(descriptor)
+    return None
+
+
+def holders() -> list[Holder]:
+    """The slots of this machine that are held, by name. Raises StoreError."""
+    place = folder(_SLOTS)
+    found = []
+    for name in sorted(os.listdir(place)):
+        said = _said(place / name)
+        if said is not None:
+            known = {key: said[key] for key in ("store", "experiment", "pid", "since") if key in said}
+            found.append(Holder(name, **known))
+    return found
+
+
+def waiters(besides: Waiting | None = None) -> list[Waiter]:
+    """Engines that lack slots, those that wait longest first. Raises StoreError."""
+    place = folder(_WAITING)
+    found = []
+    for name in os.listdir(place):
+        if besides is not None and name == besides.path.name:
+            continue
+        said = _said(place / name)
+        if said is None:
+            with contextlib.suppress(OSError):
+                (place / name).unlink()  # its engine is gone
+        elif said:
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                found.append(
+                    Waiter(name, str(said["store"]), int(said["held"]), str(said["since"]), frozenset(said["wants"]))
+                )
+    return sorted(found, key=lambda waiter: (waiter.since, waiter.name))
+
+
+def _said(path: Path) -> dict[str, Any] | None:
+    """What a locked file says; None where no process holds its lock."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        with contextlib.suppress(ValueError):
+            said = json.loads(os.read(descriptor, _MOST))
+            return said if isinstance(said, dict) else {}
+        return {}  # it is being written
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _checked(name: str) -> str:
+    if not name or "/" in name or name.startswith("."):
+        raise ValueError(f"slot {name!r}: expected a name like cpu0 or gpu-UUID.")
+    return name
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

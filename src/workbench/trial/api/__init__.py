@@ -1,0 +1,1 @@
+"""What training code touches: ``trial`` and what it gives."""

@@ -1,0 +1,208 @@
+"""``trial.batches(loader)``: checkpoints inside a turn. Law: a leg resumes at the exact next batch, or says why not.
+
+A turn that is resumed inside begins like any other: its code up to the loop over the batches runs once more, with the
+state of the checkpoint. Where that loop asks for its first batch, the state is put in once more, also into the locals
+of the functions between the two loops, and the batches go on after the last that was trained. So whatever the code
+before the loop did (a running sum set to 0, numbers drawn, values reported) is as it was.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import pickle
+import sys
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import CannotResume
+from workbench.trial import seeds
+from workbench.trial.classifier import SHOWN_ONLY
+from workbench.trial.namespace import frames_around, loop_frame
+from workbench.trial.passes import OwnState, Pass, pass_over
+
+if TYPE_CHECKING:
+    from workbench.trial.course.course import LegCourse
+
+EXACT = "inside a step, at the batch that was next"
+UP_TO_A_STEP = "a fault costs up to one step"
+BY_STEPS = f"{UP_TO_A_STEP}; `for batch in trial.batches(loader):` resumes inside it"
+
+
+class Elsewhere(CannotResume):
+    """The turn does not come by the place where the checkpoint was taken: the trial goes on from the one before."""
+
+
+class Batches:
+    """The batches of one pass over a loader: iterate over it."""
+
+    workbench_fixed = True
+
+    def __init__(self, loader: Any, inside: Inside, is_first: bool) -> None:
+        self._inside = inside
+        self._batches: Iterator[Any] | None = None
+        self.loader, self.is_first = loader, is_first
+        self.way: Pass = pass_over(loader)
+        #: What the order of the batches depends on, taken before the first.
+        self.start = b""
+        #: Batches given so far.
+        self.done = 0
+        #: Why it is not saved inside this pass; empty where it is; None as long as nobody has looked.
+        self.refused: str | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __next__(self) -> Any:
+        frame = sys._getframe(1)
+        if self._batches is None:
+            self._batches = self._inside.begin(self, frame)
+        else:
+            self._inside.between(self, frame)
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            # Whoever iterates once more begins another pass.
+            self._batches, self.is_first, self.done = None, False, 0
+            raise
+        self.done += 1
+        return batch
+
+
+class Inside:
+    """What one leg does inside of its turns."""
+
+    def __init__(self, course: LegCourse) -> None:
+        self._course = course
+        self._passes = 0
+        self._told = ""
+        #: Set while a turn is under way that resumes inside, up to the batch at which it does.
+        self.pending: dict[str, Any] | None = None
+
+    def begin_turn(self) -> None:
+        """A turn begins. Raises Elsewhere where the one before did not come by the place where it was to resume."""
+        if self.pending is not None:
+            raise self._elsewhere("the turn ended without a loop over trial.batches()")
+        self._passes = 0
+
+    def batches(self, loader: Any) -> Batches:
+        """A pass over ``loader``. Only the first of a turn is saved inside: those after it start with its end."""
+        self._passes += 1
+        return Batches(loader, self, self._passes == 1)
+
+    def begin(self, batches: Batches, frame: types.FrameType) -> Iterator[Any]:
+        """Begin a pass, or go on in it where the checkpoint was taken."""
+        way = batches.way
+        if not batches.is_first:
+            return way.begin(0)
+        if self.pending is not None:
+            begun = self._go_on(batches, frame, self.pending)
+            self.pending = None
+            return begun
+        batches.start = pickle.dumps(way.state()) if not way.refused else b""
+        self._tell(batches)
+        return way.begin(0)
+
+    def between(self, batches: Batches, frame: types.FrameType) -> None:
+        """Between two batches: leave where that is wanted, and take a checkpoint where one is due."""
+        course = self._course
+        stop = course.heard()
+        if stop is not None:
+            if not stop.keep:
+                course.obey(stop)
+            if self._is_exact(batches, frame):
+                self._save(batches, frame, needed=True)
+                course.obey(stop)
+        elif (
+            batches.is_first and course.saver.is_due() and course.is_ready_to_save() and self._is_exact(batches, frame)
+        ):
+            self._save(batches, frame, needed=False)
+
+    def _save(self, batches: Batches, frame: types.FrameType, *, needed: bool) -> None:
+        inside = {"batches": batches.done, "start": batches.start, "at": self._at(frame)}
+        course = self._course
+        frames = self._frames(frame)
+        header = course.header(inside=inside)
+        course.know_setup()
+        course.saver.take(course.state, header, frame, passing=True, needed=needed, frames=frames)
+
+    def _go_on(self, batches: Batches, frame: types.FrameType, pending: dict[str, Any]) -> Iterator[Any]:
+        course, way = self._course, batches.way
+        if pending["at"] != self._at(frame):
+            raise self._elsewhere(f"the loop over trial.batches() in {pending['at'][0]} was not the first of the turn")
+        way.put(pickle.loads(pending["start"]))
+        begun = None if isinstance(way, OwnState) else way.begin(pending["batches"])
+        course.resume_inside(self._frames(frame))
+        if begun is None:  # it has its place back only now, and to begin it may draw numbers
+            random_state = seeds.state()
+            begun = way.begin(pending["batches"])
+            seeds.put(random_state)
+        batches.start, batches.done = pending["start"], pending["batches"]
+        self._tell(batches)
+        return begun
+
+    def _frames(self, frame: types.FrameType) -> list[types.FrameType]:
+        """The functions between the loop over the steps and the one over the batches."""
+        place = self._course.place
+        known = [root.frame for root in self._course.state.roots]
+        return [one for one in frames_around(frame, place.main, place.top) if not any(one is k for k in known)]
+
+    def _at(self, frame: types.FrameType) -> tuple[str, int, int]:
+        loop = loop_frame(frame, self._course.place.main) or frame
+        return loop.f_code.co_qualname, loop.f_code.co_firstlineno, loop.f_lasti
+
+    def _is_exact(self, batches: Batches, frame: types.FrameType) -> bool:
+        if batches.refused is None:
+            batches.refused = self._why_not(batches, frame)
+            self._tell(batches)
+        return not batches.refused
+
+    def _why_not(self, batches: Batches, frame: types.FrameType) -> str:
+        if not batches.is_first:
+            return "only the first pass of a step is saved inside"
+        if batches.way.refused:
+            return batches.way.refused
+        if any(one.f_code.co_flags & inspect.CO_GENERATOR for one in self._frames(frame)):
+            return "a generator of your own lies between the loop and trial.batches(), and its place cannot be saved"
+        around = _iterators_around(batches)
+        if around:
+            return f"{around} around trial.batches() keeps its own count, and its place cannot be saved: leave it out"
+        return ""
+
+    def _tell(self, batches: Batches) -> None:
+        """Have the trial's page, and once its log, say how exactly it resumes."""
+        refused = batches.refused or batches.way.refused
+        told = f"{UP_TO_A_STEP}: {refused}" if refused else EXACT
+        if batches.way.remark and not refused:
+            told += f"; {batches.way.remark}"
+        self._course.state.resumes = told
+        if told not in (EXACT, self._told) and batches.is_first:
+            self._told = told
+            print(f"[workbench] trial.batches: {told}")  # noqa: T201 - its log
+
+    def _elsewhere(self, why: str) -> Elsewhere:
+        return Elsewhere(
+            f"the checkpoint was taken inside of a step, at a point that this run does not reach: {why}. "
+            "The trial continues from the previous checkpoint. Have the first loop over trial.batches() of each step "
+            "depend on nothing that training changes."
+        )
+
+
+def _iterators_around(batches: Batches) -> str:
+    """The type of an iterator (enumerate, zip, …) that was made around ``batches``; progress bars only show things."""
+    for one in gc.get_referrers(batches):
+        if isinstance(one, tuple):
+            holders = [holder for holder in gc.get_referrers(one) if isinstance(holder, Iterator)]
+            if holders:
+                return type(holders[0]).__name__
+        elif isinstance(one, types.GeneratorType):
+            module = str(one.gi_frame.f_globals.get("__name__", "")) if one.gi_frame is not None else ""
+            if not module.startswith(SHOWN_ONLY):
+                return "a generator"
+        elif isinstance(one, Iterator) and not type(one).__module__.startswith(SHOWN_ONLY):
+            return type(one).__name__
+    return ""

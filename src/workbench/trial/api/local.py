@@ -1,0 +1,82 @@
+"""``trial`` outside of Workbench. Law: the same code runs; it takes all steps, prints reports, and saves nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.records import Configuration
+from workbench.trial.api import files, metrics
+from workbench.trial.api.trial import Trial
+
+#: Names how many steps a script takes outside of Workbench.
+STEPS_VARIABLE = "WORKBENCH_STEPS"
+STEPS = 10
+
+
+class LocalCourse:
+    """Nobody stands behind this trial: turns are counted, values printed."""
+
+    def __init__(self, max_steps: int, folder: Path) -> None:
+        self.step = -1
+        self._max_steps = max_steps
+        self._folder = folder
+        #: Values reported, by step.
+        self.history: dict[int, dict[str, float]] = {}
+
+    def turn(self, frame: Any) -> int:
+        self.step += 1
+        if self.step >= self._max_steps:
+            raise StopIteration
+        return self.step
+
+    def turns_left(self) -> int:
+        return self._max_steps - max(0, self.step)
+
+    def report(self, values: Mapping[str, Any], step: int | None) -> bool:
+        step = self._current() if step is None else step
+        found = {name: metrics.number(value, name, 0, step) for name, value in values.items()}
+        self.history.setdefault(step, {}).update(found)
+        print(f"step {step}: " + ", ".join(f"{name} {value:.6g}" for name, value in found.items()))  # noqa: T201
+        return step < self._max_steps
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            if not isinstance(value, int | float):
+                files.keep(self._folder, self._current(), name, value)
+
+    def batches(self, loader: Any) -> Any:
+        return loader
+
+    def track(self, objects: Mapping[str, Any]) -> None:
+        """Nothing is saved."""
+
+    def data(self, path: Path) -> None:
+        """Nothing is recorded."""
+
+    def save(self, folder: Path, step: int | None) -> None:
+        """Nothing is saved."""
+
+    def restore(self) -> Path | None:
+        return None
+
+    def show(self, figure: Any) -> None:
+        figure.savefig(files.free_name(self._folder, self._current(), "figure", ".png"))
+
+    def _current(self) -> int:
+        return min(self.step + 1, self._max_steps)
+
+
+def local_trial(
+    configuration: Configuration | None = None,
+    *,
+    max_steps: int | None = None,
+    seed: int = 0,
+    folder: Path | None = None,
+) -> Trial:
+    """A trial that takes all its steps here: ``max_steps``, or what WORKBENCH_STEPS says, or ten."""
+    steps = max_steps if max_steps is not None else int(os.environ.get(STEPS_VARIABLE, STEPS))
+    place = folder or Path.cwd() / "trial-files"
+    return Trial(LocalCourse(steps, place), 0, configuration or {}, steps, seed, place)

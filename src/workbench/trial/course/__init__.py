@@ -1,0 +1,1 @@
+"""A leg's way through the set-up and the loop."""

@@ -1,0 +1,107 @@
+"""A leg that only checks another: it trains beside the trial's own places, and watches what no checkpoint holds.
+
+Law: nothing of the trial is written; what the training code does besides (prints, files) it does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Folder
+from workbench.store.layout import TrialPaths
+from workbench.store.owner.runtime import ours
+from workbench.trial.course.vault import Small, StoreVault, Write, beginning
+from workbench.trial.process.runner import Link, Point, StopOrder
+from workbench.trial.process.wire import Message
+
+#: Names that are told at most.
+MOST_NAMES = 8
+
+
+class CheckVault:
+    """Resumes from the trial's checkpoint at ``start``; keeps its own aside, or none where they would be large."""
+
+    def __init__(self, trial: TrialPaths, aside: TrialPaths, start: int, keeps: bool) -> None:
+        self._start = start
+        self._trial, self._setup = Checkpoints(trial), Checkpoints(trial.setup)
+        self.skipped: list[Any] = []
+        self.is_passing = False
+        self._aside = StoreVault(aside, 1) if keeps else None
+
+    def newest(self, at_most: int) -> tuple[int, Folder] | None:
+        found = self._trial.at(self._start)
+        return found.step, found.folder
+
+    def keep_setup(self, write: Write, small: Small = None) -> None:
+        """The trial has its own."""
+
+    def setup(self) -> Folder | None:
+        return None if self._start else beginning(self._setup)
+
+    def earlier(self) -> list[Checkpoint]:
+        return []
+
+    def keep(self, step: int, write: Write, *, small: Small = None, passing: bool = False, inside: int = 0) -> int:
+        return 0 if self._aside is None or passing else self._aside.keep(step, write, small=small)
+
+    def drop_passing(self) -> None:
+        """None is kept."""
+
+    def stage(self, step: int, write: Write) -> Path:
+        return Path() if self._aside is None else self._aside.stage(step, write)
+
+    def show(self, step: int, aside: Path, write: Write) -> int:
+        return 0 if self._aside is None else self._aside.show(step, aside, write)
+
+    def discard(self, aside: Path) -> None:
+        if self._aside is not None:
+            self._aside.discard(aside)
+
+
+class Watch:
+    """A link that notes which files the training code opens to write them: no checkpoint holds them.
+
+    It hooks into the interpreter for good, so it is for a process that ends with its leg.
+    """
+
+    def __init__(self, link: Link, store: Path) -> None:
+        self._link = link
+        self._ours = ours()
+        self._passed = (str(store), "/dev/", "/proc/", "/sys/")
+        self._files: dict[str, None] = {}
+        sys.addaudithook(self._heard)
+
+    def report(self, points: Sequence[Point]) -> None:
+        self._link.report(points)
+
+    def send(self, message: Message) -> None:
+        self._link.send(message)
+
+    def flush(self) -> None:
+        self._link.flush()
+
+    def stop(self) -> StopOrder | None:
+        return self._link.stop()
+
+    def touched(self) -> dict[str, list[str]]:
+        """What was changed: ``files`` by path."""
+        return {"files": list(self._files)[:MOST_NAMES]}
+
+    def _heard(self, event: str, arguments: Any) -> None:
+        if event != "open" or len(self._files) >= MOST_NAMES:
+            return
+        path, mode, flags = arguments
+        writes = (
+            any(letter in mode for letter in "wax+")
+            if isinstance(mode, str)
+            else bool((flags or 0) & (os.O_WRONLY | os.O_RDWR))
+        )
+        if not writes or not isinstance(path, str | bytes | os.PathLike):
+            return
+        name = os.path.abspath(os.fsdecode(path))
+        if not name.startswith(self._passed) and "__pycache__" not in name and not self._ours.match(name):
+            self._files[name] = None

@@ -1,0 +1,497 @@
+"""A leg's way through the training loop: when a turn ends, what is told, saved and decided.
+
+Law: step k means k turns done. What is reported in turn k belongs to step k; checkpoint k is taken when it ends.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from workbench.errors import BadInput, CannotResume
+from workbench.records import Goal, trial_label
+from workbench.store.keeping.checkpoints import Folder
+from workbench.trial.api import metrics
+from workbench.trial.api.batches import BY_STEPS, Batches, Inside
+from workbench.trial.api.files import fingerprint, free_name, keep, stamp
+from workbench.trial.api.own import OwnLoop, never_began
+from workbench.trial.api.trial import LegLeft
+from workbench.trial.course.fork import Fork
+from workbench.trial.course.order import Order, Place
+from workbench.trial.course.saver import Saver, Vault, When
+from workbench.trial.course.setup import Setup
+from workbench.trial.course.vault import Writer
+from workbench.trial.namespace import frames_around
+from workbench.trial.process.runner import Link, StopOrder
+from workbench.trial.process.wire import Message
+from workbench.trial.state import GRAPH, Header, State, read_header
+
+#: Behind all steps.
+ANY_STEP = sys.maxsize
+
+
+class LegCourse:
+    """The course of one leg in a runner."""
+
+    def __init__(
+        self,
+        order: Order,
+        goal: Goal,
+        link: Link,
+        vault: Vault,
+        place: Place,
+        files: Path,
+        when: When,
+        writer: Writer | None = None,
+        fork: Fork | None = None,
+        setup: Setup | None = None,
+    ) -> None:
+        self.order, self.goal = order, goal
+        self._link, self.vault, self.place, self._files = link, vault, place, files
+        self.saver = Saver(vault, link, when, writer)
+        self._began = time.monotonic()
+        #: Turns done.
+        self.step = 0
+        #: Values reported, by step.
+        self.history: dict[int, dict[str, float]] = {}
+        #: How the leg was left before the code's end, once it was.
+        self.left: LegLeft | None = None
+        #: True once the loop has made its last turn.
+        self.over = False
+        self.missing = False
+        #: True once the leg has left because its machine is about to go.
+        self.preempted = False
+        self._in_turn = False
+        self._inside = Inside(self)
+        self._own = OwnLoop(self)
+        self._state: State | None = None
+        self._tracked: dict[str, Any] = {}
+        self._logged: dict[str, int] = {}
+        self._data: dict[str, Any] = {}
+        self._first_point = True
+        self._restored: Folder | None = None
+        #: Where the trial's own beginning lies, when the leg goes on from that.
+        self._begun_at: Folder | None = None
+        self._setup = setup
+        self._seen: Message | None = None
+        #: Files that the first set-up of this trial read: see :attr:`Header.read`.
+        self._read: dict[str, tuple[int, int]] = {}
+        self._before = Header(0)
+        self.fork = fork
+        if fork is not None:
+            self._before = Header(fork.step)
+        if order.resume:
+            self._find_checkpoint()
+        if self._restored is None:
+            # An earlier attempt, or the trial that is checked, began here.
+            self._restored = self._begun_at = vault.setup()
+            if self._restored is not None:
+                self._before = read_header(self._restored)
+
+    def _find_checkpoint(self) -> None:
+        # Also one that the engine does not know of: it was taken in the moment in which something died.
+        # A loop that counts for itself may have saved behind the level at which it was to leave.
+        newest = self.vault.newest(ANY_STEP)
+        if newest is not None and newest[0] > self.order.until and (newest[1] / GRAPH).exists():
+            newest = self.vault.newest(self.order.until)
+        for one in self.vault.skipped:
+            print(f"[workbench] the checkpoint of step {one.step} is damaged and skipped: {one.why}")  # noqa: T201
+        if newest is not None:
+            if (newest[1] / GRAPH).exists():
+                self._restored = newest[1]
+                self._before = read_header(self._restored)
+            else:
+                self._own.found(*newest)
+
+    # -- turns -------------------------------------------------------------------------------------------------------
+
+    def turn(self, frame: types.FrameType) -> int:
+        if self.left is not None:
+            raise self.left  # the training code has swallowed it; it cannot stay
+        if self.over:
+            raise StopIteration
+        self.saver.check()
+        if self._own.began:
+            raise BadInput(
+                "trial.steps() counts the steps itself, and this loop counts its own (trial.report(step=…), "
+                "trial.save, trial.restore). Use one of them."
+            )
+        if self._state is None:
+            self._begin(frame)
+        else:
+            self._end_turn(frame)
+        self._in_turn = True
+        return self.step
+
+    def turns_left(self) -> int:
+        return max(0, self.order.max_steps - (self._before.step if self._state is None else self.step))
+
+    def _begin(self, frame: types.FrameType) -> None:
+        """The set-up is done: survey it, put the checkpoint into it, and tell what was told only to a lost engine."""
+        place = self.place
+        place.begins()
+        frames = frames_around(frame, place.main, place.top)
+        self._state = State(
+            place.main, frames, hidden=place.hidden, tracked=self._tracked, resumes=BY_STEPS, modules=place.modules
+        )
+        inside = None
+        if self._restored is not None:
+            header = self._state.restore(self._restored)
+            self._read = header.read
+            self._refuse_another(self._state.differing(header))
+            self.step, self.history = header.step, dict(header.history)
+            # One that took all its steps goes on where it was made longer since; one that left its loop does not.
+            is_longer = header.step == header.length < self.order.max_steps
+            self.over = header.ended and not is_longer
+            inside = header.inside
+            if self.over:
+                self._state.lost.clear()  # nothing is trained after it
+                self._state.found.inexact.clear()
+        elif self.fork is not None:
+            self.fork.put(self._state)
+            self.step = self.fork.step
+        if inside is None:
+            self._state.settle()
+        kept = self._restored not in (None, self._begun_at) and not self.vault.is_passing
+        # To look at the state is most of what a checkpoint will cost.
+        self.saver.begin(self.step if kept else -1, self._state.survey_s)
+        self._keep_beginning()
+        self._tell_begun(self._state.found.to_json(), self._made())
+        self._tell_again()
+        if self.over:
+            raise StopIteration
+        stop = self._link.stop()
+        if stop is not None:
+            self.obey(stop)
+        if self.step >= self.order.until:
+            self._leave("reached")
+        self._inside.begin_turn()
+        self._inside.pending = inside
+
+    def _refuse_another(self, names: list[str]) -> None:
+        """The set-up has made something else than the first time, and no checkpoint holds what it was."""
+        if not names:
+            return
+        changed = [path for path, before in self._read.items() if stamp(path) != before]
+        files = f" Since then {', '.join(changed[:4])} changed." if changed else ""
+        label = trial_label(self.order.trial)
+        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        raise CannotResume(
+            f"{label} cannot continue exactly: this time the set-up made {', '.join(names[:6])}{more} differently "
+            f"than when the trial began.{files} Make the same each time (from trial.seed, or a file that stays as it "
+            "is), or make it in a cell before, so that the experiment takes it along; then train it again with --again."
+        )
+
+    def _keep_beginning(self) -> None:
+        """Have later legs begin with what this set-up made, where it does not make that again."""
+        if self._restored is not None or self._setup is None:
+            return
+        paths = (self._files_seen() or {}).get("paths", ())
+        self._read = {path: stamp(path) for path in paths if not path.endswith("/")}
+        self._setup.done(self.state, time.monotonic() - self._began)
+        if self._setup.kept:
+            captured = self.state.capture(self.header())
+            self.vault.keep_setup(captured.write, captured.small())
+
+    def _files_seen(self) -> Message | None:
+        if self._seen is None:
+            self._seen = self.place.seen()
+        return self._seen
+
+    def is_ready_to_save(self) -> bool:
+        """Whether a checkpoint need not wait for what is known of the set-up, or is wanted at this very moment."""
+        return self.saver.is_told or self._setup is None or self._setup.is_ready(self.state)
+
+    def know_setup(self) -> None:
+        """Until it is known what of the set-up a checkpoint must hold."""
+        if self._setup is not None:
+            self._setup.settle(self.state)
+            self.state.kept = self._setup.kept
+            if self._setup.told:
+                self.says(self._setup.told)
+                self._setup.told = ""
+
+    def _end_turn(self, frame: types.FrameType) -> None:
+        self._in_turn = False
+        self._inside.begin_turn()
+        self.step = step = self.step + 1
+        self.place.stepped()
+        self._logged.clear()
+        if step in self.order.levels:
+            self._tell_level(step)
+        stop = self._link.stop()
+        self.over = step >= self.order.max_steps
+        leaves = step >= self.order.until
+        passes = stop is None and step in self.order.levels and self.saver.affords()
+        if self.over or (stop is not None and stop.keep) or (stop is None and leaves) or passes:
+            self._save(ended=self.over, needed=self.over or leaves or stop is not None, frame=frame)
+        elif stop is None and self.saver.is_due(step) and self.is_ready_to_save():
+            self._save(passing=True, frame=frame)
+        if self.over:
+            raise StopIteration
+        if stop is not None:
+            self.obey(stop)
+        if leaves:
+            self._leave("reached")
+
+    def _leave(self, outcome: str, reason: str = "") -> NoReturn:
+        self.saver.settle()
+        self.left = LegLeft(outcome, reason)
+        raise self.left
+
+    def obey(self, stop: StopOrder) -> NoReturn:
+        """Leave, as ``stop`` says."""
+        self.preempted = stop.is_notice
+        self._leave("stopped", stop.reason)
+
+    def finish(self) -> str:
+        """The code came to its end. Returns the leg's outcome, saving what a ``break`` left unsaved."""
+        if self.left is not None:
+            if self._own.began:
+                self._own.end()
+            return self.left.outcome
+        if self._own.began:
+            return self._own.finish()
+        if self._state is None:
+            raise never_began(self.order.trial)
+        self._inside.begin_turn()
+        self.saver.settle()
+        if not self.over:  # `break`
+            if self._in_turn and self.step + 1 in self.history:
+                self.step += 1
+            self.over = True
+            if self.step != self.saver.step:
+                self._save(ended=True, needed=True)
+        return "completed"
+
+    # -- telling -----------------------------------------------------------------------------------------------------
+
+    def _made(self) -> dict[str, Any]:
+        """What the set-up made and read, told once in a trial's life."""
+        from workbench.trial.export.architecture import architecture
+
+        made: dict[str, Any] = {} if self.order.resume else {"architecture": architecture(self.state.objects())}
+        if self._data:
+            made["data"] = self._data
+        return made
+
+    def _tell_begun(self, found: Any, made: dict[str, Any] | None = None) -> None:
+        skipped, seen = self.vault.skipped, self._files_seen()
+        self._link.send(
+            {
+                "op": "begun",
+                "step": self.step,
+                "found": found,
+                "environment": dict(self.place.environment()),
+                "setup_s": round(time.monotonic() - self._began, 6),
+                **({"skipped": [{"step": one.step, "why": one.why} for one in skipped]} if skipped else {}),
+                **(made or {}),
+                **({"seen": seen} if seen is not None else {}),
+                **({"back": self.place.back} if self.place.back is not None else {}),
+            }
+        )
+
+    def _tell_again(self) -> None:
+        """Reports of steps that the engine does not know of: they were lost with it, and are not trained again."""
+        for step, values in sorted(self.history.items()):
+            if self.order.known_step < step <= self.step:
+                self.send_points(step, values)
+                if step in self.order.levels and self.goal.metric in values:
+                    self._link.send({"op": "level", "step": step, "metrics": values})
+
+    def send_points(self, step: int, values: Mapping[str, float]) -> None:
+        """Tell what was reported of a step."""
+        now = time.time()
+        self._link.report([(name, step, 0, value, now) for name, value in values.items()])
+
+    def _tell_level(self, step: int) -> None:
+        values = self.history.get(step, {})
+        if self.goal.metric not in values:
+            self.missing = True
+            raise metrics.missing_goal(self.goal, self.order.trial, step, values)
+        self._link.send({"op": "level", "step": step, "metrics": values})
+
+    def latest(self) -> dict[str, float]:
+        """The latest value of each metric."""
+        found: dict[str, float] = {}
+        for _, values in sorted(self.history.items()):
+            found.update(values)
+        return {**found, **self._own.latest()}
+
+    @property
+    def left_at(self) -> int:
+        """The step at which the leg has left."""
+        return self._own.step if self._own.began else self.step
+
+    # -- what the training code says ---------------------------------------------------------------------------------
+
+    def report(self, values: Mapping[str, Any], step: int | None) -> bool:
+        if step is not None:
+            if self._state is not None:
+                raise BadInput(
+                    "trial.report(step=…) is for loops without trial.steps(), which counts the steps itself. Leave "
+                    "step out."
+                )
+            return self._own.report(values, step)
+        if self.left is not None:
+            raise self.left
+        if self._inside.pending is None:
+            self.take(values, self.step + 1 if self._in_turn else self.step)
+        if self._in_turn:
+            stop = self._link.stop()
+            if stop is not None and not stop.keep:
+                self.obey(stop)
+        return True
+
+    def take(self, values: Mapping[str, Any], step: int) -> None:
+        """Take what was reported of ``step``."""
+        row = self.history.get(step)
+        if row is None:
+            row = self.history[step] = {}
+        now, points = time.time(), []
+        for name, value in values.items():
+            if type(value) is not float:
+                value = metrics.number(value, name, self.order.trial, step)
+            row[name] = value
+            points.append((name, step, 0, value, now))
+        self._link.report(points)
+        if self._first_point:
+            # The first report of a search is what the other trials wait for.
+            self._first_point = False
+            self._link.flush()
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        if self._inside.pending is not None:
+            return  # it was told before the checkpoint was taken
+        step = self.step + 1 if self._in_turn else self.step
+        now, points = time.time(), []
+        for name, value in values.items():
+            if not isinstance(value, int | float):
+                if keep(self._files, step, name, value):
+                    continue
+                value = metrics.number(value, name, self.order.trial, step)
+            index = self._logged[name] = self._logged.get(name, 0) + 1
+            points.append((name, step, index, float(value), now))
+        self._link.report(points)
+
+    def show(self, figure: Any) -> None:
+        if self._inside.pending is not None:
+            return
+        figure.savefig(free_name(self._files, self.step + 1 if self._in_turn else self.step, "figure", ".png"))
+
+    def track(self, objects: Mapping[str, Any]) -> None:
+        if self._state is not None:
+            raise BadInput("trial.track() was called inside the loop. Call it once, before trial.steps().")
+        self._tracked.update(objects)
+
+    def data(self, path: Path) -> None:
+        found = fingerprint(path)
+        before = self._before.data.get(str(path))
+        if before is not None and before["digest"] != found["digest"]:
+            raise CannotResume(
+                f"{path} is not what it was when the trial began ({before['size']} bytes then, {found['size']} now). "
+                "Put the file back, or start the experiment again with --again."
+            )
+        self._data[str(path)] = found
+
+    # -- inside a turn -----------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """The state that was found when the set-up was done."""
+        assert self._state is not None
+        return self._state
+
+    def batches(self, loader: Any) -> Batches | Any:
+        return self._inside.batches(loader) if self._in_turn else loader
+
+    def heard(self) -> StopOrder | None:
+        """The order to stop, when one has come. Raises what ends the leg by itself."""
+        if self.left is not None:
+            raise self.left
+        self.saver.check()
+        return self._link.stop()
+
+    def resume_inside(self, frames: list[types.FrameType]) -> None:
+        """Put the checkpoint in once more, here, where it was taken."""
+        assert self._restored is not None
+        header = self.state.restore(self._restored, frames)
+        self.state.settle()
+        assert header.inside is not None
+        self.history = dict(header.history)
+        self._logged = dict(header.inside["logged"])
+        self.send_points(self.step + 1, self.history.get(self.step + 1, {}))
+
+    def give_up(self) -> None:
+        """The leg has failed. Where that came of resuming inside, the next one goes on from the checkpoint before."""
+        if self._inside.pending is not None:
+            self.vault.drop_passing()
+
+    # -- checkpoints -------------------------------------------------------------------------------------------------
+
+    def header(self, *, ended: bool = False, inside: dict[str, Any] | None = None) -> Header:
+        """What a checkpoint of this moment says about itself."""
+        if inside is not None:
+            inside["logged"] = dict(self._logged)
+        return Header(
+            self.step,
+            ended,
+            self.history,
+            {**self._before.data, **self._data},
+            inside=inside,
+            length=self.order.max_steps,
+            read=self._read,
+        )
+
+    def _save(
+        self,
+        *,
+        ended: bool = False,
+        passing: bool = False,
+        needed: bool = False,
+        frame: types.FrameType | None = None,
+    ) -> None:
+        """Take the checkpoint of this step."""
+        assert self._state is not None
+        self.know_setup()
+        header = self.header(ended=ended)
+        if self.place.compares:
+            header.anew = self._state.given_anew(frame)
+        self.saver.take(self._state, header, None if ended else frame, passing=passing, needed=needed)
+
+    def save(self, folder: Path, step: int | None) -> None:
+        if self._state is not None:
+            raise BadInput("trial.save() is for loops without trial.steps(), which saves by itself. Leave it out.")
+        self._own.save(folder, step)
+
+    def restore(self) -> Path | None:
+        return self._own.restore()
+
+    # -- loops that count for themselves: see own.py -------------------------------------------------------------------
+
+    def begin_own(self, resumes: str) -> None:
+        """A loop of its own begins."""
+        self._tell_begun(
+            {"objects": [], "names": [], "left_out": [], "resumes": resumes}, {"data": self._data} if self._data else {}
+        )
+
+    def clear_logged(self) -> None:
+        """What is logged from now on belongs to another step."""
+        self._logged.clear()
+
+    def send(self, message: Message) -> None:
+        """Hand a message on."""
+        self._link.send(message)
+
+    def stop(self) -> StopOrder | None:
+        """The order to stop, when one has come."""
+        return self._link.stop()
+
+    def says(self, text: str) -> None:
+        """Tell people one line: in the trial's log, and where its experiment is shown."""
+        print(f"[workbench] {text}")  # noqa: T201 - its log
+        self._link.send({"op": "says", "text": text})

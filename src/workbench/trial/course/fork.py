@@ -1,0 +1,94 @@
+"""A trial that begins where another one was: its parent's checkpoint, put into what its own set-up has made.
+
+Law: what the fork changed wins. A name of the configuration and an option of an optimizer that the fork's set-up makes
+otherwise than the parent's did keep the fork's value; all else is as the checkpoint has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import CannotResume, NotFound, WorkbenchError
+from workbench.records import Spec, trial_label
+from workbench.store import Store
+from workbench.store.keeping import remote
+from workbench.store.keeping.checkpoints import Checkpoints, Folder
+from workbench.trial.api.own import saved_in
+from workbench.trial.kinds import loaded
+from workbench.trial.state import GRAPH, State
+
+#: Options of one optimizer: a mapping for each of its groups.
+Groups = list[dict[str, Any]]
+
+
+class Fork:
+    """Where a trial without a checkpoint of its own begins."""
+
+    def __init__(self, folder: Folder, step: int, label: str, configuration: Mapping[str, Any]) -> None:
+        self.folder, self.step, self._label = folder, step, label
+        self._configuration = configuration
+
+    @classmethod
+    def of(cls, store: Store, spec: Spec) -> Fork | None:
+        """The parent's checkpoint, or None for an experiment that is no fork. Raises CannotResume where it is gone."""
+        parent = spec.parent
+        if not parent:
+            return None
+        label = str(parent.get("label") or f"{parent['experiment']}/{trial_label(parent['trial'])}:{parent['step']}")
+        try:
+            with contextlib.suppress(WorkbenchError):  # the parent's spec may be gone; its checkpoint may be there
+                origin = store.read_spec(parent["experiment"], viewing=True)
+                remote.at_hand(store, origin, parent["trial"], parent["step"])
+            found = Checkpoints(store.experiment(parent["experiment"]).trial(parent["trial"])).at(parent["step"])
+        except (NotFound, WorkbenchError) as error:
+            raise CannotResume(f"the fork starts at checkpoint {label}, which is not available: {error}") from error
+        if parent.get("digest") not in (None, found.manifest.digest):
+            raise CannotResume(
+                f"the fork starts at checkpoint {label}, which has changed since (its digest was "
+                f"{str(parent['digest'])[:12]}, and is {found.manifest.digest[:12]}). Fork the trial again."
+            )
+        return cls(found.folder, found.step, label, parent.get("configuration") or {})
+
+    @property
+    def saved(self) -> Path | None:
+        """What the parent kept with ``trial.save``."""
+        return saved_in(self.folder)
+
+    def put(self, state: State) -> None:
+        """Put the parent's state into ``state``, which the set-up has just made. Raises CannotResume, with names."""
+        if not (self.folder / GRAPH).exists():
+            raise CannotResume(
+                f"{self._label} was kept by a loop of its own (trial.save), and this one uses trial.steps(): there is "
+                "nothing that could be put back. Fork with the same kind of loop."
+            )
+        changed = state.other(self._configuration)
+        own = state.options
+        try:
+            header = state.restore(self.folder)
+        except CannotResume as error:
+            raise CannotResume(f"{self._label} cannot be put into this fork: {error}") from error
+        except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CannotResume(
+                f"{self._label} cannot be put into this fork: {type(error).__name__}: {error}. A fork must make what "
+                "its parent had, with the same shapes; it may add to it."
+            ) from error
+        for root, names in changed:
+            root.set(names, [])
+        _keep(state, own, header.options)
+
+
+def _keep(state: State, own: Mapping[str, Groups], parents: Mapping[str, Groups]) -> None:
+    """Let the fork's options win where its set-up made others than its parent's."""
+    torch = loaded("torch")
+    if torch is None:
+        return
+    for path, one in state.made(torch.optim.Optimizer):
+        pairs = zip(one.param_groups, own.get(path, ()), parents.get(path, ()), strict=False)
+        for group, mine, theirs in pairs:
+            group.update({key: value for key, value in mine.items() if theirs.get(key, value) != value})
+    for _, schedule in state.made(torch.optim.lr_scheduler.LRScheduler):
+        if hasattr(schedule, "_last_lr"):
+            schedule._last_lr = [group["lr"] for group in schedule.optimizer.param_groups]

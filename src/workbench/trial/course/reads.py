@@ -1,0 +1,75 @@
+"""What the training code reads, told from its text and from where its loop stands. Law: in doubt a name is read."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.snapshot.reach import functions_in
+from workbench.snapshot.reading.names import global_names
+from workbench.trial.classifier import FUNCTION
+from workbench.trial.course.liveness import carried_over
+from workbench.trial.discovery import Names, Survey
+
+#: The frames in which the loop stands, by the frame that their root names: None for the cell's own namespace.
+Frames = Mapping[types.FrameType | None, types.FrameType]
+
+
+class Reads:
+    """What the code whose namespace is ``main`` reads. base: the survey when its set-up was done."""
+
+    def __init__(self, main: dict[str, Any], base: Survey) -> None:
+        self._main, self._base = main, base
+        self._globals: frozenset[str] | None = None
+        self._is_whole = True
+        self._mentions: dict[types.CodeType | None, set[str]] = {}
+
+    def globals(self) -> frozenset[str]:
+        """Names of the cell's namespace that functions read which the set-up found: the cell's, and captured ones."""
+        if self._globals is None:
+            names = {name for one in self._functions() for name in global_names(one.__code__)}
+            # Of what does not let itself be looked into, all is read.
+            self._globals = frozenset(names if self._is_whole else names.union(self._main))
+        return self._globals
+
+    def mentions(self, loop: types.FrameType | None) -> set[str]:
+        """Names and attributes that the training code mentions, in its functions and around the frame ``loop``."""
+        key = loop.f_code if loop is not None else None
+        if key not in self._mentions:
+            codes = [one.__code__ for one in self._functions()]
+            codes += [frame.f_code for frame in self.frames_of(loop).values()]
+            for code in codes:
+                codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+            self._mentions[key] = {name for code in codes for name in code.co_names}
+        return self._mentions[key]
+
+    def frames_of(self, loop: types.FrameType | None) -> Frames:
+        """The frames from ``loop`` upwards."""
+        frames: dict[types.FrameType | None, types.FrameType] = {}
+        frame = loop
+        while frame is not None:
+            frames[None if frame.f_locals is self._main else frame] = frame
+            frame = frame.f_back
+        return frames
+
+    def may_read(self, root: Names, name: str, frames: Frames) -> bool:
+        """Whether the next turn may read ``name`` as this one has left it."""
+        stands = None if root.is_module else frames.get(root.frame)
+        return stands is None or bool(carried_over(stands, [name], self.globals() if root.frame is None else ()))
+
+    def _functions(self) -> list[Any]:
+        seen: set[int] = set()
+        functions: list[Any] = []
+        for value in list(self._main.values()):
+            try:
+                functions += functions_in(value, self._main, seen)
+            except Exception:  # somebody's class that answers no question
+                self._is_whole = False
+        # A hook or a callback is found where it hangs.
+        for entry in self._base.entries.values():
+            if entry.how is FUNCTION:
+                function = entry.ref()
+                if function is not None and function.__globals__ is self._main:
+                    functions.append(function)
+        return functions

@@ -1,0 +1,255 @@
+"""When a leg takes checkpoints, and how they come to be written. Law: training waits for the copy, not for the disk.
+
+Where the leg leaves and where its loop is over, the checkpoint is there before the leg says so. All others are copied
+in memory and written aside, in their order, one at a time.
+"""
+
+from __future__ import annotations
+
+import time
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from workbench.errors import StaleAttempt, StoreError
+from workbench.records import Spec
+from workbench.store.keeping.checkpoints import Checkpoint, Folder
+from workbench.trial.course.vault import Small, Write, Writer
+from workbench.trial.process.runner import Link
+from workbench.trial.process.wire import Message
+from workbench.trial.state import Captured, Header, State
+
+#: A hundredth of its time is what a trial may wait for checkpoints between levels, with a margin, since the next may
+#: cost more than the last; a fiftieth may be worked on them aside (on the same core, perhaps); and in a quarter of it
+#: one may be on its way to the disk, which others want too.
+STALL, ASIDE, WRITING = 130, 50, 4
+#: At a level that a leg passes and trains on, a checkpoint may cost a tenth of the time since the one before; one that
+#: costs next to nothing is always taken.
+AT_LEVEL, CHEAP_S = 10, 0.1
+#: From so many objects on, they are what makes a checkpoint slow.
+MANY_OBJECTS = 100_000
+
+
+class Vault(Protocol):
+    """Where a leg's checkpoints are kept."""
+
+    #: What the last :meth:`newest` passed over because it is damaged.
+    skipped: list[Any]
+    #: Whether what it found lies between levels.
+    is_passing: bool
+
+    def newest(self, at_most: int) -> tuple[int, Folder] | None:
+        """Step and folder of the newest whole checkpoint, at most that of step ``at_most``."""
+
+    def earlier(self) -> Sequence[Checkpoint]:
+        """Checkpoints whose files the next may have by links."""
+
+    def keep(self, step: int, write: Write, *, small: Small = None, passing: bool = False, inside: int = 0) -> int:
+        """Have ``small`` become the checkpoint of ``step`` at once, or what ``write`` fills a folder with; its bytes.
+
+        A *passing* one lies between levels and gives way to the next. inside: batches done of the turn under way.
+        """
+
+    def keep_setup(self, write: Write, small: Small = None) -> None:
+        """Have ``small``, or what ``write`` fills a folder with, say what the set-up made: the trial's beginning."""
+
+    def setup(self) -> Folder | None:
+        """The trial's beginning, where the set-up does not make it again."""
+
+    def drop_passing(self) -> None:
+        """Remove what lies between levels."""
+
+    def stage(self, step: int, write: Write) -> Path:
+        """Have ``write`` fill a folder that :meth:`show` can make the checkpoint of ``step``."""
+
+    def show(self, step: int, aside: Path, write: Write) -> int:
+        """Make what :meth:`stage` gave, and ``write`` completes, the checkpoint of ``step``; its size in bytes."""
+
+    def discard(self, aside: Path) -> None:
+        """Give up what :meth:`stage` gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """How often checkpoints are taken between levels.
+
+    least_s: at least so many seconds apart, and at most a hundredth of the time; every_s, every_steps: exactly so
+    often, where a person said it.
+    """
+
+    least_s: float = 0.2
+    every_s: float | None = None
+    every_steps: int | None = None
+
+    @classmethod
+    def of(cls, spec: Spec) -> When:
+        """What the spec says."""
+        return cls(spec.checkpoint_s, spec.save_s, spec.save_steps)
+
+
+class Saver:
+    """The checkpoints that one leg takes. ``writer`` writes those that need not be waited for; None: all are."""
+
+    def __init__(self, vault: Vault, link: Link, when: When, writer: Writer | None) -> None:
+        self._vault, self._link, self._when, self._writer = vault, link, when, writer
+        self._at = time.monotonic()
+        #: Seconds that training waited for the last checkpoint, and that were worked on it aside.
+        self._cost = self._worked = 0.0
+        #: Seconds that it took to write.
+        self._written = 0.0
+        self._trouble: BaseException | None = None
+        self._told_found: Any = None
+        self._told_left: set[str] = set()
+        self._told_heavy = False
+        #: The step of the newest checkpoint, taken at the end of a turn.
+        self.step = -1
+
+    def begin(self, step: int, cost: float) -> None:
+        """Training begins, from the checkpoint of ``step`` (-1: from nothing). cost: what one may cost, in seconds."""
+        self._at, self.step, self._cost = time.monotonic(), step, cost
+
+    def is_due(self, step: int | None = None) -> bool:
+        """Whether it is time for a checkpoint between levels. step: turns done, where one has just ended."""
+        when, waited = self._when, time.monotonic() - self._at
+        if self.is_told:
+            if step is not None and when.every_steps is not None and step % when.every_steps == 0:
+                return True
+            return when.every_s is not None and waited >= when.every_s
+        if self._writer is not None and self._writer.is_busy:
+            return False
+        return waited >= max(when.least_s, STALL * self._cost, ASIDE * self._worked, WRITING * self._written)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a person said how often checkpoints are taken."""
+        return self._when.every_s is not None or self._when.every_steps is not None
+
+    def affords(self) -> bool:
+        """Whether a checkpoint may be taken at a level that the leg passes: the next ones are as good to go on from."""
+        return self._cost < CHEAP_S or time.monotonic() - self._at >= AT_LEVEL * self._cost
+
+    def check(self) -> None:
+        """Raise what ended the writing of an earlier checkpoint: a newer attempt has the trial, or our own mistake."""
+        if self._trouble is not None:
+            error, self._trouble = self._trouble, None
+            raise error
+
+    def settle(self) -> None:
+        """Until the checkpoint that is being written is there. Raises as :meth:`check`."""
+        if self._writer is not None:
+            self._writer.wait()
+        self.check()
+
+    def take(
+        self,
+        state: State,
+        header: Header,
+        frame: types.FrameType | None,
+        *,
+        passing: bool = False,
+        needed: bool = False,
+        frames: Sequence[types.FrameType] = (),
+    ) -> None:
+        """Take a checkpoint now. One that is not needed to leave may fail: training goes on without.
+
+        frame: where the loop waits for what is next. frames: functions below the loop over the steps.
+        """
+        self.settle()
+        begun = time.perf_counter()
+        aside = self._writer is not None and not needed
+        captured = state.capture(header, frame, frames, aside=aside)
+        stall = time.perf_counter() - begun
+        self._tell_heavy(state, stall)
+        self._at = time.monotonic()
+        inside = int(header.inside["batches"]) if header.inside else 0
+        write = partial(self._write, captured, header.step, inside, stall, passing)
+        if aside:
+            assert self._writer is not None
+            self._writer.submit(partial(self._write_aside, write))
+            return
+        try:
+            write()
+        except StoreError as error:
+            if needed or isinstance(error, StaleAttempt):
+                raise
+            self._tell_unsaved(header.step, error)
+        self._cost = time.perf_counter() - begun
+
+    def keep(self, step: int, write: Callable[[Path], None]) -> None:
+        """Keep a framework's own checkpoint, which ``write`` writes."""
+        self._keep(step, partial(self._vault.keep, step, write))
+
+    def show(self, step: int, aside: Path, write: Callable[[Path], None]) -> None:
+        """Keep a framework's own checkpoint, which was staged in ``aside`` and which ``write`` completes."""
+        self._keep(step, partial(self._vault.show, step, aside, write))
+
+    def _keep(self, step: int, keep: Callable[[], int]) -> None:
+        begun = time.perf_counter()
+        size = keep()
+        seconds = time.perf_counter() - begun
+        self._tell({"step": step, "bytes": size, "seconds": seconds, "stall": seconds}, None)
+
+    # -- in the writer's thread --------------------------------------------------------------------------------------
+
+    def _write_aside(self, write: Callable[[], None]) -> None:
+        worked = time.thread_time()
+        try:
+            write()
+        except StaleAttempt as error:
+            self._trouble = error
+        except StoreError as error:
+            self._tell_unsaved(write.args[1], error)  # type: ignore[attr-defined]
+        except BaseException as error:
+            self._trouble = error
+        self._worked = time.thread_time() - worked
+
+    def _write(self, captured: Captured, step: int, inside: int, stall: float, passing: bool) -> None:
+        begun = time.perf_counter()
+        self._cost = stall
+        whole = partial(captured.write, earlier=self._vault.earlier)
+        size = self._vault.keep(step, whole, small=captured.small(), passing=passing, inside=inside)
+        if not passing:
+            self.step = step
+        self._written = time.perf_counter() - begun
+        seconds = stall + self._written
+        told: Message = {"step": step, "bytes": size, "seconds": seconds, "stall": stall}
+        if passing:
+            told |= {"passing": True, "inside": inside}
+        self._tell(told, captured.found.to_json())
+
+    def _tell(self, message: Message, found: Any) -> None:
+        message = {
+            "op": "saved",
+            **message,
+            "seconds": round(message["seconds"], 6),
+            "stall": round(message["stall"], 6),
+        }
+        if found is not None and found != self._told_found:
+            message["found"] = self._told_found = found
+            for one in found["left_out"]:
+                if one["name"] not in self._told_left:
+                    self._told_left.add(one["name"])
+                    print(f"[workbench] not in the checkpoints: {one['name']} ({one['reason']})")  # noqa: T201 - its log
+        self._link.send(message)
+
+    def _tell_heavy(self, state: State, stall: float) -> None:
+        if state.heavy is None or self._told_heavy:
+            return
+        self._told_heavy = True
+        name, count = state.heavy
+        if count < MANY_OBJECTS:
+            return
+        text = (
+            f"each checkpoint takes {stall:.1f} s, since {name} reaches about {round(count, -4):,} objects of Python, "
+            "so fewer are taken; keep what is there as a NumPy array or a tensor (or as a deque of arrays), which is "
+            "copied at once"
+        )
+        print(f"[workbench] {text}")  # noqa: T201 - its log
+        self._link.send({"op": "says", "text": text})
+
+    def _tell_unsaved(self, step: int, error: StoreError) -> None:
+        print(f"[workbench] no checkpoint at step {step}: {error}")  # noqa: T201 - its log
+        self._link.send({"op": "unsaved", "step": step, "error": str(error)})

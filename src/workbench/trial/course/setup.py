@@ -1,0 +1,174 @@
+"""What an experiment's set-up does not make again, as each leg learns it. Law: one second run finds it out for all.
+
+The first leg of an experiment has its set-up run a second time (:mod:`workbench.trial.course.twin`), compares, and
+writes ``setup.json``. Others read that file; a leg that needs it before it is there waits for it. Where it cannot be
+found out, plain values of names are kept, and what else comes out otherwise on a resume is refused there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable
+
+from workbench.errors import StoreError, WorkbenchError
+from workbench.store.files.atomic import FILE_MODE, read_json, write_json
+from workbench.store.layout import ExperimentPaths
+from workbench.trial.course.made import Unsteady, unsteady
+from workbench.trial.course.twin import LEAST_S, TIMES, Twin
+from workbench.trial.kinds import SCALARS, Instance
+from workbench.trial.state import State
+
+#: Seconds between two looks at a lock that another leg holds.
+_LOOK_S = 0.02
+#: Most items of a list of plain values that is kept where nothing is known.
+_PLAIN_ITEMS = 4096
+
+
+class Setup:
+    """One leg's knowledge of its set-up."""
+
+    def __init__(self, paths: ExperimentPaths, start: Callable[[], Twin] | None = None) -> None:
+        """start: forks a second run; None where there is to be none. It is called here and now, or never."""
+        self._paths = paths
+        self._lock: int | None = None
+        self._twin: Twin | None = None
+        self._seconds = 0.0
+        self._has_applied = False
+        #: Names that every checkpoint of this leg holds, since the set-up does not make them again.
+        self.kept: list[str] = []
+        #: One line for people, where this leg has found out what is not made again, or could not.
+        self.told = ""
+        #: What is known; None before it is.
+        self.known = self._read()
+        if self.known is None and start is not None and self._claim():
+            self._twin = start()
+
+    def done(self, state: State, seconds: float) -> None:
+        """The set-up is done, and took so many seconds: ``state`` is what it has made."""
+        self._seconds = seconds
+        if self.known is None and self._twin is not None:
+            why = self._twin.go(seconds)
+            if why:
+                self._found(Unsteady(failed=why))
+        if self.known is not None:
+            self._apply(state)
+
+    def is_ready(self, state: State) -> bool:
+        """Whether a checkpoint can be taken without waiting."""
+        self._learn(state, wait=False)
+        return self._has_applied
+
+    def settle(self, state: State) -> None:
+        """Until it is known what a checkpoint of ``state`` must hold."""
+        self._learn(state, wait=True)
+
+    def close(self) -> None:
+        """The leg is over."""
+        if self._twin is not None:
+            self._twin.end()
+        self._release()
+
+    # -- learning ----------------------------------------------------------------------------------------------------
+
+    def _learn(self, state: State, *, wait: bool) -> None:
+        if self._has_applied:
+            return
+        if self.known is None and self._twin is not None:
+            result = self._twin.result(wait)
+            if result is None:
+                return
+            is_well, data = result
+            found = unsteady(state.base, data) if is_well else Unsteady(failed=data.decode(errors="replace"))
+            self._found(found)
+        elif self.known is None and not self._has_heard(wait):
+            return
+        self._apply(state)
+
+    def _has_heard(self, wait: bool) -> bool:
+        """Whether the leg that finds it out has done so, or will not."""
+        until = time.monotonic() + (max(LEAST_S, TIMES * self._seconds) if wait else 0)
+        while True:
+            self.known = self._read()
+            if self.known is not None:
+                return True
+            if self._claim():  # no leg is finding it out
+                self._release()
+                self.known = self._read() or Unsteady(failed="it was not run a second time")
+                return True
+            if time.monotonic() >= until:
+                if wait:
+                    self.known = Unsteady(failed="the second run has not ended yet")
+                return wait
+            time.sleep(_LOOK_S)
+
+    def _found(self, found: Unsteady) -> None:
+        self.known = found
+        if found:
+            names = f"{', '.join(found.names[:6])}{' …' if len(found.names) > 6 else ''}"
+            self.told = f"the set-up makes {names} differently each time; each trial keeps its first values"
+        elif found.failed:
+            self.told = (
+                f"the set-up was not compared with a second run of it ({found.failed}); what it makes differently when "
+                "a trial is resumed is refused"
+            )
+        with contextlib.suppress(StoreError):  # a full disk: the others find it out in their own way
+            write_json(self._paths.setup, found.to_json(), fsync=False)
+        self._release()
+
+    def _apply(self, state: State) -> None:
+        self._has_applied = True
+        assert self.known is not None
+        self.kept = self.known.keep(state.base)
+        if self.known.failed:
+            _keep_plain(state)
+
+    def _read(self) -> Unsteady | None:
+        try:
+            return Unsteady.from_json(read_json(self._paths.setup))
+        except (WorkbenchError, OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _claim(self) -> bool:
+        """True where no other leg is at it; then none will be until :meth:`_release`."""
+        try:
+            descriptor = os.open(self._paths.setup_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return False
+        self._lock = descriptor
+        return True
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            # By name, since loaders' workers have the descriptor too.
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+            os.close(self._lock)
+            self._lock = None
+
+
+def _keep_plain(state: State) -> None:
+    """Keep numbers and texts that names stand for, and short lists of them: a time, a folder's name, an order."""
+    base = state.base
+    numbers = []
+    for number, entry in base.entries.items():
+        obj = entry.ref()
+        if (
+            number
+            and not entry.loose
+            and isinstance(entry.how, Instance)
+            and entry.how.bare
+            and len(obj) <= _PLAIN_ITEMS
+        ):
+            values = obj.values() if isinstance(obj, dict) else obj
+            if SCALARS.issuperset(map(type, values)):
+                numbers.append(number)
+    names = [(root.label, name) for root, name, token in base.tokens() if type(token) in SCALARS]
+    base.save_from_now_on(numbers, (), names)

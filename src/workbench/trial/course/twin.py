@@ -1,0 +1,208 @@
+"""A second run of the set-up, in a process beside the first trial's: what comes out otherwise is not made again.
+
+Law: it trains nothing and writes nothing of ours; it ends with its runner. It begins when the first run of the set-up
+is over, so that two never fetch or unpack the same files at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import struct
+import time
+import types
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from workbench.trial import unseeded
+from workbench.trial.course.made import prints
+from workbench.trial.course.order import Place
+from workbench.trial.kinds import loaded
+from workbench.trial.namespace import frames_around
+from workbench.trial.process.processes import descendants
+from workbench.trial.state import State
+
+_PR_SET_PDEATHSIG = 1
+_HEAD = struct.Struct("<?Q")
+#: Seconds and multiples of the first set-up's time that the second may take.
+LEAST_S, TIMES = 10.0, 4.0
+#: What must be free besides what the first set-up took: in bytes, and of a GPU.
+_SPARE, _SPARE_ON_GPU = 256 << 20, 700 << 20
+
+
+class TwinCourse:
+    """Stands behind ``trial`` in the second run: the first turn ends it."""
+
+    def __init__(self, place: Place, tell: Callable[[bool, bytes], NoReturn]) -> None:
+        self._place, self._tell = place, tell
+        self._tracked: dict[str, Any] = {}
+
+    def turn(self, frame: types.FrameType) -> int:
+        place = self._place
+        place.begins()
+        frames = frames_around(frame, place.main, place.top)
+        state = State(place.main, frames, hidden=place.hidden, tracked=self._tracked, modules=place.modules)
+        self._tell(True, prints(state.base))
+
+    def turns_left(self) -> int:
+        return 0
+
+    def report(self, values: Mapping[str, Any], step: int | None) -> bool:
+        if step is not None:
+            self._tell(False, b"this loop counts for itself, so where its set-up ends is not known")
+        return True
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """The first run has told it."""
+
+    def show(self, figure: Any) -> None:
+        """The first run has shown it."""
+
+    def batches(self, loader: Any) -> Any:
+        return loader
+
+    def track(self, objects: Mapping[str, Any]) -> None:
+        self._tracked.update(objects)
+
+    def data(self, path: Path) -> None:
+        """The first run has noted it."""
+
+    def save(self, folder: Path, step: int | None) -> None:
+        """The first run saves."""
+
+    def restore(self) -> Path | None:
+        return None
+
+
+class Twin:
+    """The process of the second run, seen from the first. It waits until :meth:`go`."""
+
+    def __init__(self, run: Callable[[Callable[[bool, bytes], NoReturn]], None], closed: tuple[int, ...] = ()) -> None:
+        """Fork it now, from the state in which the first run begins.
+
+        run: the training code with a :class:`TwinCourse`, given how that tells. closed: descriptors that are not its.
+        """
+        self._memory = _resident()
+        waits, self._go = os.pipe()
+        self._result, tells = os.pipe()
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            for descriptor in (self._go, self._result, *closed):
+                os.close(descriptor)
+            _become(parent, waits, tells, run)
+        os.close(waits)
+        os.close(tells)
+        self._until = 0.0
+        self._bytes = bytearray()
+        self._is_over = False
+
+    def go(self, seconds: float) -> str:
+        """The first set-up is done, and took so many seconds. Why there is no room for a second one, or nothing."""
+        why = _no_room(max(0, _resident() - self._memory))
+        if why:
+            self.end()
+            return why
+        self._until = time.monotonic() + max(LEAST_S, TIMES * seconds)
+        os.write(self._go, b"1")
+        return ""
+
+    def result(self, wait: bool) -> tuple[bool, bytes] | None:
+        """Whether the second run came to its first turn, and its prints or why not. None: not yet, where not waited."""
+        while not self._is_over:
+            left = self._until - time.monotonic()
+            if left <= 0:
+                self.end()
+                return False, b"it took much longer than the first time"
+            if not select.select([self._result], [], [], left if wait else 0)[0]:
+                if wait:
+                    continue
+                return None
+            piece = os.read(self._result, 1 << 20)
+            self._bytes += piece
+            if not piece or self._is_whole():
+                break
+        whole = self._is_whole()
+        self.end()
+        if not whole:
+            return False, b"its process died"
+        is_well, length = _HEAD.unpack_from(self._bytes)
+        return is_well, bytes(self._bytes[_HEAD.size : _HEAD.size + length])
+
+    def _is_whole(self) -> bool:
+        return len(self._bytes) >= _HEAD.size and len(self._bytes) >= _HEAD.size + _HEAD.unpack_from(self._bytes)[1]
+
+    def end(self) -> None:
+        """Its process is gone when this returns, and what it has started."""
+        if self._is_over:
+            return
+        self._is_over = True
+        for pid in (*descendants(self.pid), self.pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        os.close(self._go)
+        os.close(self._result)
+
+
+def _become(parent: int, waits: int, tells: int, run: Callable[..., None]) -> NoReturn:
+    def tell(is_well: bool, data: bytes) -> NoReturn:
+        data = memoryview(_HEAD.pack(is_well, len(data)) + data)  # type: ignore[assignment]
+        while data:
+            data = data[os.write(tells, data) :]
+        for pid in descendants(os.getpid()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        os._exit(0)
+
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent or not os.read(waits, 1):
+            os._exit(0)
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+        unseeded.here()
+        run(tell)
+        tell(False, b"it ended without a turn of trial.steps()")
+    except BaseException as error:
+        tell(False, f"{type(error).__name__}: {error}"[:500].encode(errors="replace"))
+    finally:
+        os._exit(1)
+
+
+def _resident() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
+def _no_room(taken: int) -> str:
+    """Why a second set-up that takes as much memory could harm the first, or nothing."""
+    free = _free()
+    if free is not None and free < taken + taken // 4 + _SPARE:
+        return f"it takes {taken / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
+    torch = loaded("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        on_gpu, reserved = torch.cuda.mem_get_info()[0], torch.cuda.memory_reserved()
+        if on_gpu < reserved + reserved // 4 + _SPARE_ON_GPU:
+            return f"it takes {reserved / 1e9:.1f} GB of the GPU's memory, and {on_gpu / 1e9:.1f} GB are free"
+    return ""
+
+
+def _free() -> int | None:
+    """Bytes of memory that can be had: of the machine, and of the control group."""
+    found: list[int] = []
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found.append(int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) * 1024)
+    with contextlib.suppress(OSError, ValueError):
+        most = Path("/sys/fs/cgroup/memory.max").read_text()
+        found.append(int(most) - int(Path("/sys/fs/cgroup/memory.current").read_text()))
+    return min(found, default=None)

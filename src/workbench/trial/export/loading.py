@@ -1,0 +1,165 @@
+"""A trained trial brought home: its set-up run in a fresh namespace here, and a checkpoint put into it.
+
+Law: no name of the caller is touched, and no random state; what the set-up code does besides (prints, files) it does.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import os
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from workbench.errors import CannotResume
+from workbench.records import Configuration, Spec, trial_label
+from workbench.search.seeds import trial_seed
+from workbench.snapshot.surroundings import settings
+from workbench.store import Store
+from workbench.store.keeping import remote
+from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Folder
+from workbench.store.keeping.cleaning import missing
+from workbench.trial import current_or_none, iterators, make_current, seeds
+from workbench.trial.api.own import saved_in
+from workbench.trial.api.trial import LegLeft, Trial
+from workbench.trial.namespace import frames_around
+from workbench.trial.process.leg import fill, hidden_names, prepare, run_code
+from workbench.trial.state import GRAPH, State, read_tensors
+
+
+class Loaded(types.SimpleNamespace):
+    """The names of a trained trial: ``.model``, ``.opt``, …"""
+
+    def __repr__(self) -> str:
+        return f"<trained trial with {', '.join(vars(self))}>"
+
+
+class LoadCourse:
+    """Ends the set-up code where training would begin, with the checkpoint put in."""
+
+    def __init__(self, folder: Folder, namespace: dict[str, Any]) -> None:
+        self._folder = folder
+        self._namespace = namespace
+        self._tracked: dict[str, Any] = {}
+        self.hidden: frozenset[str] = frozenset()
+        #: What the names of the training code stand for, once its set-up was done.
+        self.names: dict[str, Any] | None = None
+
+    def turn(self, frame: types.FrameType) -> int:
+        self.put_in(frame)
+        raise LegLeft("loaded")
+
+    def put_in(self, frame: types.FrameType) -> int:
+        """Put the checkpoint into what the set-up has made; its step."""
+        frames = frames_around(frame, self._namespace, run_code.__code__)
+        state = State(self._namespace, frames, hidden=self.hidden, tracked=self._tracked)
+        header = state.restore(self._folder)
+        self.names = state.names()
+        return header.step
+
+    def turns_left(self) -> int:
+        return 0
+
+    def report(self, values: Mapping[str, Any], step: int | None) -> bool:
+        if step is not None:
+            self._end_here()
+        return True
+
+    def _end_here(self) -> NoReturn:
+        self.names = dict(self._namespace)
+        raise LegLeft("loaded")
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Nobody looks."""
+
+    def show(self, figure: Any) -> None:
+        """Nobody looks."""
+
+    def batches(self, loader: Any) -> Any:
+        return loader
+
+    def track(self, objects: Mapping[str, Any]) -> None:
+        self._tracked.update(objects)
+
+    def data(self, path: Path) -> None:
+        """The model is as it was trained, whatever the file holds now."""
+
+    def save(self, folder: Path, step: int | None) -> None:
+        """Nothing is saved."""
+
+    def restore(self) -> Path | None:
+        return None if (self._folder / GRAPH).exists() else saved_in(self._folder)
+
+
+_Course = TypeVar("_Course", bound=LoadCourse)
+
+
+def load(store: Store, spec: Spec, trial: int, configuration: Configuration, step: int | None = None) -> Loaded:
+    """Run the set-up of ``trial`` and put its checkpoint at ``step`` (the newest where None) into it.
+
+    Raises NotFound where there is no such checkpoint, CannotResume where the set-up makes something else this time.
+    """
+    course = brought(store, spec, trial, configuration, step, LoadCourse)
+    if course.names is None:
+        raise CannotResume(
+            f"the set-up code of {trial_label(trial)} ended without trial.steps(), so there is no place to "
+            "put its checkpoint into."
+        )
+    return Loaded(**course.names)
+
+
+def brought(
+    store: Store, spec: Spec, trial: int, configuration: Configuration, step: int | None, kind: type[_Course]
+) -> _Course:
+    """The course of ``kind`` with which the training code was run, up to where that course left it."""
+    checkpoint = _checkpoint(store, spec, trial, step)
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = builtins
+    namespace, function = fill(store, spec, main)
+    course = kind(checkpoint.folder, namespace)
+    files = store.experiment(spec.id).trial(trial).files
+    seed, number = spec.seeds_of(trial)
+    loader = trial_seed(seed, number, "loader")
+    stand_in = Trial(course, number, configuration, spec.length, loader, files)
+    with _surroundings(spec, trial, stand_in):
+        code, arguments = prepare(spec, stand_in, namespace, function)
+        course.hidden = hidden_names(namespace)
+        with contextlib.suppress(LegLeft):
+            run_code(code, namespace, arguments)
+    return course
+
+
+def plain_state(store: Store, spec: Spec, trial: int) -> dict[str, Any]:
+    """The state dicts in the newest checkpoint of ``trial``, by the name of the object; runs no code of the cell."""
+    return read_tensors(_checkpoint(store, spec, trial, None).folder)
+
+
+def _checkpoint(store: Store, spec: Spec, trial: int, step: int | None) -> Checkpoint:
+    remote.at_hand(store, spec, trial, step)
+    checkpoints = Checkpoints(store.experiment(spec.id).trial(trial))
+    if step is not None and step in checkpoints.steps():
+        return checkpoints.at(step)
+    found = checkpoints.newest() if step is None else None
+    if found is None:
+        raise missing(store, spec, trial, step)
+    return found
+
+
+@contextlib.contextmanager
+def _surroundings(spec: Spec, trial: int, stand_in: Trial) -> Iterator[None]:
+    before, folder, random_state = current_or_none(), os.getcwd(), seeds.state()
+    make_current(stand_in)
+    seeds.set_all(*spec.seeds_of(trial))
+    iterators.watch()
+    try:
+        with contextlib.suppress(OSError):
+            os.chdir(spec.training.cwd)
+        with settings.lent(spec.training.settings):
+            yield
+    finally:
+        os.chdir(folder)
+        make_current(before)
+        seeds.forget()
+        seeds.put(random_state)

@@ -1,0 +1,1 @@
+"""The processes in which training code runs, and what each begins with."""

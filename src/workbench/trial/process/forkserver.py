@@ -1,0 +1,355 @@
+"""The forkserver: a process of the training environment from which runners are forked in milliseconds.
+
+Law: it imports and forks, and nothing else. It has one thread, never initialises CUDA, and unpickles nothing. When
+its worker is gone, it kills every runner with its process group and ends.
+
+    python -m workbench.trial.process.forkserver FD      # FD: its end of a socket pair, inherited from the worker
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from workbench import interpreter
+from workbench.records import PROTOCOL
+from workbench.snapshot.surroundings import readers
+from workbench.snapshot.surroundings.used import counts, used
+from workbench.trial.process.ahead import Unfit, import_ahead, import_trusted
+from workbench.trial.process.processes import descendants
+from workbench.trial.process.wire import Connection, Message
+
+#: Variables that number the threads of the numeric libraries; set before any of them is imported.
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "BLIS_NUM_THREADS",
+)
+#: Variables that imports here have set: every runner has them, as if it had imported the same itself.
+made_by_imports: dict[str, str] = {}
+#: Where what is imported ahead was looked for.
+search_path: list[str] = []
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(slots=True)
+class _Child:
+    id: int
+    pid: int
+
+
+def environment(threads: int, hash_seed: int) -> dict[str, str]:
+    """The variables that each process which trains has, whatever the notebook's are: threads, hash seed, and so on."""
+    variables = {name: str(threads) for name in THREAD_VARIABLES}
+    variables["PYTHONHASHSEED"] = str(hash_seed)
+    variables["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    variables["PYTHONUNBUFFERED"] = "1"
+    variables["MPLBACKEND"] = "Agg"
+    return variables
+
+
+def launch(python: str, env: Mapping[str, str], **popen: Any) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a forkserver with the interpreter ``python``; returns its process and our end of the control socket.
+
+    The caller says ``hello`` first (see :func:`hello`). ``env`` is the whole environment of the new process, except
+    that it imports nothing from the current folder: the notebook's own ``PYTHONPATH`` goes with ``hello``.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with theirs:
+        process = subprocess.Popen(
+            interpreter.command("workbench.trial.process.forkserver", str(theirs.fileno()), python=python),
+            pass_fds=[theirs.fileno()],
+            env=interpreter.surroundings(env),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            **popen,
+        )
+    return process, ours
+
+
+def hello(
+    *,
+    preload: tuple[str, ...] = (),
+    learned: Sequence[str] = (),
+    secrets: Iterable[str] = (),
+    env: Mapping[str, str] | None = None,
+    cwd: str,
+    path: tuple[str, ...],
+    threads: int,
+) -> Message:
+    """The first message to a forkserver: what to import ahead, and the surroundings of the imports.
+
+    learned: modules that training was seen to import, which are imported only as far as that leaves nothing behind.
+    secrets: names of variables that only legs bring.
+    """
+    return {
+        "op": "hello",
+        "protocol": PROTOCOL,
+        "preload": list(preload),
+        "learned": list(learned),
+        "secrets": list(secrets),
+        "env": dict(env or {}),
+        "cwd": cwd,
+        "path": list(path),
+        "threads": threads,
+    }
+
+
+def main(fd: int) -> None:
+    """Serve the worker at the other end of descriptor ``fd`` until it is gone."""
+    control = Connection(socket.socket(fileno=fd))
+    os.set_inheritable(fd, False)
+    # A terminal's interrupt is for whoever started the worker; the worker decides about its runners.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # So does it where a machine's notice reaches every process at once: with us its runners would die at once.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    first = control.receive()
+    if first is None:
+        return
+    try:
+        control.send(_prepare(first))
+    except Unfit as unfit:
+        control.send({"op": "unfit", "package": unfit.package, "why": unfit.why})
+        return
+    if first.get("protocol") != PROTOCOL:
+        return
+    _Forkserver(control).serve()
+
+
+def _prepare(order: Message) -> Message:
+    """Import what the worker asks for; the answer names the versions of the training environment."""
+    threads = int(order.get("threads", 1))
+    for name in THREAD_VARIABLES:
+        os.environ.setdefault(name, str(threads))
+    os.environ.update({str(name): str(value) for name, value in order.get("env", {}).items()})
+    with contextlib.suppress(OSError):
+        os.chdir(order.get("cwd", "."))
+    # The project's own folders are for training: a runner has them on its path, and this process has not.
+    for entry in reversed(order.get("path", [])):
+        if entry not in sys.path and interpreter.is_installed(entry):
+            sys.path.insert(0, entry)
+    # Before the readers that are imported ahead: names that other modules take from them are wrapped as well.
+    readers.install()
+    before = dict(os.environ)
+    importlib.import_module("workbench.trial.process.leg")
+    noting = used()
+    with noting.ahead():
+        failed = import_trusted(order.get("preload", []))
+        if order.get("learned"):
+            failed |= import_ahead(order["learned"], order.get("secrets", []), noting.looked_up)
+    made_by_imports.update({name: value for name, value in os.environ.items() if before.get(name) != value})
+    search_path[:] = sys.path
+    # What is imported now is shared by every runner: the collector must not touch, and so copy, its pages.
+    gc.collect()
+    gc.freeze()
+    return {
+        "op": "ready",
+        "protocol": PROTOCOL,
+        "pid": os.getpid(),
+        "versions": versions(),
+        "failed": failed,
+        "threads": _threads_alive(),
+        "looks_up": [name for name in noting.looked_up() if counts(name)],
+        "files": _files(),
+    }
+
+
+def _files() -> list[str]:
+    """The files of all modules that are imported now, but Python's own."""
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] not in sys.stdlib_module_names]
+    found = dict.fromkeys(getattr(module, "__file__", None) for module in modules)
+    return [path for path in found if isinstance(path, str)]
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of the training environment that are compared between machines and recorded."""
+    found: dict[str, str | None] = {"python": sys.version.split()[0]}
+    for name in ("torch", "numpy", "workbench"):
+        module = sys.modules.get(name)
+        found[name] = getattr(module, "__version__", None)
+        if found[name] is None:
+            found[name] = _installed(name)
+    return found
+
+
+def _installed(name: str) -> str | None:
+    from importlib import metadata
+
+    for distribution in (name, f"jupyter-{name}"):
+        with contextlib.suppress(Exception):
+            return metadata.version(distribution)
+    return None
+
+
+def _threads_alive() -> int:
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return 1
+
+
+class _Forkserver:
+    def __init__(self, control: Connection) -> None:
+        self.control = control
+        #: Runners that were forked and whose end was not told yet, by the worker's id.
+        self.children: dict[int, _Child] = {}
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        # What a dead runner had started in sessions of its own comes to us, so that it ends with us at the latest.
+        self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        #: Processes that an import has started; they are no runner's.
+        self._helpers = set(descendants(os.getpid()))
+        self._woken, wake = os.pipe()
+        for end in (self._woken, wake):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._wake = wake
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(control, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+
+    def serve(self) -> None:
+        while not self.control.ended:
+            self._selector.select()
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._woken, 4096)
+            try:
+                for message in self.control.ready():
+                    self._obey(message)
+                self._reap()
+            except (BrokenPipeError, ConnectionResetError):
+                break
+        for child in self.children.values():
+            _kill_all(child.pid)
+        self._kill_orphans()
+
+    def _obey(self, message: Message) -> None:
+        if message["op"] == "fork":
+            self._fork(message)
+        elif message["op"] == "kill":
+            child = self.children.get(message["id"])
+            if child is not None:
+                _kill_all(child.pid)
+
+    def _fork(self, message: Message) -> None:
+        begun = time.perf_counter()
+        runner, output = self.control.fds(message)
+        gc.disable()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._become_runner(parent, runner, output, message.get("cover") or ())
+        gc.enable()
+        os.close(runner)
+        os.close(output)
+        self.children[message["id"]] = _Child(message["id"], pid)
+        self.control.send(
+            {"op": "forked", "id": message["id"], "pid": pid, "seconds": round(time.perf_counter() - begun, 6)}
+        )
+
+    def _become_runner(self, parent: int, runner: int, output: int, pairs: Sequence[tuple[str, str]]) -> NoReturn:
+        status = 70
+        try:
+            # Own session and group: a kill reaches the loader's workers too, and no terminal reaches us.
+            os.setsid()
+            if pairs:
+                from workbench.trial.process.view import cover
+
+                signal.set_wakeup_fd(-1)
+                cover(pairs)  # before the signal below is asked for, which a change of rights takes back
+            self._libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+            if os.getppid() != parent:  # it died before the line above
+                os._exit(1)
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._selector.close()
+            self.control.close()
+            os.close(self._woken)
+            os.close(self._wake)
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(nothing, 0)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            os.close(nothing)
+            os.close(output)
+            gc.enable()
+            from workbench.trial.process.runner import serve
+
+            status = serve(socket.socket(fileno=runner))
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+
+    def _reap(self) -> None:
+        for child in list(self.children.values()):
+            # The group is killed before its leader is reaped: until then its number cannot belong to anybody else.
+            ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
+                continue
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            _, code = os.waitpid(child.pid, 0)
+            del self.children[child.id]
+            status = os.waitstatus_to_exitcode(code)
+            self.control.send(
+                {
+                    "op": "exited",
+                    "id": child.id,
+                    "pid": child.pid,
+                    "status": status if status >= 0 else None,
+                    "signal": -status if status < 0 else None,
+                }
+            )
+        if not self.children:
+            self._kill_orphans()
+        self._reap_orphans()
+
+    def _kill_orphans(self) -> None:
+        """Only while no runner lives: then whatever runs below us has lost the runner that wanted it."""
+        for pid in set(descendants(os.getpid())) - self._helpers:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _reap_orphans(self) -> None:
+        runners = {child.pid for child in self.children.values()}
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                if ended.si_pid in runners:
+                    break  # it is reaped, and told, next time round
+                os.waitpid(ended.si_pid, 0)
+
+
+def _kill_all(pid: int) -> None:
+    """SIGKILL for a runner that was not reaped yet, its process group, and what it started in other groups."""
+    below = descendants(pid)
+    for kill, target in ((os.killpg, pid), (os.kill, pid), *((os.kill, one) for one in below)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(target, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    # Under its real name: the runner's modules must not meet a second copy of this one.
+    importlib.import_module("workbench.trial.process.forkserver").main(int(sys.argv[1]))
+    sys.stdout.flush()
+    os._exit(0)

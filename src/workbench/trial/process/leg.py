@@ -1,0 +1,431 @@
+"""One leg, from the order to its outcome: surroundings, namespace, seeds, the training code, and how it was left."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import math
+import os
+import platform
+import secrets
+import sys
+import time
+import types
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import NotFound, VersionsDiffer
+from workbench.records import PROTOCOL, Spec
+from workbench.search.seeds import trial_seed
+from workbench.snapshot import loading, spawned
+from workbench.snapshot.reading import cell
+from workbench.snapshot.surroundings.seen import Seen
+from workbench.snapshot.surroundings.settings import Holding
+from workbench.snapshot.surroundings.used import used
+from workbench.store import Store
+from workbench.store.keeping import remote
+from workbench.store.keeping.checkpoints import Skipped
+from workbench.trial import iterators, make_current, seeds
+from workbench.trial.api.trial import Course, LegLeft, Trial
+from workbench.trial.course.check import CheckVault, Watch
+from workbench.trial.course.course import LegCourse
+from workbench.trial.course.fork import Fork
+from workbench.trial.course.order import Order, Place
+from workbench.trial.course.saver import Vault, When
+from workbench.trial.course.setup import Setup
+from workbench.trial.course.twin import Twin, TwinCourse
+from workbench.trial.course.vault import Settler, StoreVault, Writer
+from workbench.trial.kinds import loaded
+from workbench.trial.process import determinism, tracebacks, view
+from workbench.trial.process.ahead import let_go
+from workbench.trial.process.forkserver import made_by_imports, search_path
+from workbench.trial.process.isolation import Baseline
+from workbench.trial.process.processes import descendants
+from workbench.trial.process.runner import Link, Runner
+from workbench.trial.process.surroundings import arranged
+from workbench.trial.process.view import View, arrange
+from workbench.trial.process.wire import Message
+
+#: Seconds that a leg has lasted when it is looked up again what its process holds open or mapped.
+LOOK_AFTER_S = 0.25
+#: Looking again at the ends of steps takes at most this part of the time, and comes at most once in so many seconds.
+LOOK_COST, LOOK_EVERY_S = 0.005, 1.0
+BACKEND = "module://workbench.trial.process.backend"
+
+
+class Legs:
+    """Runs legs one after another in this process. ``own``: the process is a runner, to be arranged and reset."""
+
+    def __init__(self, link: Link, *, own: bool = False) -> None:
+        self.link = link
+        self._own = own
+        self._specs: dict[tuple[str, str], Spec] = {}
+        self._settler = Settler()
+        #: In a process that is not ours everything happens in its one thread.
+        self._writer = Writer() if own else None
+        self._baseline = Baseline() if own else None
+        self._sight = Sight() if own else None
+        self._environ = dict(os.environ)
+        self._is_first = True
+        self._held: Holding | None = None
+        #: The variables of an experiment with these secrets.
+        self._arranged: tuple[str, Mapping[str, str], dict[str, str]] | None = None
+        self._told: Path | None = None
+
+    def run(self, order: Message) -> Message:
+        """Run one leg; the message that says how it was left."""
+        begun = time.monotonic()
+        left = _Left()
+        main = sys.modules["__main__"]
+        try:
+            if order.get("protocol", PROTOCOL) != PROTOCOL:
+                raise VersionsDiffer(
+                    f"the worker speaks protocol {order.get('protocol')}, this environment's Workbench {PROTOCOL}. "
+                    "Install the same version of Workbench in both."
+                )
+            self._run(order, left)
+        except BaseException as error:  # the outcome tells; nothing of the training code may end the runner
+            left.fail(error, order)
+        message = left.message(order)
+        if left.watch is not None:
+            message["touched"] = left.watch.touched()
+        elif left.seen is not None:
+            message["seen"] = left.seen
+        why = left.why or self._reset()
+        if not self._own:
+            sys.modules["__main__"] = main
+        message |= {"reusable": why is None, "why": why, "seconds": round(time.monotonic() - begun, 6)}
+        return message
+
+    def _run(self, order: Message, left: _Left) -> None:
+        store = Store(order["store"])
+        spec = self._spec(store, order)
+        left.filename = spec.program.filename
+        shown = View()
+        if self._own:
+            shown = arrange(order.get("back"), spec.training.cwd)
+            self._arrange(spec, order.get("secrets") or {}, shown.where)
+        main = _fresh_main()
+        paths = store.experiment(spec.id).trial(order["trial"])
+        wanted = Order.of(order)
+        if self._sight is not None:
+            self._sight.begin(store, shown.copies)
+        seed, number = spec.seeds_of(wanted.trial)
+        is_strict = self._own and spec.deterministic == "strict"
+        # Processes are forked from one another: without a seed of some sort their numbers would be the same.
+        drawn = secrets.randbits(63) if self._own and spec.deterministic == "off" else seed
+        seeds.set_all(drawn, number, is_strict=is_strict, imported=self._held.imported if self._held else None)
+        iterators.watch()
+        namespace, function = fill(store, spec, main)
+        if self._own:
+            self._announce(store, spec, main, wanted)
+        place = Place(namespace, run_code.__code__, environment=_environment, modules=self._own)
+        if is_strict:
+            place.begins = determinism.hold_again
+        if self._sight is not None:
+            place.back = shown.told()
+            place.seen, place.stepped = self._sight.first, self._sight.step
+        fetch = partial(_fetch, store, spec, wanted) if spec.storage else None
+        vault: Vault = StoreVault(paths, wanted.attempt, self._settler, wanted.start, fetch)
+        link, when = self.link, When.of(spec)
+        if order.get("check"):
+            remote.at_hand(store, spec, wanted.trial, wanted.start or None)
+            aside = store.experiment(spec.id).check(wanted.trial)
+            vault, paths, when = CheckVault(paths, aside, wanted.start, order["check"]["keeps"]), aside, When(math.inf)
+            place.compares = True
+            if self._own:
+                link = left.watch = Watch(self.link, store.root)
+        fork = Fork.of(store, spec)
+
+        def train(course: Course) -> None:
+            # A trial that is trained again sees the number of the one that it repeats.
+            loader = trial_seed(seed, number, "loader")
+            trial = Trial(course, number, wanted.configuration, wanted.max_steps, loader, paths.files)
+            make_current(trial)
+            code, arguments = prepare(spec, trial, namespace, function)
+            place.hidden = hidden_names(namespace)
+            run_code(code, namespace, arguments)
+
+        second = partial(self._second, place, train) if spec.verify and self._is_first and not wanted.resume else None
+        setup = Setup(store.experiment(spec.id), second if self._own and not order.get("check") else None)
+        self._is_first = False
+        course = left.course = LegCourse(
+            wanted, spec.goal, link, vault, place, paths.files, when, self._writer, fork, setup
+        )
+        try:
+            try:
+                train(course)
+            except LegLeft as gone:
+                left.outcome = gone.outcome
+            else:
+                left.outcome = course.finish()
+        finally:
+            make_current(None)
+            setup.close()
+            if self._sight is not None:
+                left.seen = self._sight.last()  # while the names of the leg hold open what they hold open
+            if self._writer is not None:
+                self._writer.wait()
+
+    def _second(self, place: Place, train: Callable[[Course], None]) -> Twin:
+        """A second run of the set-up, forked now. Only in a process that has trained nothing: it has no threads yet."""
+        closed = () if not isinstance(self.link, Runner) else (self.link.connection.fileno(),)
+        return Twin(lambda tell: train(TwinCourse(place, tell)), closed)
+
+    def _spec(self, store: Store, order: Message) -> Spec:
+        key = (str(order["store"]), str(order["experiment"]))
+        if key not in self._specs:
+            self._specs[key] = store.read_spec(order["experiment"])
+        return self._specs[key]
+
+    def _arrange(self, spec: Spec, secrets: Mapping[str, str], folder: str) -> None:
+        """Working directory, search path, environment, settings and threads, as the spec has them.
+
+        folder: the notebook's, or what stands for it.
+        """
+        training = spec.training
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise NotFound(
+                f"the notebook's folder {training.cwd} cannot be entered on this machine ({error.strerror}). Workers "
+                "must see the folder under the same path."
+            ) from None
+        if training.path:
+            if self._held is None:
+                let_go(training.path, search_path)
+            sys.path[:] = training.path
+        if self._arranged is None or self._arranged[:2] != (spec.id, secrets):
+            own = {**secrets, "MPLBACKEND": BACKEND}
+            self._arranged = (spec.id, secrets, {**made_by_imports, **arranged(training, self._environ), **own})
+        _put_environment(self._arranged[2])
+        pyplot = loaded("matplotlib.pyplot")
+        if pyplot is not None and self._held is None:
+            pyplot.switch_backend(BACKEND)
+        if self._held is None:
+            self._held = Holding(training.settings, training.threads)
+            self._baseline = Baseline()
+
+    def _announce(self, store: Store, spec: Spec, main: types.ModuleType, order: Order) -> None:
+        """Let processes that the training code spawns find the names of this leg."""
+        if self._told is None:
+            # A file without a name: it goes with this process, and only its children know where it is.
+            self._told = Path(f"/proc/{os.getpid()}/fd/{os.memfd_create('workbench')}")
+        program = spec.program
+        spawned.announce(
+            main,
+            self._told,
+            store=store.root,
+            capture=program.capture,
+            overlays=program.overlays,
+            source=program.source if program.kind == "cell" else "",
+            filename=program.filename,
+            values=order.configuration,
+            seen=self._sight.seen.file if self._sight is not None else None,
+        )
+
+    def _reset(self) -> str | None:
+        if not self._own:
+            return "this process is not a runner"
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        assert self._baseline is not None
+        return self._baseline.reset()
+
+
+def fill(store: Store, spec: Spec, main: types.ModuleType) -> tuple[dict[str, Any], Any]:
+    """The training code's namespace, filled with what it takes from the notebook; and the function, for one."""
+    program = spec.program
+    if program.kind == "function" and program.module:
+        function = getattr(importlib.import_module(program.module), str(program.entry))
+        return function.__globals__, function
+    namespace = main.__dict__
+    if program.capture is not None:
+        loading.load(store, program.capture, namespace)
+    for digest, names in program.overlays:
+        loading.overlay(store, digest, names, namespace)
+    return namespace, namespace.get(str(program.entry)) if program.kind == "function" else None
+
+
+def prepare(
+    spec: Spec, trial: Trial, namespace: dict[str, Any], function: Any
+) -> tuple[types.CodeType | Any, dict[str, Any] | None]:
+    """The code to run and, for a function, the arguments to call it with; the namespace gets what they need."""
+    program = spec.program
+    tracebacks.show_source(program.filename, program.source)
+    if program.kind == "function":
+        from workbench.snapshot.reading.function import arguments
+
+        given = arguments(function, trial.configuration)
+        return function, {**given, "": trial}
+    import workbench
+
+    for name, value in {**cell.supplied(), "wb": workbench}.items():
+        namespace.setdefault(name, value)
+    namespace["trial"] = trial
+    namespace[cell.PICK] = cell.picker(trial.configuration)
+    return cell.transform(program.source, program.filename, trial.configuration), None
+
+
+def hidden_names(namespace: dict[str, Any]) -> frozenset[str]:
+    """Names that are ours or given anew to every leg, and so no state."""
+    ours = {**cell.supplied(), "trial": None, cell.PICK: None, "wb": None}
+    return frozenset(name for name in ours if name in namespace)
+
+
+def run_code(code: Any, namespace: dict[str, Any], arguments: dict[str, Any] | None) -> None:
+    """Run the training code. Its frames lie right above this one: that is how its functions are told from ours."""
+    if arguments is None:
+        exec(code, namespace)  # noqa: S102 - what this program is for
+    else:
+        trial = arguments.pop("")
+        code(trial, **arguments)
+
+
+def _fetch(store: Store, spec: Spec, order: Order, after: int, most: int) -> list[Skipped]:
+    patience = remote.PATIENCE_S
+    return remote.bring(store, spec, order.trial, after=after, most=most, attempt=order.attempt, patience_s=patience)
+
+
+def _fresh_main() -> types.ModuleType:
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = builtins
+    sys.modules["__main__"] = main
+    return main
+
+
+def _put_environment(wanted: Mapping[str, str]) -> None:
+    """Give this process the variables ``wanted``, and no other: most are as they were for the leg before."""
+    now = dict(os.environ)
+    for name in now.keys() - wanted.keys():
+        del os.environ[name]
+    for name, value in wanted.items():
+        if now.get(name) != value:
+            os.environ[name] = value
+
+
+def _environment() -> dict[str, Any]:
+    """What a leg's page says of the place where it trained."""
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "host": platform.node(),
+        "machine": platform.machine(),
+        "pid": os.getpid(),
+        "device": "cpu",
+    }
+    for name in ("torch", "numpy"):
+        module = loaded(name)
+        if module is not None:
+            found[name] = str(module.__version__)
+    torch = loaded("torch")
+    if torch is not None:
+        found["threads"] = torch.get_num_threads()
+        # Only a GPU that the training code uses already: asking for its name would take hold of it.
+        if torch.cuda.is_initialized():
+            found["device"] = torch.cuda.get_device_name()
+            found["cuda"] = torch.version.cuda
+    return found
+
+
+class Sight:
+    """What a runner sees of the files that its legs read and of what else they use, as their messages tell it."""
+
+    def __init__(self) -> None:
+        self.seen, self._used, self._snapshots = Seen(), used(), ""
+        self._began = 0.0
+        #: When it is looked again at the end of a step.
+        self._next = 0.0
+        self._looked = False
+        self._told: Message | None = None
+        self._copies: dict[str, str] = {}
+
+    def begin(self, store: Store, copies: Mapping[str, str]) -> None:
+        """A leg begins. copies: by path, what stands for files that have changed since."""
+        self.seen.begin(store.root, {os.path.realpath(copy): file for file, copy in copies.items()})
+        self._copies = {file: os.path.realpath(copy) for file, copy in copies.items()}
+        self._snapshots = os.path.join(os.path.realpath(store.snapshots), "")
+        self._began, self._told = time.monotonic(), None
+        self._next = self._began + LOOK_EVERY_S
+
+    def first(self) -> Message:
+        """What was read until its loop began."""
+        self._look()
+        self._told = self._now()
+        return {**self._told, **self._loaded()}
+
+    def last(self) -> Message | None:
+        """What was read until it left, where that is more than was told."""
+        self._look()
+        found, loaded = self._now(), self._loaded()
+        return {**found, **loaded} if found != self._told or loaded else None
+
+    def step(self) -> None:
+        """A step has ended: now and then it is looked again, for readers that keep a file open for a while only."""
+        if time.monotonic() >= self._next:
+            self._look()
+
+    def _look(self) -> None:
+        # It costs as much as a very short leg does: then once in a process.
+        begun = time.monotonic()
+        if not self._looked or begun - self._began > LOOK_AFTER_S:
+            self._looked = True
+            self.seen.look(descendants(os.getpid()))
+            now = time.monotonic()
+            self._next = now + max(LOOK_EVERY_S, (now - begun) / LOOK_COST)
+
+    def _loaded(self) -> Message:
+        loaded = self._used.loaded()
+        return {"loaded": loaded} if loaded else {}
+
+    def _now(self) -> Message:
+        paths, beyond = self.seen.told()
+        told = {"paths": paths, "beyond": beyond, **self.seen.around(), **self.seen.written()}
+        told |= self._used.told(self._snapshots)
+        behind = {path: self._copies[path] for path in paths if path in self._copies and self._is_copy(path)}
+        return {**told, "copies": behind} if behind else told
+
+    def _is_copy(self, path: str) -> bool:
+        """Whether what was read at ``path`` was the copy: an absolute path passes by a folder of links."""
+        return path in view.covered or not self.seen.has_read(path)
+
+
+class _Left:
+    """How a leg was left, as it becomes known."""
+
+    def __init__(self) -> None:
+        self.course: LegCourse | None = None
+        self.watch: Watch | None = None
+        self.seen: Message | None = None
+        self.outcome = "failed"
+        self.filename = ""
+        self.error: dict[str, Any] | None = None
+        self.why: str | None = None
+
+    def fail(self, error: BaseException, order: Message) -> None:
+        course = self.course
+        missing = course is not None and course.missing
+        self.outcome = "failed"
+        if course is not None:
+            course.give_up()
+        self.error = tracebacks.describe(error, self.filename, missing_goal=missing)
+        self.why = f"the training code failed ({self.error['type']})"
+        print(self.error["traceback"], file=sys.stderr)  # noqa: T201 - into the trial's log
+        tracebacks.forget_frames(error)
+
+    def message(self, order: Message) -> Message:
+        course = self.course
+        if course is not None and self.outcome == "stopped" and course.left is not None:
+            reason = course.left.reason
+        else:
+            reason = ""
+        preempted = course is not None and course.preempted
+        return {
+            "op": "left",
+            "outcome": "died" if preempted else self.outcome,
+            **({"cause": "preempted"} if preempted else {}),
+            "step": course.left_at if course is not None else order.get("start", 0),
+            "metrics": course.latest() if course is not None else {},
+            "error": self.error,
+            "reason": reason,
+        }

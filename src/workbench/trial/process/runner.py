@@ -1,0 +1,272 @@
+"""The runner's own life: it takes orders from its worker, runs one leg after another, and sends what they report.
+
+Law: training code has the main thread; one other thread keeps the worker informed and listens to it. When the worker is
+gone the runner is gone. Nothing that is sent waits for a reader. A point goes at once after a rest, points that come
+fast go in batches (``pace.py``), and levels go at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import io
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, Protocol
+
+from workbench.pace import BATCH_S, Pace
+from workbench.records import PROTOCOL
+from workbench.trial.process.processes import descendants
+from workbench.trial.process.wire import Connection, Message, encode
+
+#: Points of one message at most, so that no frame grows without bound when the worker is slow.
+BATCH = 5000
+
+#: Why a leg leaves that nobody told to.
+NOTICE = "its machine announced its shutdown (SIGTERM)"
+
+#: name, step, index (0: the step's reported value; 1, 2, …: logged inside it), value, UTC time.
+Point = tuple[str, int, int, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrder:
+    """The leg is to end at its next turn. ``keep``: with a checkpoint of the turn under way."""
+
+    reason: str
+    keep: bool
+    #: Nobody of ours wants it: the machine has given notice that it goes.
+    is_notice: bool = False
+
+
+class Link(Protocol):
+    """What a leg knows of the outside. The runner's goes to a worker; the inline backend has its own."""
+
+    def report(self, points: Sequence[Point]) -> None:
+        """Hand on the points of one report; never waits."""
+
+    def send(self, message: Message) -> None:
+        """Hand on a message at once, after the points before it."""
+
+    def flush(self) -> None:
+        """Hand on the points that wait, at once."""
+
+    def stop(self) -> StopOrder | None:
+        """The order to stop this leg, when one has come."""
+
+
+@dataclass(slots=True)
+class _Leg:
+    order: Message
+    stop: StopOrder | None = None
+
+
+@dataclass(slots=True)
+class _Outbox:
+    """Points that wait for the next batch."""
+
+    points: deque[Point] = field(default_factory=deque)
+
+    def frames(self) -> bytes:
+        """The frames of all points that wait, taking them out."""
+        frames = b""
+        while self.points:
+            rows: list[Point] = []
+            while self.points and len(rows) < BATCH:
+                rows.append(self.points.popleft())
+            frames += encode({"op": "points", "rows": rows})
+        return frames
+
+
+class Runner:
+    """The runner's end of the connection to its worker."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._outbox = _Outbox()
+        self._flushing = threading.Lock()
+        self._looking = threading.Lock()
+        #: Legs that were ordered and not begun.
+        self._waiting: deque[_Leg] = deque()
+        #: The leg ordered last: an order to stop is about this one, even where it has just left.
+        self._newest: _Leg | None = None
+        self._running: _Leg | None = None
+        self._busy = threading.Event()
+        self._pid = os.getpid()
+        #: The machine has given notice: no leg begins here any more.
+        self._is_leaving = False
+        #: The other thread may take the next leg off the socket; a byte here tells the main thread, which waits for it.
+        self._ordered, self._order = os.pipe()
+        #: The other thread has nothing to do: a point rings for it. Only then, since waking it costs microseconds.
+        self._rests = False
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    # -- the leg's side ----------------------------------------------------------------------------------------------
+
+    def report(self, points: Sequence[Point]) -> None:
+        self._outbox.points.extend(points)
+        if self._rests:
+            self._rests = False
+            os.eventfd_write(self._bell, 1)
+
+    def send(self, message: Message) -> None:
+        frame = encode(message)
+        with self._flushing:
+            self.connection.send_bytes(self._outbox.frames() + frame)
+
+    def flush(self) -> None:
+        with self._flushing:
+            self.connection.send_bytes(self._outbox.frames())
+
+    def stop(self) -> StopOrder | None:
+        leg = self._running
+        if leg is None:
+            return None
+        if leg.stop is None:
+            # Looked up here and not left to the other thread, which may wait 5 ms for the interpreter's lock.
+            self._look()
+        return leg.stop
+
+    # -- the worker's side -------------------------------------------------------------------------------------------
+
+    def serve(self) -> int:
+        """Run legs until the worker says exit. Returns the exit status."""
+        from workbench.trial.process.leg import Legs
+
+        # Before a leg takes note of how signals are handled, and in the main thread.
+        signal.signal(signal.SIGTERM, self._notice)
+        threading.Thread(target=self._keep_in_touch, name="workbench-link", daemon=True).start()
+        self.send({"op": "hello", "protocol": PROTOCOL, "pid": os.getpid()})
+        legs = Legs(self, own=True)
+        while (leg := self._next()) is not None:
+            self._running = leg
+            if self._is_leaving and leg.stop is None:
+                leg.stop = StopOrder(NOTICE, keep=True, is_notice=True)
+            self._busy.set()
+            left = legs.run(leg.order)
+            _flush_output()
+            self._busy.clear()
+            self._running = None
+            if self._is_leaving:
+                left = {**left, "reusable": False, "why": NOTICE}
+            self.send(left)
+            # The last trial's memory goes while the worker looks for the next one.
+            gc.collect()
+        return 0
+
+    def _next(self) -> _Leg | None:
+        while True:
+            self._look()
+            if self._waiting:
+                return self._waiting.popleft()
+            if self._ordered in select.select([self.connection.fileno(), self._ordered], [], [])[0]:
+                os.read(self._ordered, 4096)
+
+    def _look(self) -> None:
+        """Take the orders that are here."""
+        with self._looking:
+            for message in self.connection.ready():
+                self._take(message)
+            if self.connection.ended:
+                self._gone()
+
+    def _take(self, message: Message) -> None:
+        op = message.get("op")
+        if op == "leg":
+            self._newest = _Leg(message)
+            self._waiting.append(self._newest)
+            os.write(self._order, b"1")
+        elif op == "stop":
+            leg = self._newest
+            if leg is not None and message.get("attempt", leg.order.get("attempt")) == leg.order.get("attempt"):
+                leg.stop = StopOrder(
+                    str(message.get("reason", "")), bool(message.get("keep", False)), bool(message.get("notice", False))
+                )
+        elif op == "exit":
+            _flush_output()
+            self._go(0)
+
+    def _notice(self, number: int, frame: Any) -> None:
+        """SIGTERM: the machine is about to go. Whoever trains leaves with a checkpoint; whoever waits goes at once."""
+        if os.getpid() != self._pid:  # a loader's worker, forked from here: it dies of it, as it would without us
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        self._is_leaving = True
+        legs = [leg for leg in (self._running, *self._waiting) if leg is not None]
+        for leg in legs:
+            leg.stop = leg.stop or StopOrder(NOTICE, keep=True, is_notice=True)
+        if not legs:
+            self._go(128 + number)
+
+    def _keep_in_touch(self) -> None:
+        """The other thread: while a leg runs it sends the points, and it hears orders as they come."""
+        pace, heard = Pace(BATCH_S), [self.connection.fileno(), self._bell]
+        while True:
+            self._busy.wait()
+            wait_s: float | None = pace.wait_s(time.monotonic())
+            if not wait_s:
+                self._rests = True  # before the look at the points: one that comes after it rings
+                if not self._outbox.points:
+                    wait_s = None
+            ready = select.select(heard, [], [], wait_s)[0]
+            self._rests = False
+            if self._bell in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._bell)
+            if heard[0] in ready:
+                self._look()
+            if self._outbox.points and not pace.wait_s(time.monotonic()):
+                try:
+                    self.flush()
+                except OSError:
+                    self._gone()
+                pace.gone(time.monotonic())
+
+    def _gone(self) -> None:
+        """The worker is gone: so are we, with all that this process holds and has started."""
+        self._go(1)
+
+    @staticmethod
+    def _go(status: int) -> NoReturn:
+        for pid in descendants(os.getpid()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        os._exit(status)
+
+
+def serve(sock: socket.socket) -> int:
+    """Become a runner on ``sock``. Called in the forked child, whose descriptors 1 and 2 are the pipe already."""
+    _attach_output()
+    faulthandler.enable(sys.__stderr__ or 2)
+    return Runner(Connection(sock)).serve()
+
+
+def _attach_output() -> None:
+    """Text streams of our own on descriptors 0, 1 and 2: the forkserver's may hold bytes that are not ours."""
+
+    def text(fd: int) -> Any:
+        raw = io.FileIO(fd, "w", closefd=False)
+        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", line_buffering=True)
+
+    streams = {"stdin": open(0, encoding="utf-8", closefd=False), "stdout": text(1), "stderr": text(2)}
+    for name, stream in streams.items():
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _flush_output() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass

@@ -1,0 +1,76 @@
+"""The variables of a process that trains. Law: the notebook's at launch, what a runner fixes, and what only its machine
+knows; nothing of the shell in which an engine or a worker was started.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from workbench.records import Training
+from workbench.trial.process.forkserver import environment
+
+#: What only the worker knows: its machine's name, and the devices of its slot.
+_MACHINE = re.compile(r"HOSTNAME|HOST")
+_DEVICES = re.compile(
+    r"(CUDA|HIP|ROCR|NVIDIA|ASCEND_RT|HABANA|TPU)_VISIBLE_(DEVICES|CHIPS|MODULES)|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK"
+    r"|CUDA_MPS_\w+"
+)
+#: NVIDIA's GPUs that a process sees.
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+#: Which of them are hidden from training.
+Hides = Literal["none", "unnamed", "all"]
+#: With one of these a notebook says that it uses no GPU at all.
+_NO_DEVICE = ("", "-1")
+#: Variables that libraries or Python itself read when they are loaded: processes share them from their start on. All
+#: others can be set in a process that has everything imported already.
+_AT_LOAD = re.compile(
+    r"PYTHON\w*|LANG|LANGUAGE|LC_\w+|TZ|TZDIR|HOME|TMPDIR|TEMP|TMP|XDG_CACHE_HOME|LD_\w+|MALLOC_\w+|GLIBC_\w+"
+    r"|(OMP|GOMP|LIBOMP|MKL|KMP|OPENBLAS|NVPL|GOTO|BLIS|NUMEXPR|VECLIB|DNNL|ONEDNN|ATEN|ACCELERATE)_\w+"
+    r"|(CUDA|CUDNN|CUBLAS|CUBLASLT|NVIDIA|NCCL|HIP|ROCR|ROCM|HSA|MIOPEN|GPU|ZE|XLA|JAX|TF|TPU|KINETO|TRITON)_\w+"
+    r"|(TORCH|PYTORCH|AOT|INDUCTOR)\w*|(NPY|NUMPY|SCIPY|SKLEARN|PANDAS|JOBLIB|LOKY|SYMPY|MPMATH|TQDM|PL|LIGHTNING)_\w+"
+    r"|(HF|HUGGINGFACE|TRANSFORMERS|TOKENIZERS|DIFFUSERS|DATASETS)_\w+"
+)
+#: A program is started with strings of at most 128 KiB, and with about 2 MB of them. What is more follows by message.
+_LONGEST, _MOST = 100_000, 1_000_000
+
+
+def arranged(
+    training: Training, around: Mapping[str, str], *, has_devices: bool = True, hides: Hides = "none"
+) -> dict[str, str]:
+    """The whole environment of a process of ``training``, its secrets left out, below one that has ``around``.
+
+    has_devices: the variables there that name GPUs are those of the worker's slot, and not of somebody's shell.
+    hides: NVIDIA's GPUs that a slot does not see which is a core: all, or all where the notebook names none itself.
+    """
+    fixed = environment(training.threads, training.hash_seed)
+    if hides == "all" or (hides == "unnamed" and VISIBLE not in training.env):
+        fixed[VISIBLE] = ""
+    if not training.is_whole:
+        return {**around, **fixed, **training.env, **{name: fixed[name] for name in (VISIBLE,) if name in fixed}}
+    own = {
+        name: value
+        for name, value in around.items()
+        if _MACHINE.fullmatch(name)
+        or (has_devices and _DEVICES.fullmatch(name) and training.env.get(name) not in _NO_DEVICE)
+    }
+    return {**training.env, **own, **fixed}
+
+
+def at_load(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Those by which two processes must be started apart: they are read when libraries are loaded."""
+    return tuple(sorted(item for item in variables.items() if _AT_LOAD.fullmatch(item[0])))
+
+
+def divided(variables: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The variables with which a program can be started, and those that it must be told afterwards."""
+    sizes = {name: len(os.fsencode(name)) + len(os.fsencode(value)) for name, value in variables.items()}
+    fitting = {name for name, size in sizes.items() if size <= _LONGEST}
+    if sum(sizes[name] for name in fitting) > _MOST:
+        fitting = {name for name in fitting if _AT_LOAD.fullmatch(name) or name == "PATH"}
+    return (
+        {name: value for name, value in variables.items() if name in fitting},
+        {name: value for name, value in variables.items() if name not in fitting},
+    )
