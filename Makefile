@@ -21,16 +21,17 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo demo-faults lab soak test test-fast test-main test-ext test-jest test-ui browser bench lint format clean
+.PHONY: help demo demo-faults lab soak test test-fast coverage test-main test-ext test-jest test-ui browser bench lint lint-panel format clean
 
 help:
 	@echo 'make demo    run the quickstart notebook: a Hyperband search on real data'
 	@echo 'make demo-faults  the story of faults in a browser: kills, a closed tab, and the same result bit for bit'
 	@echo 'make lab     JupyterLab with Workbench, in notebooks/'
 	@echo 'make test-fast  the tests that need no engine, in two minutes'
+	@echo 'make coverage  the same tests, and how much of each room they run'
 	@echo 'make test    all tests (a browser is installed where there is none)'
 	@echo 'make soak    an hour: a search under fifty faults against a calm one, then searches without end and their table'
-	@echo 'make lint    ruff and mypy'
+	@echo 'make lint    ruff and mypy, and ESLint and Prettier for the panel'
 	@echo 'make bench   the benchmarks, one JSON object each'
 	@echo 'make clean   remove what was built, and the virtual environment'
 
@@ -63,9 +64,16 @@ test: $(VENV)/.develop browser
 	@status=0; for part in test-main test-ext test-jest test-ui; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
 # What needs neither an engine nor a browser.
+FAST := tests/search tests/store tests/status tests/compare tests/test_records.py tests/test_space.py tests/test_standing.py \
+  tests/test_floors.py tests/test_docs.py -n 2 -m 'not slow' --deselect tests/status/test_same_everywhere.py
+
 test-fast: $(VENV)/.develop
-	@$(BIN)/pytest tests/search tests/store tests/status tests/compare tests/test_records.py tests/test_space.py \
-	  tests/test_standing.py tests/test_floors.py tests/test_docs.py -n 2 -m 'not slow' --deselect tests/status/test_same_everywhere.py
+	@$(BIN)/pytest $(FAST)
+
+# `.venv/bin/coverage report -m` then names the lines of each file.
+coverage: $(VENV)/.develop
+	@$(BIN)/pytest $(FAST) --cov --cov-report=
+	@$(BIN)/python tests/covered.py
 
 # Three runs: the event loop of pytest-jupyter (tests/ext) breaks Playwright's (tests/ui), and ours.
 test-main: $(VENV)/.develop
@@ -74,11 +82,19 @@ test-main: $(VENV)/.develop
 test-ext: $(VENV)/.develop
 	@$(BIN)/pytest tests/ext
 
-# The panel's models, without a browser. Where there is no Node, the one that Playwright brings does.
-test-jest: $(VENV)/.develop
-	@PATH="$(abspath $(BIN)):$$PATH"; \
+# In the panel's folder, with jlpm. Where there is no Node, the one that Playwright brings does.
+define in_panel
+PATH="$(abspath $(BIN)):$$PATH"; \
 	command -v node >/dev/null || PATH="$$($(BIN)/python -c 'import pathlib, playwright; print(pathlib.Path(playwright.__file__).parent / "driver")'):$$PATH"; \
-	export PATH; cd workbench_ext/frontend && { [ -e node_modules ] || jlpm install --immutable; } && jlpm test
+	export PATH; cd workbench_ext/frontend
+endef
+
+# Those that the lock names: what was installed before it changed lacks some.
+packages := { [ node_modules/.yarn-state.yml -nt yarn.lock ] || jlpm install --immutable; }
+
+# The panel's models, without a browser.
+test-jest: $(VENV)/.develop
+	@$(in_panel); $(packages) && jlpm test
 
 test-ui: $(VENV)/.develop
 	@if compgen -G 'tests/ui/test_*.py' >/dev/null; then $(BIN)/pytest tests/ui; fi
@@ -95,15 +111,20 @@ browser: $(VENV)/.develop
 	else $(BIN)/playwright install chromium; fi
 
 lint: $(VENV)/.develop
-	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/ruff format --check . || status=1; $(BIN)/mypy || status=1; exit $$status
+	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/ruff format --check . || status=1; $(BIN)/mypy || status=1; \
+	$(MAKE) --no-print-directory lint-panel || status=1; exit $$status
+
+lint-panel: $(VENV)/.develop
+	@$(in_panel); if $(packages); then jlpm lint; else echo 'The panel is not checked: its packages cannot be installed.' >&2; fi
 
 format: $(VENV)/.develop
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(in_panel); $(packages) && jlpm format
 
 bench: $(VENV)/.develop
 	@for name in overhead stop report core start store strict; do $(BIN)/python -m benchmarks $$name --json || exit 1; done
 
 clean:
 	rm -rf $(VENV) $(BUNDLE) workbench_ext/frontend/node_modules workbench_ext/frontend/lib workbench_ext/frontend/.yarn \
-	  workbench_ext/frontend/tsconfig.tsbuildinfo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis test-results
+	  workbench_ext/frontend/tsconfig.tsbuildinfo build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis test-results

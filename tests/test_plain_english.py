@@ -44,7 +44,6 @@ RIDDLE = re.compile(rf"(?<!`)(?<![-\w])(?:{'|'.join(f'(?:{words})' for words in 
 
 #: Words that stay in a file, with the reason.
 EXCEPT = {
-    ("src/workbench/engine/loop.py", "wanted"): "the engine's loop is rewritten; its texts change with it",
     (
         "src/workbench/search/machine.py",
         "came to its own end",

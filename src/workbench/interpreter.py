@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 PATH = "PYTHONPATH"
-#: Where this very Workbench lies: a ``site-packages``, or the ``src`` of a checkout.
-_OWN = str(Path(__file__).parents[1])
+#: The folder of this very Workbench.
+PACKAGE = Path(__file__).parent
+#: Where it lies: a ``site-packages``, or the ``src`` of a checkout.
+_OWN = str(PACKAGE.parent)
 
 
 def command(module: str, *words: str, python: str | None = None) -> list[str]:

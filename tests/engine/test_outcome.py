@@ -11,11 +11,11 @@ import pytest
 from running import PLAIN, ended, engine, spec_of, start, until
 
 from workbench.experiment import Experiment
-from workbench.experiment.board import Board
-from workbench.lab.figure import heading
 from workbench.lab.plain import Progress
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
+from workbench.status.board import Board
+from workbench.status.figure import heading
 from workbench.store import Store
 from workbench_ext.server import experiments, pages
 
@@ -166,6 +166,6 @@ def test_an_engine_that_begins_again_knows_what_went_wrong(store: Store, tmp_pat
 
 
 def finished_line(store: Store, spec: Spec) -> str:
-    from workbench.experiment.board import sentence
+    from workbench.status.board import sentence
 
     return sentence(board_of(store, spec))

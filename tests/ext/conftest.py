@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import own_state  # noqa: F401 - importing it is all
 import pytest
 from cli.stored import Written
+from ext.described import check
 from tornado.httpclient import HTTPClientError
 
 from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
@@ -62,7 +63,7 @@ def digits(store):
         [(0, "val_acc", 1, 0, 0.5, 1.0), (1, "val_acc", 1, 0, float("nan"), 2.0), (0, "val_acc", 3, 0, 0.75, 3.0)]
     )
     series.put_trial(0, configuration={"lr": 0.1}, state="completed", step=3, value=0.75, best=0.75)
-    series.put_trial(1, configuration={"lr": 9.0}, state="failed", step=1, error={"message": "<script>"})
+    series.put_trial(1, configuration={"lr": 9.0}, state="failed", step=1, error="ValueError: <script>")
     series.flush()
     series.close()
     catalog = Catalog(store)
@@ -81,12 +82,14 @@ def digits(store):
 
 @pytest.fixture
 def ask(jp_fetch):
-    """The JSON at an address under ``workbench/api``, which must be an answer."""
+    """The JSON at an address under ``workbench/api``, which must be an answer, and as it is described."""
 
     async def ask(*parts, **query):
         response = await jp_fetch("workbench", "api", *parts, params={k: str(v) for k, v in query.items()})
         assert response.headers["Content-Type"].startswith("application/json")
-        return json.loads(response.body)
+        answer = json.loads(response.body)
+        check("get", "/" + "/".join(parts), response.code, answer)
+        return answer
 
     return ask
 
@@ -125,6 +128,8 @@ def send(jp_fetch):
             raise_error=False,
             allow_nonstandard_methods=True,
         )
-        return response.code, json.loads(response.body)
+        answer = json.loads(response.body)
+        check(method, "/" + "/".join(parts), response.code, answer)
+        return response.code, answer
 
     return send

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
+import time
 
 import pytest
 import running
@@ -95,13 +97,36 @@ async def test_an_open_page_is_told_what_changed(jp_fetch, written, jp_serverapp
     assert events == [], "nobody is told while no page is open"
     await jp_fetch("workbench", "api", "health")
     await until(lambda: is_looked_at(jp_serverapp))
+    begun = time.monotonic()
     for step in range(20):
         written.set(spec, seconds_left=float(step))
         await asyncio.sleep(0.02)
     await until(lambda: events)
+    turns = (time.monotonic() - begun) / looks.TURN_S
     key = jp_serverapp.web_app.settings["workbench_stores"].default.id
     assert events[0] == {"store": key, "experiments": [spec.id], "catalog": False}
-    assert len(events) <= 4, "however much changes, it is said five times a second"
+    assert len(events) <= turns + 2, "however much changes, it is said five times a second while no engine works"
+
+
+def test_files_are_looked_at_often_only_where_something_runs_and_is_shown(written, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(looks.time, "monotonic", lambda: clock[0])
+    store = looks.Tended(written.store, False, logging.getLogger())
+    monkeypatch.setattr(store, "_look_at_engine", lambda: True)
+
+    def looks_in_a_second(attended: bool, busy: bool) -> int:
+        store.is_busy, count = busy, 0
+        for _ in range(50):
+            clock[0] += 0.02
+            if store.is_due(attended):
+                store.look(attended)
+                count += 1
+        return count
+
+    looks_in_a_second(True, False)
+    assert looks_in_a_second(True, True) >= 45
+    assert looks_in_a_second(True, False) <= 6
+    assert looks_in_a_second(False, True) <= 3, "only to see to the engine"
 
 
 async def test_the_bus_carries_it_to_the_browser(jp_ws_fetch, jp_fetch, written, jp_serverapp):

@@ -20,7 +20,7 @@ def spec(written):
 
 async def test_the_page_says_what_is_known_of_a_trial(ask, written, spec):
     with Series.open(written.store.experiment(spec.id).series) as series:
-        found = {"objects": ["model"], "names": ["history"], "left_out": [{"name": "it", "why": "an iterator"}]}
+        found = {"objects": ["model"], "names": ["history"], "left_out": [{"name": "it", "reason": "an iterator"}]}
         seen = {"files": {"/d/x.csv": {"size": 4, "digest": "aa"}}, "beyond": 0}
         detail = {"found": found, "environment": {"gpu": 1}, "seen": seen}
         series.put_leg(1, 2, start=3, until=9, began=5.0, left=6.5, detail=detail)
@@ -32,7 +32,7 @@ async def test_the_page_says_what_is_known_of_a_trial(ask, written, spec):
         (1, 0, 3, None),
         (2, 3, 9, 5.0),
     ]
-    assert page["found"]["left_out"] == [{"name": "it", "why": "an iterator"}]
+    assert page["found"]["left_out"] == [{"name": "it", "reason": "an iterator"}]
     assert page["environment"] == {"gpu": 1}
     assert page["data"] == {"named": {}, "seen": seen}
     assert page["seeds"] == {"experiment": 0, "trial": 1, "deterministic": "seeded"}

@@ -16,7 +16,8 @@ from workbench.store.series import Series
 
 
 async def test_the_cluster_is_shown_while_its_engine_lives(ask, written):
-    worker = {"name": "w<b>", "slots": 2, "used": 1, "memory": 3, "cpu": None, "gpu": [], "memory_limit": 9}
+    machine = {"address": "tls://127.0.0.1:1", "host": "here", "memory": 3, "cpu": None, "gpu": [], "memory_limit": 9}
+    worker = {"name": "w<b>", "slots": 2, "used": 1, **machine}
     slot = {"worker": "w<b>", "slot": 0, "experiment": "digits@1", "trial": "t0001", "since": None}
     memory = {"total": 8, "used": 4, "others": 1}
     with Answering(written.store):

@@ -14,10 +14,10 @@ from running import engine, lines, spec_of, start, until
 import workbench as wb
 from workbench.cli import main
 from workbench.errors import NotFound
-from workbench.experiment.board import progress
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.status import NO_ENGINE
+from workbench.status.board import progress
 from workbench.store import Store
 from workbench.store.catalog import Catalog
 from workbench_ext.server import experiments as server

@@ -36,8 +36,8 @@ class Here:
         self.points: dict[tuple[str, int], float] = {}
         self.told: list[Message] = []
 
-    def point(self, point) -> None:
-        self.points[point[0], point[1]] = point[3]
+    def report(self, points) -> None:
+        self.points |= {(name, step): value for name, step, _, value, _ in points}
 
     def send(self, message: Message) -> None:
         self.told.append(message)

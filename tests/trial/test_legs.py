@@ -20,7 +20,7 @@ class Here:
     def __init__(self):
         self.told = []
 
-    def point(self, point):
+    def report(self, points):
         pass
 
     def send(self, message):

@@ -68,8 +68,8 @@ class Here:
     def __init__(self) -> None:
         self.points: dict[tuple[str, int], float] = {}
 
-    def point(self, point) -> None:
-        self.points[point[0], point[1]] = point[3]
+    def report(self, points) -> None:
+        self.points |= {(name, step): value for name, step, _, value, _ in points}
 
     def send(self, message: Message) -> None:
         assert message["op"] != "unsaved"

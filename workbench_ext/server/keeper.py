@@ -20,7 +20,7 @@ from traitlets.config import LoggingConfigurable
 from workbench_ext.server.base import Refused
 from workbench_ext.server.below import MOST_DEPTH
 from workbench_ext.server.stores import Known, Stores
-from workbench_ext.server.tended import Tended
+from workbench_ext.server.tended import LIVE_S, TURN_S, Tended
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -42,8 +42,8 @@ SCHEMA = {
         "catalog": {"type": "boolean", "description": "Whether the list, its requests or its engine changed."},
     },
 }
-#: Seconds between two turns, and between two lists of the stores that are there.
-TURN_S, LIST_S = 0.2, 5.0
+#: Seconds between two lists of the stores that are there.
+LIST_S = 5.0
 #: Separated like PATH: folders of further stores, in addition to the configuration's.
 STORES_VARIABLE = "WORKBENCH_STORES"
 
@@ -94,14 +94,18 @@ class Workbench(LoggingConfigurable):
 
     def _turn(self) -> None:
         now = time.monotonic()
+        live = False
         if (now >= self._list_next or self._met != self.stores.count) and not self._is_listing:
             self._list_next = now + LIST_S
             self._begin(self._list())
         for key, tended in self.tended.items():
             attended = self.stores.is_attended(key)
+            live |= attended and tended.is_busy
             if key not in self._under_way and tended.is_due(attended):
                 self._under_way.add(key)
                 self._begin(self._look(key, tended, attended))
+        # A point is to be on the page at once. Where nothing runs, or nobody looks, the looks are rare again.
+        self._callback.callback_time = (LIVE_S if live else TURN_S) * 1000
 
     def _begin(self, task: Coroutine[Any, Any, None]) -> None:
         begun = asyncio.create_task(task)

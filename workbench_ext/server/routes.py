@@ -51,4 +51,5 @@ def add_routes(server_app: ServerApp, stores: Stores) -> None:
     web_app = server_app.web_app
     web_app.settings["workbench_stores"] = stores
     prefix = web_app.settings["base_url"]
-    web_app.add_handlers(".*$", [(url_path_join(prefix, "workbench", route), handler) for route, handler in ROUTES])
+    rules = [(url_path_join(prefix, "workbench", route), handler) for route, handler in ROUTES]
+    web_app.add_handlers(".*$", rules)  # type: ignore[no-untyped-call]  # jupyter_server gives it no types

@@ -89,7 +89,7 @@ class _Follower:
                 self._inode, self._at = _inode(self._file), 0
             is_same = self._is_same()  # before reading, so that nothing written until it was moved away is missed
             self._file.seek(self._at)
-            data = self._file.read()
+            data: bytes = self._file.read()
             whole = data[: data.rfind(b"\n") + 1] if is_same else data
             self._at += len(whole)
             found += whole

@@ -141,7 +141,7 @@ def _hold(parser: Parser) -> None:
 
 
 def _extend(parser: Parser) -> None:
-    from workbench.lab.grammar import duration
+    from workbench.amounts import duration
 
     _ref(parser, "REF", _EXPERIMENT)
     parser.add_argument("--trials", type=whole(1), metavar="N", help="number of additional trials")

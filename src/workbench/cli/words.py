@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import shutil
@@ -12,6 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.records import SCHEMA
+from workbench.terminal import clean as clean  # the commands import all such words from here
+from workbench.terminal import is_terminal as is_terminal
+from workbench.terminal import say as say
+from workbench.terminal import write
 
 #: The colour of each state in a terminal (ANSI).
 _COLOURS = {"running": "36", "completed": "32", "failed": "31", "stopping": "33", "paused": "33", "problem": "31",
@@ -20,33 +23,9 @@ _COLOURS = {"running": "36", "completed": "32", "failed": "31", "stopping": "33"
 _WIDTH = 100
 
 
-def say(*lines: str) -> None:
-    """Print lines to whatever standard output is now (a cell's, under ``%workbench``)."""
-    _write("".join(f"{line}\n" for line in lines))
-
-
 def say_json(data: Mapping[str, Any], *, indent: int | None = 2) -> None:
     """Print one JSON object. Its schema number comes first; numbers that JSON lacks are words (nan, inf, -inf)."""
-    _write(json.dumps({"schema": SCHEMA, **finite(data)}, indent=indent, default=str) + "\n")
-
-
-def _write(text: str) -> None:
-    out = sys.stdout
-    try:
-        out.write(text)
-    except UnicodeEncodeError:
-        encoding = getattr(out, "encoding", None) or "ascii"
-        out.write(text.encode(encoding, "replace").decode(encoding))
-    with contextlib.suppress(AttributeError):
-        out.flush()
-
-
-def is_terminal() -> bool:
-    """True where standard output is a person's terminal now."""
-    try:
-        return bool(sys.stdout.isatty())
-    except (AttributeError, ValueError):
-        return False
+    write(json.dumps({"schema": SCHEMA, **finite(data)}, indent=indent, default=str) + "\n")
 
 
 def agreed(question: str) -> bool:
@@ -57,18 +36,6 @@ def agreed(question: str) -> bool:
     sys.stdout.write("Type yes to continue: ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def clean(text: Any) -> str:
-    """``text`` on one line, in which nothing acts on a terminal: control and invisible characters are spelled out."""
-    shown = str(text)
-    if shown.isprintable():  # nearly always, and some lists are long
-        return shown
-    return "".join(letter if letter.isprintable() else _spelled(letter) for letter in shown)
-
-
-def _spelled(letter: str) -> str:
-    return " " if letter == "\n" or letter.isspace() else letter.encode("unicode_escape").decode("ascii")
 
 
 def finite(data: Any) -> Any:

@@ -29,6 +29,7 @@ from workbench.cluster.trainings import Trainings
 from workbench.cluster.trouble import how_it_died, oom_kills
 from workbench.cluster.unheard import Unheard, identity
 from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
+from workbench.pace import BATCH_S, PASS_S, Pace
 from workbench.records import PROTOCOL
 from workbench.store import Store
 from workbench.store.lease import EngineInfo, read_engine
@@ -40,8 +41,6 @@ from workbench.trial.surroundings import Hides
 
 Message = dict[str, Any]
 
-#: Seconds that messages wait to travel together; ends of legs and levels do not wait.
-BATCH_S = 0.05
 #: Seconds between the batches of Dask's own senders on this worker (2 ms by default). Shorter costs processor time.
 INTERVAL_S = 0.0005
 #: Seconds between looks at what is not used any more, while legs are under way and while none is.
@@ -124,7 +123,9 @@ class Workplace(WorkerPlugin):
         self._legs: dict[str, Leg] = {}
         self._tasks: dict[str, list[Leg]] = {}
         self._slots = asyncio.Semaphore(self.slots or worker.state.nthreads)
+        #: What waits to travel together. Ends of legs and levels do not wait, nor do points after a rest.
         self._unsent: list[Message] = []
+        self._pace = Pace(PASS_S)
         #: How many messages there were so far, and those that the engine does not have on the disk.
         self._count = 0
         self._unheard = Unheard()
@@ -437,10 +438,17 @@ class Workplace(WorkerPlugin):
         self._unsent.append(message)
         self._count += 1
         self._unheard.take(self._count, message)
-        if now:
+        # The runner has gathered points already. Whatever else may wait goes with the next batch.
+        wait_s = self._pace.wait_s(self._loop.time()) if message["op"] == "points" else BATCH_S
+        if now or not wait_s:
             self._flush()
-        elif self._timer is None:
-            self._timer = self._loop.call_later(BATCH_S, self._flush)
+        elif self._timer is None or self._timer.when() > self._loop.time() + wait_s:
+            self._set_timer(wait_s)
+
+    def _set_timer(self, wait_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(wait_s, self._flush)
 
     def _flush(self) -> None:
         if self._timer is not None:
@@ -450,6 +458,7 @@ class Workplace(WorkerPlugin):
             batch, self._unsent = self._unsent, []
             told = {"worker": self._worker.address, "n": self._count, "batch": batch}
             self._worker.log_event(self.topic, told)
+            self._pace.gone(self._loop.time())
 
     async def _tidy(self) -> None:
         while True:

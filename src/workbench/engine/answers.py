@@ -75,7 +75,7 @@ class Answers:
             case "pause":
                 loop.tell(PauseAsked(request.get("reason") or "asked to pause"))
             case "resume":
-                self._engine.rooms.check(is_held=loop.is_held)
+                self._engine.rooms.check(is_held=loop.life.pause == "room")
                 loop.resume(by)
             case _:
                 raise NotFound(

@@ -17,7 +17,6 @@ from workbench.engine.answers import Answers
 from workbench.engine.book import refusal
 from workbench.engine.courier import Courier
 from workbench.engine.doorbell import ringing
-from workbench.engine.legs import Legs
 from workbench.engine.listed import listed, named
 from workbench.engine.looks import Looks
 from workbench.engine.loop import ExperimentLoop
@@ -27,6 +26,7 @@ from workbench.engine.room import Rooms
 from workbench.engine.slots import Slots
 from workbench.engine.upkeep import Upkeep
 from workbench.errors import ClusterError, NewerSchema, NotFound, StoreError, WorkbenchError
+from workbench.pace import PASS_S
 from workbench.records import ENDED, UNREADABLE, Spec
 from workbench.store import Store, private, requests
 from workbench.store.adoption import check_let_go, is_held
@@ -41,8 +41,6 @@ log = logging.getLogger("workbench.engine")
 
 #: Seconds between looks at the requests: where the kernel tells of new ones and nothing runs, and otherwise.
 RESTING_POLL_S, POLL_S = 2.0, 0.5
-#: Seconds between writes of points and tables for the viewers.
-FLUSH_S = 0.05
 #: Seconds between heartbeats of the lease, checks of time limits and of the catalog.
 BEAT_S = 1.0
 #: Seconds between heartbeats while nothing runs: an idle engine is to cost nothing.
@@ -68,6 +66,8 @@ class Engine(Slots):
         self._stop = asyncio.Event()
         #: Set while an experiment is open: what is done many times a second rests meanwhile.
         self._at_work = asyncio.Event()
+        #: Set when a series has something to write.
+        self._news = asyncio.Event()
         #: Set when something was asked or has changed: the catalog may have to be written.
         self._stirred = asyncio.Event()
         self._open: asyncio.Task[None] | None = None
@@ -400,6 +400,8 @@ class Engine(Slots):
         except BaseException:
             self._drop_begun(loop)
             raise
+        loop.series.on_news = partial(asyncio.get_running_loop().call_soon_threadsafe, self._news.set)
+        self._news.set()
         self.send_all(spec)
         self.mirrors.take(spec)
         self._note_work()
@@ -432,7 +434,7 @@ class Engine(Slots):
         if self.trouble is not None:
             loop.fail(self.trouble)
             return
-        message = loop.message_training()
+        message = loop.installed.training()
         key = repr(sorted(message.items(), key=str))
         if key in self._warm:
             return
@@ -457,14 +459,14 @@ class Engine(Slots):
         """Put ``fields`` into the catalog. A person may have given the experiment another name since it began."""
         self.catalog.upsert_experiment(spec.id, fields if self.catalog.knows(spec.id) else {**named(spec), **fields})
 
-    def saved(self, loop: Legs, trial: int, *, passing: bool) -> None:
+    def saved(self, loop: ExperimentLoop, trial: int, *, passing: bool) -> None:
         """Have the new checkpoint copied to the experiment's storage."""
         if passing:
             self.courier.take_passing(loop.spec, trial)
         else:
             self.courier.take(loop.spec, [trial])
 
-    def storage_trouble(self, loop: Legs) -> str | None:
+    def storage_trouble(self, loop: ExperimentLoop) -> str | None:
         """Since when the experiment's storage is not to be had, and why; None where it is."""
         return self.courier.trouble(loop.spec.id)
 
@@ -504,10 +506,14 @@ class Engine(Slots):
             log.error("a task of the engine has failed", exc_info=task.exception())
 
     async def _flushing(self) -> None:
+        """Write points and tables for the viewers: at once after a rest, and half of the time at most."""
         while True:
-            await self._at_work.wait()
-            await asyncio.sleep(FLUSH_S)
+            await self._news.wait()
+            self._news.clear()
+            begun = time.monotonic()
             for running in list(self.loops.values()):
+                if not (running.series.waits or running.series.broken):
+                    continue
                 try:
                     await running.mend()
                 except OSError as error:
@@ -517,7 +523,12 @@ class Engine(Slots):
                     continue
                 # On a full disk points wait in memory and are tried again.
                 if not await self._written(f"points of {running.spec.label}", running.series.flush):
+                    self._news.set()
                     await asyncio.sleep(BEAT_S)
+                elif running.series.broken:
+                    self._news.set()
+            took = time.monotonic() - begun
+            await asyncio.sleep(max(PASS_S - took, took))
 
     async def _beating(self) -> None:
         while True:
@@ -535,6 +546,8 @@ class Engine(Slots):
                 except Exception as error:
                     self.broke(running.spec.id, error)
                     continue
+                if running.series.broken:
+                    self._news.set()
                 if not running.finished.is_set():  # it may have been extended since its mirrors were done
                     self.mirrors.take(running.spec)
             self.mirrors.look()

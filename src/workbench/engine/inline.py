@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from workbench.cluster.backend import Message, Sink, Slot, Survivor
 from workbench.cluster.machine import survey_here
@@ -24,9 +24,9 @@ class InlineLink:
         self._points: list[Point] = []
         self.order: StopOrder | None = None
 
-    def point(self, point: Point) -> None:
-        """Keep one point for the next message."""
-        self._points.append(point)
+    def report(self, points: Sequence[Point]) -> None:
+        """Keep points for the next message."""
+        self._points += points
 
     def send(self, message: Message) -> None:
         """Hand on the points and then ``message``."""

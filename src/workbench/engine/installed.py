@@ -188,10 +188,10 @@ async def watch(loops: Mapping[str, ExperimentLoop], at_work: asyncio.Event) -> 
     while True:
         await at_work.wait()
         for loop in list(loops.values()):
-            if loop.finished.is_set() or (loop.is_paused and not loop.waits_for_consent):
+            if loop.finished.is_set() or (loop.life.pause not in (None, "packages")):
                 continue
             try:
-                why = await asyncio.to_thread(loop.installed.look, loop.used_packages)
+                why = await asyncio.to_thread(loop.installed.look, loop.hearing.packages)
             except OSError as error:
                 log.warning("the packages of %s cannot be inspected: %s", loop.spec.label, error)
                 continue

@@ -38,6 +38,6 @@ def listed(loop: ExperimentLoop) -> dict[str, Any]:
         "verify": loop.verification.word,
         "checked": loop.verification.checked,
         "tells": loop.tells,
-        **({"lost": loop.lost} if loop.lost else {}),
+        **({"lost": loop.loss.said} if loop.loss.said else {}),
         **again.entry(spec, loop.conclusion),
     }

@@ -1,11 +1,96 @@
-"""Which slots a leg may have. Law: pure; who wants a machine for itself gets it, and keeps others off meanwhile."""
+"""Which leg trains in which slot. Law: pure; slots and legs in, placements out.
+
+A leg that wants a machine for itself gets it, and keeps others off meanwhile. Nothing overtakes a leg that waits for a
+slot: it has the higher rung.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from workbench.cluster.backend import Slot
 from workbench.engine.leg import Leg
+
+Who = TypeVar("Who", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A leg that wants a slot. depth: how many legs its experiment has in a slot at most, this one included."""
+
+    leg: Leg
+    depth: int
+
+
+@dataclass(slots=True)
+class Shared:
+    """Which legs begin where, in their order.
+
+    later: those whose time has not come. blocked: the first that found no slot; it and all behind it wait on.
+    """
+
+    placements: list[tuple[Waiting, Slot]] = field(default_factory=list)
+    later: list[Waiting] = field(default_factory=list)
+    blocked: Waiting | None = None
+
+
+def share(
+    slots: Sequence[Slot],
+    waiting: Iterable[Waiting],
+    staying: Callable[[Slot], int],
+    alone: Iterable[str],
+    may_come: Callable[[Leg], bool],
+    now: float,
+) -> Shared:
+    """Give each leg, in this order, the slot with the least to do.
+
+    staying: how many legs of a slot were not told to leave it. alone: workers whose machines are a leg's alone.
+    may_come: whether a slot of another worker than the one that a leg died on may be had for the asking. now: monotonic
+    seconds.
+    """
+    found = Shared()
+    given: Counter[Slot] = Counter()
+    kept = set(alone)
+    for one in waiting:
+        if one.leg.not_before > now:
+            found.later.append(one)
+            continue
+        slot = _slot(slots, one, lambda slot: staying(slot) + given[slot], kept, given, may_come)
+        if slot is None:
+            found.blocked = one
+            break
+        found.placements.append((one, slot))
+        given[slot] += 1
+        if one.leg.alone:
+            kept.add(slot.worker)
+    return found
+
+
+def _slot(
+    slots: Sequence[Slot],
+    one: Waiting,
+    busy: Callable[[Slot], int],
+    alone: Iterable[str],
+    given: Mapping[Slot, int],
+    may_come: Callable[[Leg], bool],
+) -> Slot | None:
+    free = [slot for slot in fit(slots, one.leg, alone, given) if busy(slot) < one.depth]
+    if free and all(slot.worker == one.leg.avoid for slot in free) and may_come(one.leg):
+        return None
+    return min(free, key=lambda slot: (slot.worker == one.leg.avoid, busy(slot)), default=None)
+
+
+def fit(slots: Iterable[Slot], leg: Leg, alone: Iterable[str], given: Mapping[Slot, int] | None = None) -> list[Slot]:
+    """The slots that ``leg`` may have. alone: workers whose machines are another leg's alone. given: legs that slots
+    get besides those that are in them."""
+    every = list(slots)
+    taken = {machine(worker) for worker in alone}
+    if leg.alone:
+        taken |= {machine(slot.worker) for slot in every if slot.legs or (given or {}).get(slot)}
+    return [slot for slot in every if slot.is_usable and machine(slot.worker) not in taken]
 
 
 def machine(worker: str) -> str:
@@ -13,10 +98,15 @@ def machine(worker: str) -> str:
     return worker.partition("://")[2].rpartition(":")[0] or worker
 
 
-def fit(slots: Iterable[Slot], leg: Leg, alone: Iterable[str]) -> list[Slot]:
-    """The slots that ``leg`` may have. alone: workers whose machines are another leg's alone."""
-    every = list(slots)
-    taken = {machine(worker) for worker in alone}
-    if leg.alone:
-        taken |= {machine(slot.worker) for slot in every if slot.legs}
-    return [slot for slot in every if slot.is_usable and machine(slot.worker) not in taken]
+def shares(free: int, most: Mapping[Who, int]) -> dict[Who, int]:
+    """How many of ``free`` slots each gets: evenly, the earlier ones first, and none more than the most it can use."""
+    found = dict.fromkeys(most, 0)
+    wanting = list(most)
+    while free and wanting:
+        for one in list(wanting):
+            if found[one] >= most[one]:
+                wanting.remove(one)
+            elif free:
+                found[one] += 1
+                free -= 1
+    return found

@@ -114,7 +114,7 @@ class Rooms:
         await self._measure(False)
         if self._lacks(2.0) is not None:
             for loop in running:
-                loop.heard_bytes = 0
+                loop.legbook.heard_bytes = 0
             await self._measure(True)
         self.trouble = self._lacks(1.0)
         if self._lacks(3.0) is not None and time.monotonic() - self._cleaned >= CLEAN_S:
@@ -124,13 +124,13 @@ class Rooms:
         self._pause()
         if self._lacks(2.0) is None:
             for loop in running:
-                if loop.is_held:
+                if loop.life.pause == "room":
                     loop.tell(ResumeAsked("there is room again"))
 
     def _pause(self) -> None:
         """Pause what runs where there is no room."""
         for loop in self._running() if self.trouble is not None else ():
-            if not loop.is_paused:
+            if loop.life.pause is None:
                 log.warning("%s pauses: %s", loop.spec.label, self.trouble)
                 loop.tell(PauseAsked(f"{NO_ROOM}{self.trouble}", "room"))
 
@@ -176,8 +176,8 @@ def need_of(loop: ExperimentLoop) -> int:
     the one that it pauses with; what the journals take; and what was heard of since the store was measured.
     """
     # One that is paused has no legs, and will have some as soon as it goes on.
-    legs = max(len(loop.legs), loop.shown.share)
-    return LEAST + (2 * legs + 1) * loop.largest + loop.heard_bytes
+    legs = max(len(loop.legbook.legs), loop.shown.share)
+    return LEAST + (2 * legs + 1) * loop.legbook.largest + loop.legbook.heard_bytes
 
 
 def _quota_of_surroundings() -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import itertools
 import time
 from abc import ABC, abstractmethod
@@ -15,9 +14,8 @@ from workbench.cluster.backend import Backend, Message, Slot, Survivor
 from workbench.engine.book import Book
 from workbench.engine.leases import Leases
 from workbench.engine.leg import Leg
-from workbench.engine.legs import Legs
 from workbench.engine.loop import ExperimentLoop
-from workbench.engine.placing import fit
+from workbench.engine.placing import Shared, Waiting, share, shares
 from workbench.engine.suspects import Suspects
 from workbench.engine.verify import Verification
 from workbench.records import Spec, trial_label
@@ -51,7 +49,8 @@ class Slots(ABC):
         self._by_key: dict[str, tuple[ExperimentLoop | Verification | Parted, Leg]] = {}
         #: Beats for which some slot has been free and nothing waited.
         self._beats_free = 0
-        self._queue: list[tuple[tuple[Any, int], ExperimentLoop, Leg]] = []
+        #: Legs that wait for a slot, by key, each with its rank: the lesser one is the first.
+        self._queue: dict[str, tuple[tuple[Any, int], ExperimentLoop, Leg]] = {}
         self._count = itertools.count()
         #: What a person is told of the cluster, for each experiment that trains on it.
         self._notes: list[str] = []
@@ -81,20 +80,9 @@ class Slots(ABC):
     def rebalance(self) -> None:
         """Share the slots evenly among the experiments, older ones first; none gets more than it can use."""
         loops = [loop for loop in self.loops.values() if not loop.finished.is_set()]
-        free = self.leases.usable
-        shares = dict.fromkeys(loops, 0)
-        wanting = list(loops)
-        while free and wanting:
-            for loop in list(wanting):
-                if shares[loop] >= loop.most:
-                    wanting.remove(loop)
-                elif free:
-                    shares[loop] += 1
-                    free -= 1
-        for loop, share in shares.items():
+        for loop, count in shares(self.leases.usable, {loop: loop.most for loop in loops}).items():
             # A slot whose leg was told to leave is given out at once: the next leg waits for it on the worker.
-            depth = loop.depth if loop.probed else 1
-            loop.set_capacity(share, min(share * depth, loop.most) + loop.leaving)
+            loop.set_capacity(count, min(count * loop.legbook.depth, loop.most) + loop.legbook.leaving)
 
     def note(self, words: str) -> None:
         """Tell every experiment that trains here, now or later."""
@@ -122,7 +110,7 @@ class Slots(ABC):
     def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
         """Start ``leg`` in the slot with the least to do, or keep it until there is one."""
         self._by_key[leg.key] = (loop, leg)
-        heapq.heappush(self._queue, ((loop.search.order(leg.trial), next(self._count)), loop, leg))
+        self._queue[leg.key] = ((loop.search.order(leg.trial), next(self._count)), loop, leg)
         self._send_waiting()
 
     def adopt(self, loop: ExperimentLoop, leg: Leg, survivor: Survivor) -> None:
@@ -135,39 +123,37 @@ class Slots(ABC):
     def _send_waiting(self) -> None:
         if self._is_recovering:
             return
-        later = []
-        clock = time.monotonic()
+        clock, found = time.monotonic(), Shared()
+        self._queue = {key: entry for key, entry in self._queue.items() if key in self._by_key}
         while self._queue:
-            slot = self._slot(self._queue[0][1], self._queue[0][2])
-            if slot is None and self._queue[0][2].not_before <= clock:
-                slot = self._made_room(self._queue[0][1], self._queue[0][2])
-            if slot is None:
-                self.leases.look_soon()
+            found = self._shared(clock)
+            for one, slot in found.placements:
+                _, loop, leg = self._queue.pop(one.leg.key)
+                if leg.key in self._by_key:  # else its experiment has failed inside just now
+                    self._start(loop, leg, slot)
+            if found.blocked is None or not self._made_room():
                 break
-            rank, loop, leg = heapq.heappop(self._queue)
-            if leg.key not in self._by_key:
-                continue  # stopped while it waited
-            if leg.not_before > clock:
-                later.append((rank, loop, leg))
-                asyncio.get_running_loop().call_later(leg.not_before - clock + 0.001, self._send_waiting)
-                continue
-            leg.slot = slot
-            # Unique, and higher for higher rungs: Dask runs tasks of equal priority last-in-first-out.
-            priority = -loop.search.order(leg.trial)[0] * 1_000_000 - next(self._count)
-            try:
-                self.backend.start(loop.message(leg), slot, priority)
-                loop.leg_started(leg)
-            except Exception as error:
-                self.broke(loop.spec.id, error)
-        for entry in later:
-            heapq.heappush(self._queue, entry)
+        if found.blocked is not None:
+            self.leases.look_soon()
+        for one in found.later:
+            asyncio.get_running_loop().call_later(one.leg.not_before - clock + 0.001, self._send_waiting)
 
-    def _slot(self, loop: ExperimentLoop, leg: Leg) -> Slot | None:
-        slots = fit(self.backend.slots, leg, {leg.slot.worker for leg in self._legs() if leg.alone and leg.slot})
-        slots = [slot for slot in slots if self._staying(slot) < loop.depth]
-        if slots and all(slot.worker == leg.avoid for slot in slots) and self._may_come(leg):
-            return None
-        return min(slots, key=lambda slot: (slot.worker == leg.avoid, self._staying(slot)), default=None)
+    def _shared(self, clock: float) -> Shared:
+        """Which waiting legs may begin now, and where."""
+        queue = sorted(self._queue.values(), key=lambda entry: entry[0])
+        waiting = [Waiting(leg, loop.legbook.depth) for _, loop, leg in queue]
+        alone = {leg.slot.worker for leg in self._legs() if leg.alone and leg.slot}
+        return share(self.backend.slots, waiting, self._staying, alone, self._may_come, clock)
+
+    def _start(self, loop: ExperimentLoop, leg: Leg, slot: Slot) -> None:
+        leg.slot = slot
+        # Unique, and higher for higher rungs: Dask runs tasks of equal priority last-in-first-out.
+        priority = -loop.search.order(leg.trial)[0] * 1_000_000 - next(self._count)
+        try:
+            self.backend.start(loop.message(leg), slot, priority)
+            loop.hearing.started(leg)
+        except Exception as error:
+            self.broke(loop.spec.id, error)
 
     def _may_come(self, leg: Leg) -> bool:
         """Whether a slot of another worker than the one that ``leg`` died on may be had for the asking."""
@@ -177,7 +163,7 @@ class Slots(ABC):
     def _legs(self) -> Iterator[Leg]:
         return (leg for _, leg in self._by_key.values())
 
-    def went_wrong(self, loop: Legs, leg: Leg, way: tuple[str, str]) -> None:
+    def went_wrong(self, loop: ExperimentLoop, leg: Leg, way: tuple[str, str]) -> None:
         """Note a death on a worker; one on which three trials died in the same way is not used any more."""
         if leg.slot is None:
             return
@@ -217,13 +203,13 @@ class Slots(ABC):
                 self._by_key[leg.key] = (loop.verification, leg)
                 self.backend.start(message, leg.slot, -CHECKS - next(self._count))
 
-    def _made_room(self, loop: ExperimentLoop, waiting: Leg) -> Slot | None:
-        """A slot for ``loop`` that a check leaves at once."""
+    def _made_room(self) -> bool:
+        """Have a check leave its slot at once. Whether there was one."""
         for hearer, leg in self._by_key.values():
             if isinstance(hearer, Verification) and leg.slot is not None and leg.stop is None:
                 hearer.make_room("a search wants its slot")
-                return self._slot(loop, waiting)
-        return None
+                return True
+        return False
 
     def _holder(self, slot: Slot) -> tuple[str, str, float | None] | None:
         """Who trains in a slot: the first of its legs that is still there."""

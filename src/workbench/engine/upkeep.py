@@ -346,7 +346,7 @@ class Upkeep:
             self.busy.discard(key)
 
     async def _cleaned(self, loop: ExperimentLoop) -> int:
-        before = await _aside(usage.checkpoint_bytes, loop.paths)
+        before: int = await _aside(usage.checkpoint_bytes, loop.paths)
         await self.clean(loop)
         return max(0, before - int(await _aside(usage.checkpoint_bytes, loop.paths)))
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.errors import BadOption, NotFound, StoreError, TrialFailed, Unreadable
-from workbench.experiment.board import Board, diverged, duration, number, progress, sentence
 from workbench.experiment.pauses import Pauses, pause_of, paused
 from workbench.experiment.trial import Trial, Verdict, table
 from workbench.records import (
@@ -25,6 +24,7 @@ from workbench.records import (
     trial_label,
     trial_number,
 )
+from workbench.status.board import Board, diverged, duration, number, progress, sentence
 from workbench.store import Store
 
 if TYPE_CHECKING:
@@ -85,11 +85,11 @@ class Experiment:
         keep_data: str | int = "50MB",
         store: str | Store | None = None,
     ) -> None:
+        from workbench.amounts import keep_data as read_keep_data
+        from workbench.amounts import save_every as read_save_every
         from workbench.engine.alerts import rules
         from workbench.engine.notify import checked
         from workbench.engine.patience import checked_limit
-        from workbench.lab.grammar import keep_data as read_keep_data
-        from workbench.lab.grammar import save_every as read_save_every
         from workbench.launch import settled
         from workbench.snapshot.function import read_function
         from workbench.store import mirrors
@@ -454,8 +454,8 @@ class Experiment:
         Secrets are masked, and each is printed by its place and kind. consent: hears of them before anything is
         written, and says whether to go on. See :func:`workbench.open` for how it is opened.
         """
-        from workbench.cli.words import clean, say
         from workbench.share import publish
+        from workbench.terminal import clean, say
 
         told = publish(self.store, self.id, destination, checkpoints=checkpoints, consent=consent)
         if consent is None:

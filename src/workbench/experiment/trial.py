@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import NotFound
-from workbench.experiment.board import configured, number
 from workbench.records import trial_label
+from workbench.status.board import configured, number
 from workbench.store import packed
 
 if TYPE_CHECKING:

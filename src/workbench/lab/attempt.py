@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.experiment.board import configured
 from workbench.records import CapacityChanged
 from workbench.search import Search
 from workbench.search.seeds import trial_seed
+from workbench.status.board import configured
 from workbench.trial import current_or_none, make_current, seeds
 from workbench.trial.leg import fill, prepare, run_code
 from workbench.trial.local import LocalCourse

@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
+from workbench.amounts import duration, keep_data, save_every, wrong
 from workbench.errors import BadName, BadOption
 from workbench.records import Goal, Keep, Scheduler, Searcher, checked_name
-from workbench.store.kept import LIMIT, MOST
+from workbench.store.kept import LIMIT
 
 _METRIC = re.compile(r"[^\W\d][\w./-]{0,99}")
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
-#: Bytes of the units in which sizes are written.
-_SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 _COMMENT = re.compile(r"\s*#\|\s*(.*?)\s*")
 
 
@@ -101,16 +99,12 @@ class Option:
     bare: Any = None
 
 
-def _wrong(option: str, given: str, wanted: str, write: str) -> BadOption:
-    return BadOption(f"--{option} {given}: expected {wanted}. For example: --{option} {write}.")
-
-
 def _goal(*words: str) -> Goal:
     mode, metric = words
     if mode in ("maximize", "minimize", "maximise", "minimise"):
         mode = mode[:3]
     if mode not in ("max", "min") or not _METRIC.fullmatch(metric):
-        raise _wrong("goal", " ".join(words), "max or min, and the name of a reported metric", "max val_acc")
+        raise wrong("goal", " ".join(words), "max or min, and the name of a reported metric", "max val_acc")
     return Goal(metric, "max" if mode == "max" else "min")
 
 
@@ -120,45 +114,17 @@ def _steps(text: str) -> tuple[int, int]:
     if not 1 <= first <= last:
         # The nearest that may be meant: 1-9 for 0-9 and for 9-1.
         low, high = sorted((max(first, 1), last)) if last else (1, 27)
-        raise _wrong("steps", text, "the steps of the first and the last rung, 1 ≤ first ≤ last", f"{low}-{high}")
+        raise wrong("steps", text, "the steps of the first and the last rung, 1 ≤ first ≤ last", f"{low}-{high}")
     return first, last
 
 
 def _whole(option: str, least: int, example: str) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not re.fullmatch(r"[+-]?\d{1,18}", text) or int(text) < least:
-            raise _wrong(option, text, f"a whole number of {least} or more", example)
+            raise wrong(option, text, f"a whole number of {least} or more", example)
         return int(text)
 
     return read
-
-
-def _seconds(text: str) -> float:
-    match = _DURATION.fullmatch(text)
-    days, hours, minutes, seconds = (float(part or 0) for part in match.groups()) if match else (0.0,) * 4
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-
-
-def duration(text: str, option: str = "for", example: str = "8h or 1h30m") -> float:
-    """Seconds in ``8h``, ``30m`` or ``1h30m``. Raises BadOption, which names ``option``."""
-    from workbench.engine.patience import MOST_S
-
-    total = _seconds(text)
-    if not 0 < total <= MOST_S:
-        raise _wrong(option, text, f"a time with its unit (d, h, m, s), at most {MOST_S // 86400:.0f}d", example)
-    return total
-
-
-def save_every(given: int | float | str) -> int | float:
-    """Steps (an int) or seconds (a float) between checkpoints, from ``5``, ``"5"`` or ``"10m"``. Raises BadOption."""
-    if isinstance(given, str):
-        if re.fullmatch(r"\d{1,12}", given) and int(given) > 0:
-            return int(given)
-        if _seconds(given) > 0:
-            return _seconds(given)
-    elif isinstance(given, int) and not isinstance(given, bool) and given > 0:
-        return given
-    raise _wrong("save-every", str(given), "a number of steps, or a time with its unit (d, h, m, s)", "5 or 10m")
 
 
 def _slots(text: str) -> float:
@@ -172,7 +138,7 @@ def _slots(text: str) -> float:
     except ValueError:
         slots = 0.0
     if not (0 < slots < 1 or (slots == int(slots) and 1 <= slots <= 100_000)):
-        raise _wrong("slots", text, "a share of a slot (between 0 and 1) or a whole number of them", "0.25 or 4")
+        raise wrong("slots", text, "a share of a slot (between 0 and 1) or a whole number of them", "0.25 or 4")
     return slots
 
 
@@ -187,24 +153,13 @@ def _keep(text: str) -> Keep:
         return Keep.of(text)
     except BadOption:
         wanted = "experiment, best, latest and stopped, each with a whole number, or all"
-        raise _wrong("keep", text, wanted, "best=1,latest=1,stopped=1") from None
-
-
-def keep_data(given: int | str) -> int:
-    """Bytes of the largest file that is kept, from ``50MB`` or ``off`` (0). Raises BadOption."""
-    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*([kMG]?)i?B?", str(given), re.IGNORECASE)
-    size = round(float(match[1]) * _SIZES[match[2].upper()]) if match else 0 if given == "off" else -1
-    if isinstance(given, bool) or not 0 <= size <= MOST:
-        raise _wrong(
-            "keep-data", str(given), f"a size with its unit (kB, MB, GB), at most {MOST // 10**9}GB, or off", "50MB"
-        )
-    return size
+        raise wrong("keep", text, wanted, "best=1,latest=1,stopped=1") from None
 
 
 def _text(option: str, example: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if not text.strip() or any(ord(letter) < 32 for letter in text):
-            raise _wrong(option, repr(text), "text without control characters", example)
+            raise wrong(option, repr(text), "text without control characters", example)
         return text
 
     return read
@@ -213,7 +168,7 @@ def _text(option: str, example: str) -> Callable[[str], str]:
 def _on(option: str) -> Callable[[str], bool]:
     def read(text: str) -> bool:
         if text not in ("on", "off"):
-            raise _wrong(option, text, "on or off", "off")
+            raise wrong(option, text, "on or off", "off")
         return text == "on"
 
     return read
@@ -279,8 +234,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("try", "attempt", "", "train two steps of one trial in this kernel", words=0, bare=True),
     Option("wait", "wait", "", "keep the cell running until the experiment ends", words=0, bare=True),
     Option("again", "again", "", "train again, although this content was trained before", words=0, bare=True),
-    Option("same", "same", "", "show what was trained before with this content, even if files, packages, variables or "
-           "settings have changed", words=0, bare=True),
+    Option("same", "same", "", "show what was trained before with this content, though files, packages, variables or "
+           "settings changed since", words=0, bare=True),
     Option("storage", "storage", "URL", "copies every level's checkpoint to a folder or a URL that fsspec knows, and "
            "takes it from there where the disk was lost (WORKBENCH_STORAGE)",
            read=_text("storage", "s3://bucket/workbench")),
@@ -344,7 +299,9 @@ def _read_comment(text: str) -> dict[str, Any]:
     words = _split(rest)
     value, used = _value(option, words)
     if used < len(words):
-        raise BadOption(f"#| {text}: {' '.join(words[used:])!r} is unexpected. Write #| {name}: {option.shown}.")
+        raise BadOption(
+            f"#| {text}: {' '.join(words[used:])!r} is an unexpected argument. Write #| {name}: {option.shown}."
+        )
     return {option.field: value}
 
 
@@ -389,7 +346,7 @@ def _value(option: Option, words: list[str]) -> tuple[Any, int]:
     if taken[0] not in option.choices:
         near = difflib.get_close_matches(taken[0], option.choices, n=1, cutoff=0.5)
         write = near[0] if near else option.choices[0]
-        raise _wrong(option.name, taken[0], " or ".join((", ".join(option.choices[:-1]), option.choices[-1])), write)
+        raise wrong(option.name, taken[0], " or ".join((", ".join(option.choices[:-1]), option.choices[-1])), write)
     return taken[0], 1
 
 

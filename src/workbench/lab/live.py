@@ -22,7 +22,7 @@ import anywidget
 import traitlets
 
 from workbench.errors import WorkbenchError
-from workbench.experiment.board import Board, Change, progress, sentence
+from workbench.status.board import Board, Change, progress, sentence
 
 log = logging.getLogger("workbench.lab")
 
@@ -32,7 +32,7 @@ MODULE = ("board.js", "plotly.js", "words.js", "curves.js", "view.js")
 #: Seconds between glances at the store's files (microseconds each); between looks while much is written; and between
 #: looks at the least, whatever the files' times say.
 LOOK_S = 0.02
-PACE_S = 0.1
+PACE_S = 0.05
 IDLE_S = 1.0
 #: Points of a whole snapshot, shared by all curves. A screen shows no more, and 480 KB travel.
 SNAPSHOT_POINTS = 20_000

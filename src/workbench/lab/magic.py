@@ -230,7 +230,9 @@ def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool
                 f"its mirrors are unchanged; `workbench export {experiment.label} --to mlflow:` writes it now"
             )
         if "keep" in options.written:
-            experiment.changed.append(f"its rule stays; %workbench keep {experiment.label} {options.keep} changes it")
+            experiment.changed.append(
+                f"its rule is unchanged; %workbench keep {experiment.label} {options.keep} changes it"
+            )
     remember(experiment)
     return experiment, shown is None
 
@@ -280,7 +282,7 @@ def _expanded(shell: Any, line: str) -> str:
     if "$" not in line and "{" not in line:
         return line
     try:
-        return DollarFormatter().vformat(line, args=[], kwargs=dict(shell.user_ns))
+        return str(DollarFormatter().vformat(line, args=[], kwargs=dict(shell.user_ns)))
     except Exception as error:
         raise BadOption(
             f"%%train {line}: its variables cannot be expanded ({type(error).__name__}: {error}). Expected $name of a "

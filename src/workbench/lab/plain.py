@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from workbench.experiment.board import Board, progress, sentence
+from workbench.status.board import Board, progress, sentence
 
 #: Seconds between two lines at least, while only numbers change.
 LINE_S = 5.0

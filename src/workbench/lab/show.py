@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.experiment.board import Board, sentence
 from workbench.experiment.pauses import Pauses
 from workbench.lab.plain import Progress
+from workbench.status.board import Board, sentence
 
 if TYPE_CHECKING:
     from workbench.experiment import Experiment
@@ -73,7 +73,7 @@ class Shown:
 
 def result(board: Board) -> dict[str, Any]:
     """What stays in the notebook: the figure, or the words of an experiment in which nobody reported anything."""
-    from workbench.lab import figure
+    from workbench.status import figure
 
     if board.curves:
         return figure.bundle(board)

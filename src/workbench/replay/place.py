@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import workbench
 from workbench import interpreter
 from workbench.errors import BadOption, NotFound, VersionsDiffer
 from workbench.records import Json, Spec, Training
@@ -260,7 +259,7 @@ def _requirement(name: str, version: str) -> str:
 
 def _link_workbench(python: Path, folder: Path) -> None:
     """This very Workbench, whatever version the record names: engine, worker and runner must be of one protocol."""
-    ours = Path(workbench.__file__).parent
+    ours = interpreter.PACKAGE
     room = folder / "workbench-link"
     room.mkdir()
     (room / "workbench").symlink_to(ours)

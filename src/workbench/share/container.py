@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import workbench
+from workbench import interpreter
 from workbench.errors import BadInput, NotFound
 from workbench.records import Json, Spec, trial_label
 from workbench.share.archive import export
@@ -143,8 +143,7 @@ def write_container(store: Store, ref: str, target: Path) -> dict[str, Any]:
 
 def _copy_sources(folder: Path) -> None:
     """This very Workbench, as it is imported, with its metadata."""
-    package = Path(workbench.__file__).parent
-    shutil.copytree(package, folder / "workbench", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(interpreter.PACKAGE, folder / "workbench", ignore=shutil.ignore_patterns("__pycache__"))
     for entry in sys.path:
         for info in Path(entry or ".").glob("workbench-*.dist-info"):
             kept = ("METADATA", "entry_points.txt")  # others say where it lay here

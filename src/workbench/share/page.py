@@ -8,12 +8,12 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from workbench.experiment.board import Board, sentence
-from workbench.lab.figure import plotly
 from workbench.records import trial_label
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.masking import masked
 from workbench.standing import has_diverged
+from workbench.status.board import Board, sentence
+from workbench.status.figure import plotly
 from workbench.store import Store
 
 #: Trials in the page's table, the best first; the store beside it holds all.

@@ -40,7 +40,7 @@ class _Globals:
         self.reduced = (make, arguments)
 
 
-class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle ships no types
+class Pickler(cloudpickle.Pickler):
     """Writes names down. ``wanted``: further names that functions of the notebook turned out to use."""
 
     def __init__(

@@ -16,7 +16,7 @@ import os
 import sqlite3
 import threading
 import time as clock
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,6 +63,8 @@ class Series:
         self.refused: list[tuple[Any, str]] = []
         #: Files that were found broken while this was open, and lie elsewhere now. What they held is to be put back.
         self.broken: list[Path | None] = []
+        #: Called, in the thread that brings it, when something is buffered and nothing was: a flush is due.
+        self.on_news: Callable[[], object] = _nothing
         self._writer = writer
         self._reader = reader
         self._closed = False
@@ -155,11 +157,20 @@ class Series:
 
     # Writing ---------------------------------------------------------------------------------------------------------
 
+    @property
+    def waits(self) -> bool:
+        """Whether something is buffered that no flush has taken."""
+        with self._buffering:
+            return not self._is_empty()
+
     def add_points(self, rows: Iterable[Sequence[Any]]) -> None:
         """Take rows of (trial, metric, step, index, value, time). An equal value is ignored; another replaces it."""
         rows = list(rows)
         with self._buffering:
+            is_first = self._is_empty()
             self._points += rows
+        if is_first:
+            self.on_news()
 
     def put_trial(self, number: int, **fields: Any) -> None:
         """Set fields of a trial; those not named stay. Fields without a column of their own are kept as well."""
@@ -172,7 +183,10 @@ class Series:
     def put_meta(self, key: str, value: Json) -> None:
         """Set one fact about the experiment."""
         with self._buffering:
+            is_first = self._is_empty()
             self._meta[key] = value
+        if is_first:
+            self.on_news()
 
     def flush(self) -> int:
         """Write what is buffered in one transaction, and give the newest number of the counter.
@@ -183,7 +197,7 @@ class Series:
         """
         with self._writing:
             with self._buffering:
-                if not (self._points or self._rows or self._meta):
+                if self._is_empty():
                     return self._change
                 points, rows, meta = self._points, self._rows, self._meta
                 self._points, self._rows, self._meta = [], {}, {}
@@ -319,7 +333,13 @@ class Series:
 
     def _put(self, table: str, key: tuple[int, ...], fields: dict[str, Any]) -> None:
         with self._buffering:
+            is_first = self._is_empty()
             self._rows.setdefault((table, key), {}).update(fields)
+        if is_first:
+            self.on_news()
+
+    def _is_empty(self) -> bool:
+        return not (self._points or self._rows or self._meta)
 
     def _write(self, points: list[Sequence[Any]], rows: _Rows, meta: dict[str, Json]) -> None:
         if self._writer is None:
@@ -447,6 +467,10 @@ class Series:
     def _after(self, table: str, change: int) -> tuple[int, list[dict[str, Any]]]:
         found = self._records(table, "WHERE change > ? ORDER BY change", (change,))
         return (found[-1]["change"] if found else change), found
+
+
+def _nothing() -> None:
+    """What nobody waits for."""
 
 
 def _floats(rows: list[tuple[Any, ...]], column: int) -> list[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,8 @@ class Watch:
         self._files: dict[str, None] = {}
         sys.addaudithook(self._heard)
 
-    def point(self, point: Point) -> None:
-        self._link.point(point)
+    def report(self, points: Sequence[Point]) -> None:
+        self._link.report(points)
 
     def send(self, message: Message) -> None:
         self._link.send(message)

@@ -302,7 +302,8 @@ _PLAIN_REDUCE = {
 def _is_plain(obj: Any, cls: type) -> bool:
     """True where attributes, slots and items are all there is: no state in C, no class that hides or computes it."""
     reduce_ex: Any = cls.__reduce_ex__
-    computes = reduce_ex is not object.__reduce_ex__ or cls.__reduce__ not in _PLAIN_REDUCE
+    reduce: Any = cls.__reduce__
+    computes = reduce_ex is not object.__reduce_ex__ or reduce not in _PLAIN_REDUCE
     if (
         computes
         or "__getstate__" in _defined(cls)

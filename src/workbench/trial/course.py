@@ -306,8 +306,7 @@ class LegCourse:
     def send_points(self, step: int, values: Mapping[str, float]) -> None:
         """Tell what was reported of a step."""
         now = time.time()
-        for name, value in values.items():
-            self._link.point((name, step, 0, value, now))
+        self._link.report([(name, step, 0, value, now) for name, value in values.items()])
 
     def _tell_level(self, step: int) -> None:
         values = self.history.get(step, {})
@@ -353,12 +352,13 @@ class LegCourse:
         row = self.history.get(step)
         if row is None:
             row = self.history[step] = {}
-        now = time.time()
+        now, points = time.time(), []
         for name, value in values.items():
             if type(value) is not float:
                 value = metrics.number(value, name, self.order.trial, step)
             row[name] = value
-            self._link.point((name, step, 0, value, now))
+            points.append((name, step, 0, value, now))
+        self._link.report(points)
         if self._first_point:
             # The first report of a search is what the other trials wait for.
             self._first_point = False
@@ -368,14 +368,15 @@ class LegCourse:
         if self._inside.pending is not None:
             return  # it was told before the checkpoint was taken
         step = self.step + 1 if self._in_turn else self.step
-        now = time.time()
+        now, points = time.time(), []
         for name, value in values.items():
             if not isinstance(value, int | float):
                 if keep(self._files, step, name, value):
                     continue
                 value = metrics.number(value, name, self.order.trial, step)
             index = self._logged[name] = self._logged.get(name, 0) + 1
-            self._link.point((name, step, index, float(value), now))
+            points.append((name, step, index, float(value), now))
+        self._link.report(points)
 
     def show(self, figure: Any) -> None:
         if self._inside.pending is not None:
@@ -423,8 +424,7 @@ class LegCourse:
         assert header.inside is not None
         self.history = dict(header.history)
         self._logged = dict(header.inside["logged"])
-        for name, value in self.history.get(self.step + 1, {}).items():
-            self._link.point((name, self.step + 1, 0, value, time.time()))
+        self.send_points(self.step + 1, self.history.get(self.step + 1, {}))
 
     def give_up(self) -> None:
         """The leg has failed. Where that came of resuming inside, the next one goes on from the checkpoint before."""

@@ -307,7 +307,9 @@ def _same_bytes(one: Any, two: Any) -> bool:
     import torch
 
     one, two = one.contiguous(), two.contiguous()
-    return one.shape == two.shape and torch.equal(one.view(-1).view(torch.uint8), two.view(-1).view(torch.uint8))
+    if one.shape != two.shape:
+        return False
+    return bool(torch.equal(one.view(-1).view(torch.uint8), two.view(-1).view(torch.uint8)))
 
 
 def _exported(model: Any, args: Any, kwargs: Any, own: list[Any] | None, file: Path) -> dict[str, Any]:
@@ -393,7 +395,9 @@ def _batches(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[
     return {name: {0: batch} for name in given}
 
 
-def _checked(model: Any, other: Any, args: Any, kwargs: Any, own: list[Any] | None, what: str, any_batch: bool) -> Any:
+def _checked(
+    model: Any, other: Any, args: Any, kwargs: Any, own: list[Any] | None, what: str, any_batch: bool
+) -> dict[str, Any]:
     """How far ``other`` is from the model, on the example and, where any size is promised, on a half of it."""
     assert own is not None
     import torch

@@ -98,7 +98,7 @@ class Indices:
         try:
             if self._before is not None:
                 _put_order(loader, self._before)
-            indices = iter(loader._index_sampler)
+            indices: Iterator[Any] = iter(loader._index_sampler)
             _put_order(loader, self._first)
             dropped = collections.deque(itertools.islice(indices, self.given), maxlen=1)
         finally:

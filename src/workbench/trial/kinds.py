@@ -177,9 +177,10 @@ class Instance(Kind):
     def attributes(obj: Any) -> dict[str, Any]:
         """The attributes themselves, past any ``__getattribute__`` of the class."""
         try:
-            return object.__getattribute__(obj, "__dict__")
+            own: dict[str, Any] = object.__getattribute__(obj, "__dict__")
         except AttributeError:
             return {}
+        return own
 
     def content(self, obj: Any, left: IsLeft) -> Any:
         content: dict[str, Any] = {}

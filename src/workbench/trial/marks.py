@@ -102,5 +102,6 @@ def _goes_by_address(item: Any) -> bool:
         return False
     if cls is tuple or cls is frozenset:
         return any(_goes_by_address(part) for part in item)
-    addressed = types.FunctionType | types.BuiltinFunctionType | type | types.ModuleType | weakref.ReferenceType
-    return isinstance(item, addressed) or cls.__hash__ is object.__hash__ or str(cls.__module__).startswith("torch")
+    addressed = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType, weakref.ReferenceType)
+    hashed: Any = cls.__hash__
+    return isinstance(item, addressed) or hashed is object.__hash__ or str(cls.__module__).startswith("torch")

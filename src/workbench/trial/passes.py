@@ -99,7 +99,7 @@ class Again(_Plain):
     remark = "its first batches are read again and dropped, because it cannot start at a later one"
 
     def begin(self, skip: int) -> Iterator[Any]:
-        batches = iter(self.loader)
+        batches: Iterator[Any] = iter(self.loader)
         for _ in range(skip):
             next(batches, None)
         return batches

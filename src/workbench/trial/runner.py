@@ -1,7 +1,8 @@
 """The runner's own life: it takes orders from its worker, runs one leg after another, and sends what they report.
 
 Law: training code has the main thread; one other thread keeps the worker informed and listens to it. When the worker is
-gone the runner is gone. Nothing that is sent waits for a reader: points are batched, levels go at once.
+gone the runner is gone. Nothing that is sent waits for a reader. A point goes at once after a rest, points that come
+fast go in batches (``pace.py``), and levels go at once.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
+from workbench.pace import BATCH_S, Pace
 from workbench.records import PROTOCOL
 from workbench.trial.processes import descendants
 from workbench.trial.wire import Connection, Message, encode
 
-#: Seconds between two batches of points.
-FLUSH_S = 0.05
 #: Points of one message at most, so that no frame grows without bound when the worker is slow.
 BATCH = 5000
 
@@ -49,8 +51,8 @@ class StopOrder:
 class Link(Protocol):
     """What a leg knows of the outside. The runner's goes to a worker; the inline backend has its own."""
 
-    def point(self, point: Point) -> None:
-        """Hand on one point; never waits."""
+    def report(self, points: Sequence[Point]) -> None:
+        """Hand on the points of one report; never waits."""
 
     def send(self, message: Message) -> None:
         """Hand on a message at once, after the points before it."""
@@ -104,11 +106,17 @@ class Runner:
         self._is_leaving = False
         #: The other thread may take the next leg off the socket; a byte here tells the main thread, which waits for it.
         self._ordered, self._order = os.pipe()
+        #: The other thread has nothing to do: a point rings for it. Only then, since waking it costs microseconds.
+        self._rests = False
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     # -- the leg's side ----------------------------------------------------------------------------------------------
 
-    def point(self, point: Point) -> None:
-        self._outbox.points.append(point)
+    def report(self, points: Sequence[Point]) -> None:
+        self._outbox.points.extend(points)
+        if self._rests:
+            self._rests = False
+            os.eventfd_write(self._bell, 1)
 
     def send(self, message: Message) -> None:
         frame = encode(message)
@@ -201,16 +209,28 @@ class Runner:
             self._go(128 + number)
 
     def _keep_in_touch(self) -> None:
-        """The other thread: every 50 ms of a leg it sends the points, and it hears orders as they come."""
+        """The other thread: while a leg runs it sends the points, and it hears orders as they come."""
+        pace, heard = Pace(BATCH_S), [self.connection.fileno(), self._bell]
         while True:
             self._busy.wait()
-            if select.select([self.connection.socket], [], [], FLUSH_S)[0]:
+            wait_s: float | None = pace.wait_s(time.monotonic())
+            if not wait_s:
+                self._rests = True  # before the look at the points: one that comes after it rings
+                if not self._outbox.points:
+                    wait_s = None
+            ready = select.select(heard, [], [], wait_s)[0]
+            self._rests = False
+            if self._bell in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._bell)
+            if heard[0] in ready:
                 self._look()
-            if self._outbox.points:
+            if self._outbox.points and not pace.wait_s(time.monotonic()):
                 try:
                     self.flush()
                 except OSError:
                     self._gone()
+                pace.gone(time.monotonic())
 
     def _gone(self) -> None:
         """The worker is gone: so are we, with all that this process holds and has started."""

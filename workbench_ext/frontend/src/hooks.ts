@@ -5,9 +5,9 @@ import { CommandRegistry } from '@lumino/commands';
 import { ISignal } from '@lumino/signaling';
 import { RefObject, useCallback, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'react';
 
-import { ApiError, IMetrics, experimentPath } from './api';
-import { ExperimentModel } from './experiment';
-import { Selection } from './selection';
+import { ApiError, IMetrics, experimentPath } from './server/api';
+import { ExperimentModel } from './experiment/experiment';
+import { Selection } from './experiment/selection';
 import { ViewState } from './state';
 
 /** Render again when a signal says so. Returns a number that differs after each, for use as a dependency. */
@@ -72,16 +72,14 @@ export function useAsked<T>(ask: () => Promise<T>, why: readonly unknown[]): IAs
     return () => {
       newest.current += 1;
     };
-    // The question itself is a new function at each rendering; `why` says when to ask it.
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- the question is a new function at each rendering: `why` says when to ask
   }, why);
   return state;
 }
 
 /** A choice of the person's that lasts with the workspace. `T` is plain JSON, which interfaces cannot say of themselves. */
 export function useKept<T>(state: ViewState, key: string, otherwise: T): [T, (value: T) => void] {
-  const [value, setValue] = useState<T>(
-    () => state.get(key, otherwise as ReadonlyPartialJSONValue) as T
-  );
+  const [value, setValue] = useState<T>(() => state.get(key, otherwise as ReadonlyPartialJSONValue) as T);
   const keep = (next: T) => {
     setValue(next);
     state.set(key, next as ReadonlyPartialJSONValue);

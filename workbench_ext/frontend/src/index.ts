@@ -5,23 +5,23 @@ import { IThemeManager, WidgetTracker } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { Api } from './api';
-import { ExperimentDocument } from './document';
-import { documents } from './documents';
-import { keepFigures } from './figure';
-import { forks } from './fork';
-import { Live } from './live';
-import { menus } from './menus';
-import { notebooks } from './notebooks';
-import { notifications } from './notify';
-import { Requests, refused } from './requests';
+import { Api } from './server/api';
+import { ExperimentDocument } from './experiment/document';
+import { documents } from './experiment/documents';
+import { keepFigures } from './notebook/figure';
+import { forks } from './notebook/fork';
+import { Live } from './server/live';
+import { menus } from './commands/menus';
+import { notebooks } from './notebook/notebooks';
+import { notifications } from './stores/notify';
+import { Requests, refused } from './server/requests';
 import { Settings } from './settings';
 import { Picks } from './sidebar/picks';
 import { sidebar } from './sidebar/plugin';
-import { Stores } from './stores';
+import { Stores } from './stores/stores';
 import { IWorkbench } from './tokens';
-import { toNotebook } from './tonotebook';
-import { trialCommands } from './trialmenu';
+import { toNotebook } from './notebook/dataframe';
+import { trialCommands } from './trial/menu';
 
 /** The plugin whose settings are in schema/plugin.json. */
 const SETTINGS = 'workbench-ext:plugin';

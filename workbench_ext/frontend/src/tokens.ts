@@ -4,13 +4,13 @@ import { IThemeManager, WidgetTracker } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { Token } from '@lumino/coreutils';
 
-import { Api } from './api';
-import { ExperimentDocument } from './document';
-import { Live } from './live';
-import { Requests } from './requests';
+import { Api } from './server/api';
+import { ExperimentDocument } from './experiment/document';
+import { Live } from './server/live';
+import { Requests } from './server/requests';
 import { Settings } from './settings';
 import { Picks } from './sidebar/picks';
-import { Stores } from './stores';
+import { Stores } from './stores/stores';
 
 export interface IWorkbench {
   /** Asks about no store, or the default one. */

@@ -3,7 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { IExperiment, State, Value } from './api';
+import { IExperiment, State, Value } from './server/api';
 
 /** A sign beside each state's word, so that neither colour nor language is needed to tell them apart. */
 const SIGNS: Readonly<Record<State, string>> = {

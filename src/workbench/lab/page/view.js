@@ -139,11 +139,11 @@ class View {
     root.append(head, this.facts, this.bar, this.changed, tools, stage, this.scroll, this.foot);
   }
 
-  // -- drawing, once per animation frame, and a slow draw a third of the time at most -----------------------------------
+  // -- drawing, once per animation frame, and half of the time at most ------------------------------------------
 
   schedule() {
     if (this.pending !== null || this.later !== null) return;
-    const wait = this.cost < 40 ? 0 : Math.max(0, (this.ended ?? 0) + 2 * this.cost - performance.now());
+    const wait = (this.ended ?? 0) + this.cost - performance.now();
     const frame = () => {
       this.later = null;
       this.pending = requestAnimationFrame(() => {

@@ -1,8 +1,8 @@
 /** How curves of a metric look: smoothed, coloured, the best before all others. Law: pure but for the canvas it is given. */
 
-import { ITrial } from '../api';
-import { smoothed, spacing } from '../smooth';
-import { firstAtLeast, IPath } from '../thin';
+import { ITrial } from '../server/api';
+import { smoothed, spacing } from '../curves/smooth';
+import { firstAtLeast, IPath } from '../curves/thin';
 import { distance, endOf, extent, trace } from './lines';
 import { IView } from './plot';
 import { around, IScale } from './scale';
@@ -126,7 +126,10 @@ export function pointOut(
     return;
   }
   paper.lineJoin = 'round';
-  for (const [width, colour] of [[6, page], [3, line.colour]] as const) {
+  for (const [width, colour] of [
+    [6, page],
+    [3, line.colour]
+  ] as const) {
     paper.lineWidth = width;
     paper.strokeStyle = paper.fillStyle = colour;
     paper.beginPath();

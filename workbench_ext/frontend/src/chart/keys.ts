@@ -1,6 +1,6 @@
 /** The way through a picture's trials by keys, the same in every picture. */
 
-import { IContext } from '../context';
+import { IContext } from '../experiment/context';
 
 /**
  * Do what a key says: up and down go through `order`, Space selects, Enter opens, Escape goes back. `look` is told

@@ -2,7 +2,7 @@
 
 import * as React from 'react';
 
-import { Legend } from '../colouring';
+import { Legend } from '../parameters/colouring';
 import { shown } from './scale';
 
 export function LegendBar({ legend }: { legend: Legend }): React.JSX.Element {

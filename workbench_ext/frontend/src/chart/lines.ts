@@ -1,6 +1,6 @@
 /** Curves on a canvas: painting, finding, catching them. Law: pure but for the canvas it is given. */
 
-import { firstAtLeast, IPath } from '../thin';
+import { firstAtLeast, IPath } from '../curves/thin';
 import { IBox } from './plot';
 import { IScale } from './scale';
 
@@ -61,12 +61,7 @@ export function trace(
 }
 
 /** Where a curve ends: its last point with a place in the picture, in pixels. */
-export function endOf(
-  xs: readonly number[],
-  ys: readonly number[],
-  x: IScale,
-  y: IScale
-): [number, number] | null {
+export function endOf(xs: readonly number[], ys: readonly number[], x: IScale, y: IScale): [number, number] | null {
   for (let at = xs.length - 1; at >= 0; at -= 1) {
     const [left, top] = [x.of(xs[at]!), y.of(ys[at]!)];
     if (Number.isFinite(left) && Number.isFinite(top)) {
@@ -110,13 +105,7 @@ function toSegment(x0: number, y0: number, x1: number, y1: number): number {
 }
 
 /** Whether a curve passes through a box of pixels. */
-export function passes(
-  xs: readonly number[],
-  ys: readonly number[],
-  x: IScale,
-  y: IScale,
-  box: IBox
-): boolean {
+export function passes(xs: readonly number[], ys: readonly number[], x: IScale, y: IScale, box: IBox): boolean {
   const first = firstAtLeast(xs, x.at(box.left));
   const last = Math.min(firstAtLeast(xs, x.at(box.right)) + 1, xs.length);
   for (let at = first; at < last; at += 1) {

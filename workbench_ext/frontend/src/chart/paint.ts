@@ -39,11 +39,7 @@ export function theme(): ITheme {
 }
 
 /** An empty canvas of a size in pixels of the page, as sharp as the screen. */
-export function cleared(
-  canvas: HTMLCanvasElement,
-  width: number,
-  height: number
-): CanvasRenderingContext2D {
+export function cleared(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = window.devicePixelRatio || 1;
   const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== wide || canvas.height !== high) {
@@ -59,13 +55,7 @@ export function cleared(
 }
 
 /** Both axes around a frame: grid, ticks, labels, names. */
-export function paintAxes(
-  paper: CanvasRenderingContext2D,
-  frame: IFrame,
-  x: IScale,
-  y: IScale,
-  theme: ITheme
-): void {
+export function paintAxes(paper: CanvasRenderingContext2D, frame: IFrame, x: IScale, y: IScale, theme: ITheme): void {
   const { left, top, width, height } = frame;
   const [right, bottom] = [left + width, top + height];
   paper.font = theme.font;
@@ -121,13 +111,7 @@ export function fitting(paper: CanvasRenderingContext2D, text: string, width: nu
   return `${text.slice(0, length)}…`;
 }
 
-function line(
-  paper: CanvasRenderingContext2D,
-  x0: number,
-  y0: number,
-  x1: number,
-  y1: number
-): void {
+function line(paper: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
   // On the middle of a pixel, or it would be two pixels wide and grey.
   paper.moveTo(Math.round(x0) + 0.5, Math.round(y0) + 0.5);
   paper.lineTo(Math.round(x1) + 0.5, Math.round(y1) + 0.5);

@@ -1,5 +1,5 @@
-import { ITrial } from '../api';
-import { IParameter } from '../parameters';
+import { ITrial } from '../server/api';
+import { IParameter } from '../parameters/parameters';
 import { between, brushed, dimensions, GOAL, jitter } from './parallel';
 
 const LR: IParameter = { name: 'lr', kind: 'number', log: true, low: 0.001, high: 1, categories: [] };

@@ -1,7 +1,7 @@
 /** Trials as lines across one axis for each of their values. Law: pure but for the canvas it is given. */
 
-import { ITrial } from '../api';
-import { goalValue, IParameter, placeOf } from '../parameters';
+import { ITrial } from '../server/api';
+import { goalValue, IParameter, placeOf } from '../parameters/parameters';
 import { extent } from './lines';
 import { around, IScale, scale } from './scale';
 
@@ -86,11 +86,7 @@ export function jitter(trial: number): number {
 }
 
 /** Draw a trial's line through the axes, which stand at `lefts`. */
-export function across(
-  paper: CanvasRenderingContext2D,
-  tops: readonly number[],
-  lefts: readonly number[]
-): void {
+export function across(paper: CanvasRenderingContext2D, tops: readonly number[], lefts: readonly number[]): void {
   paper.moveTo(lefts[0]!, tops[0]!);
   for (let at = 1; at < tops.length; at += 1) {
     const middle = (lefts[at - 1]! + lefts[at]!) / 2;
@@ -130,11 +126,7 @@ export function between(
 export type Brushes = Readonly<Record<string, readonly [number, number]>>;
 
 /** The trials that pass all brushes. */
-export function brushed(
-  trials: Iterable<ITrial>,
-  axes: readonly IDimension[],
-  brushes: Brushes
-): number[] {
+export function brushed(trials: Iterable<ITrial>, axes: readonly IDimension[], brushes: Brushes): number[] {
   const brushing = axes.filter(({ id }) => id in brushes);
   return [...trials]
     .filter(trial =>

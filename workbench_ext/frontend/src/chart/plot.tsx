@@ -6,9 +6,9 @@
 
 import * as React from 'react';
 
-import { IContext } from '../context';
+import { IContext } from '../experiment/context';
 import { useSize, useTurns } from '../hooks';
-import { openTrialMenu } from '../trialmenu';
+import { openTrialMenu } from '../trial/menu';
 import { trialKey } from './keys';
 import { cleared, IFrame, ITheme, paintAxes } from './paint';
 import { IAxis, IScale, part, Range, scale } from './scale';
@@ -100,6 +100,7 @@ export function Plot(props: IProps): React.JSX.Element {
     if (shown) {
       onWidth?.(frame.width);
     }
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- callers give a new function at each rendering
   }, [shown, frame.width]);
 
   const paintOver = React.useCallback(() => {
@@ -161,6 +162,7 @@ export function Plot(props: IProps): React.JSX.Element {
         cost: performance.now() - begun
       };
     }
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- `frame` is made of the size, `paintOver` of all of them
   }, [picture, theme, width, height, shown, x, y]);
 
   const told = useTurns(paintOver);
@@ -173,7 +175,7 @@ export function Plot(props: IProps): React.JSX.Element {
     return () => {
       selection.changed.disconnect(follow);
     };
-  }, [selection]);
+  }, [selection, told]);
 
   const look = (trial: number | null, left?: number) => {
     const { x, y, props } = now.current;

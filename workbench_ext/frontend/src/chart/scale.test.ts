@@ -37,9 +37,15 @@ test('categories are ticks, fewer where they are too many', () => {
 });
 
 test('numbers are short', () => {
-  expect([0, 1, 0.97777, 123456, 1234567, 0.00012, -2.5].map(shown)).toEqual(
-    ['0', '1', '0.9778', '123456', '1.235e6', '1.2e−4', '−2.5']
-  );
+  expect([0, 1, 0.97777, 123456, 1234567, 0.00012, -2.5].map(shown)).toEqual([
+    '0',
+    '1',
+    '0.9778',
+    '123456',
+    '1.235e6',
+    '1.2e−4',
+    '−2.5'
+  ]);
   expect([null, 'nan', 'inf', '-inf'].map(value => shown(value as null))).toEqual(['–', 'nan', '∞', '−∞']);
 });
 

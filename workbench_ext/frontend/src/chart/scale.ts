@@ -2,8 +2,8 @@
 
 import { scaleLinear, scaleLog } from 'd3-scale';
 
-import { Value } from '../api';
-import { numeric } from '../thin';
+import { Value } from '../server/api';
+import { numeric } from '../curves/thin';
 
 export type Range = readonly [number, number];
 
@@ -33,17 +33,19 @@ export interface IScale {
 export function scale(axis: IAxis, start: number, end: number, count: number): IScale {
   const { range, categories } = axis;
   if (axis.log && range[0] > 0) {
-    const log = scaleLog().domain([...range]).range([start, end]);
+    const log = scaleLog()
+      .domain([...range])
+      .range([start, end]);
     const format = log.tickFormat(Math.max(count, 1));
     const inOne = Math.log10(range[1] / range[0]) < 1.2;
-    const ticks = log
-      .ticks(count)
-      .map(at => ({ at, label: inOne ? shown(at) : format(at) && shown(at) }));
+    const ticks = log.ticks(count).map(at => ({ at, label: inOne ? shown(at) : format(at) && shown(at) }));
     const slope = (end - start) / Math.log(range[1] / range[0]);
     const zero = start - slope * Math.log(range[0]);
     return { axis, of: v => (v > 0 ? zero + slope * Math.log(v) : NaN), at: p => log.invert(p), ticks };
   }
-  const linear = scaleLinear().domain([...range]).range([start, end]);
+  const linear = scaleLinear()
+    .domain([...range])
+    .range([start, end]);
   const ticks = categories
     ? thinnedLabels(categories, range, Math.max(count * 2, 2))
     : linear.ticks(count).map(at => ({ at, label: shown(at) }));

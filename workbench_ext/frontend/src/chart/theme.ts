@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from 'react';
 
-import { IContext } from '../context';
+import { IContext } from '../experiment/context';
 import { ITheme, theme } from './paint';
 
 export function useTheme({ themeChanged }: IContext): ITheme {

@@ -2,9 +2,9 @@
 
 import * as React from 'react';
 
-import { ITrial } from '../api';
-import { IContext } from '../context';
-import { goalValue } from '../parameters';
+import { ITrial } from '../server/api';
+import { IContext } from '../experiment/context';
+import { goalValue } from '../parameters/parameters';
 import { stateWord } from '../words';
 import { IFrame } from './paint';
 import { shown } from './scale';

@@ -2,11 +2,11 @@
 import * as React from 'react';
 import { renderToStaticMarkup } from 'react-dom/server';
 
-import { IHealth, IOwnership } from '../api';
+import { IHealth, IOwnership } from '../server/api';
 import { AdoptBanner, adoptStore, meaning } from './adopt';
 
-jest.mock('../dialogs', () => ({ confirmed: jest.fn() }));
-import { confirmed } from '../dialogs';
+jest.mock('../commands/dialogs', () => ({ confirmed: jest.fn() }));
+import { confirmed } from '../commands/dialogs';
 
 const filled = (text: string, ...values: unknown[]) =>
   text.replace(/%(\d)/g, (_, at) => String(values[Number(at) - 1]));
@@ -16,7 +16,15 @@ const trans = {
     filled(count === 1 ? one : many, count, ...values) // the number is the first, as in JupyterLab
 } as never;
 
-const HEALTH: IHealth = { schema: 1, store: true, root: '/repo/.workbench', ours: false, engine: false };
+const HEALTH: IHealth = {
+  schema: 1,
+  store: true,
+  root: '/repo/.workbench',
+  readonly: true,
+  ours: false,
+  version: '1',
+  engine: { alive: false, state: 'none', host: null, pid: null, heartbeat: null, address: null }
+};
 const FOUND: IOwnership = {
   is_ours: false,
   reason: 'unknown',
@@ -34,10 +42,9 @@ const FOUND: IOwnership = {
 const banner = (health: IHealth | null) =>
   renderToStaticMarkup(<AdoptBanner health={health} trans={trans} adopt={() => undefined} />);
 
-test('nothing is said of a store of ones own, of none, and by a server that does not tell', () => {
+test('nothing is said of a store of ones own, and of none', () => {
   expect(banner(null)).toBe('');
   expect(banner({ ...HEALTH, ours: true })).toBe('');
-  expect(banner({ ...HEALTH, ours: undefined })).toBe('');
   expect(banner({ ...HEALTH, store: false })).toBe('');
 });
 

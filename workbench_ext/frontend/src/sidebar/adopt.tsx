@@ -3,8 +3,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { Api, IHealth, IOwnership } from '../api';
-import { confirmed } from '../dialogs';
+import { Api, IHealth, IOwnership } from '../server/api';
+import { confirmed } from '../commands/dialogs';
 
 /** What is said, and a button, while the store is somebody else's. */
 export function AdoptBanner(props: {
@@ -13,17 +13,13 @@ export function AdoptBanner(props: {
   adopt: () => void;
 }): React.JSX.Element | null {
   const { health, trans, adopt } = props;
-  // Earlier servers do not say whose it is.
-  if (!health?.store || health.ours !== false) {
+  if (!health?.store || health.ours) {
     return null;
   }
   return (
     <div className="wb-Adopt" role="status">
       <p className="wb-Section-note">
-        {trans.__(
-          'This store is not known to be yours. It is shown, but nothing in it runs: %1',
-          health.root ?? ''
-        )}
+        {trans.__('This store is not known to be yours. It is shown, but nothing in it runs: %1', health.root)}
         <button type="button" className="wb-Button" onClick={adopt}>
           {trans.__('Adopt It …')}
         </button>
@@ -44,26 +40,15 @@ export function meaning(found: IOwnership, trans: TranslationBundle): string {
       owner
     ),
     trans.__('It is not known to be yours: %1.', why),
-    trans.__(
-      'After you adopt it, its contents may run as you: training code, captured values, checkpoints.'
-    )
+    trans.__('After you adopt it, its contents may run as you: training code, captured values, checkpoints.')
   ];
   if (unfinished.length > 0) {
     const more = unfinished.length > 5 ? ', …' : '';
-    words.push(
-      trans.__(
-        'Unfinished, and paused until you resume them: %1.',
-        unfinished.slice(0, 5).join(', ') + more
-      )
-    );
+    words.push(trans.__('Unfinished, and paused until you resume them: %1.', unfinished.slice(0, 5).join(', ') + more));
   }
   if (requests > 0) {
     words.push(
-      trans._n(
-        '%1 pending request will not be carried out.',
-        '%1 pending requests will not be carried out.',
-        requests
-      )
+      trans._n('%1 pending request will not be carried out.', '%1 pending requests will not be carried out.', requests)
     );
   }
   if (tells) {

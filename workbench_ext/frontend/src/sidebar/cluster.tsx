@@ -3,9 +3,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { ICluster, IEngine, IHealth, IHeld, IWorker } from '../api';
+import { ICluster, IHealth, IHeld, IWorker } from '../server/api';
 import { useSignal } from '../hooks';
-import { Followed } from '../resources';
+import { Followed } from '../stores/resources';
 import { bytes } from '../words';
 import { Bar, Section, useFollowed } from './section';
 
@@ -25,7 +25,7 @@ export function ClusterSection(props: {
 }): React.JSX.Element {
   const { cluster, health, trans, where, shown, open, onToggle, startEngine } = props;
   // Without an engine there is no cluster: what it was is of no use.
-  const { alive } = engineOf(health);
+  const alive = health?.engine.alive ?? false;
   useFollowed(cluster, shown && alive);
   useSignal(cluster.changed);
   const { error } = cluster;
@@ -68,17 +68,13 @@ export function ClusterSection(props: {
   );
 }
 
-function summary(
-  workers: readonly IWorker[],
-  health: IHealth | null,
-  trans: TranslationBundle
-): string {
+function summary(workers: readonly IWorker[], health: IHealth | null, trans: TranslationBundle): string {
   if (workers.length > 0) {
     const used = workers.reduce((sum, worker) => sum + worker.used, 0);
     const all = workers.reduce((sum, worker) => sum + worker.slots, 0);
     return trans.__('%1 of %2 slots in use', used, all);
   }
-  switch (engineOf(health).state) {
+  switch (health?.engine.state ?? 'none') {
     case 'dead':
       return trans.__('engine died');
     case 'none':
@@ -88,14 +84,6 @@ function summary(
   }
 }
 
-/** Earlier servers said of the engine only whether it lives. */
-function engineOf(health: IHealth | null): IEngine {
-  const engine = health?.engine;
-  return typeof engine === 'object'
-    ? engine
-    : { alive: engine === true, state: engine === true ? 'running' : 'none' };
-}
-
 /** How the engine is, and what to do where it is not well. */
 function EngineNote(props: {
   health: IHealth | null;
@@ -103,12 +91,12 @@ function EngineNote(props: {
   startEngine: () => void;
 }): React.JSX.Element | null {
   const { health, trans, startEngine } = props;
-  const { state, host, pid } = engineOf(health);
   if (health === null) {
     return null;
   }
+  const { state, host, pid } = health.engine;
   const where = host ? trans.__('%1, process %2', host, pid ?? '?') : '';
-  const said: Readonly<Record<string, string>> = {
+  const said: Readonly<Record<IHealth['engine']['state'], string>> = {
     running: where ? trans.__('Engine runs on %1.', where) : trans.__('The engine runs.'),
     closing: trans.__('The engine is ending: it saves its checkpoints first.'),
     none: trans.__('No engine runs: nothing trains. One starts with the next experiment.'),
@@ -119,7 +107,7 @@ function EngineNote(props: {
   return (
     <>
       <p className={`wb-Section-note${state === 'dead' ? ' wb-mod-trouble' : ''}`}>
-        {said[state ?? 'none']}
+        {said[state]}
         {state === 'dead' && (
           <button type="button" className="wb-Button" onClick={startEngine}>
             {trans.__('Start it again')}
@@ -149,10 +137,7 @@ export function Others(props: {
   return (
     <ul className="wb-Section-note wb-Others" aria-label={trans.__('Slots held by other stores')}>
       {others.map(({ slot, store, experiment, pid, since }) => (
-        <li
-          key={slot}
-          title={trans.__('Process %1, since %2', pid, new Date(since).toLocaleString())}
-        >
+        <li key={slot} title={trans.__('Process %1, since %2', pid, new Date(since).toLocaleString())}>
           {trans.__('%1 is held by %2', slot, experiment ? `${store} (${experiment})` : store)}
         </li>
       ))}
@@ -199,11 +184,7 @@ function Memory(props: {
   );
 }
 
-function Worker(props: {
-  worker: IWorker;
-  slots: Slots;
-  trans: TranslationBundle;
-}): React.JSX.Element {
+function Worker(props: { worker: IWorker; slots: Slots; trans: TranslationBundle }): React.JSX.Element {
   const { worker, slots, trans } = props;
   const facts = [
     trans._n('%1 slot', '%1 slots', worker.slots, worker.slots),

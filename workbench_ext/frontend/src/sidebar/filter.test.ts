@@ -1,7 +1,7 @@
 jest.mock('@jupyterlab/coreutils', () => ({}));
 jest.mock('@jupyterlab/services', () => ({}));
 
-import { IExperiment } from '../api';
+import { IExperiment } from '../server/api';
 import { EVERYTHING, filtered, tagsOf } from './filter';
 
 const row = (label: string, fields: object = {}) =>

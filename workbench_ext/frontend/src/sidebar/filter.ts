@@ -1,6 +1,6 @@
 /** Which experiments the sidebar shows. Law: pure. */
 
-import { ENDED, IExperiment } from '../api';
+import { ENDED, IExperiment } from '../server/api';
 
 export interface IFilter {
   /** Words that must all occur in a label, a tag, the note, the notebook's path or the goal. */
@@ -12,10 +12,7 @@ export interface IFilter {
 
 export const EVERYTHING: IFilter = { text: '', state: '', tag: '' };
 
-export function filtered(
-  experiments: readonly IExperiment[],
-  { text, state, tag }: IFilter
-): readonly IExperiment[] {
+export function filtered(experiments: readonly IExperiment[], { text, state, tag }: IFilter): readonly IExperiment[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return experiments.filter(
     experiment =>
@@ -27,9 +24,7 @@ export function filtered(
 
 /** All tags in use, in alphabetical order. */
 export function tagsOf(experiments: readonly IExperiment[]): readonly string[] {
-  return [...new Set(experiments.flatMap(({ tags }) => tags ?? []))].sort((a, b) =>
-    a.localeCompare(b)
-  );
+  return [...new Set(experiments.flatMap(({ tags }) => tags ?? []))].sort((a, b) => a.localeCompare(b));
 }
 
 function searched({ label, tags, note, notebook, goal }: IExperiment): string {

@@ -3,8 +3,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { ENDED } from '../api';
-import { StoreModel } from '../stores';
+import { ENDED } from '../server/api';
+import { StoreModel } from '../stores/stores';
 
 export function Group(props: {
   store: StoreModel;

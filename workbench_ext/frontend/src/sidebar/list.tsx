@@ -4,9 +4,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
 import * as React from 'react';
 
-import { IExperiment, IRef } from '../api';
+import { IExperiment, IRef } from '../server/api';
 import { useSignal, useSize } from '../hooks';
-import { StoreModel, Stores, keyOf, refOf } from '../stores';
+import { StoreModel, Stores, keyOf, refOf } from '../stores/stores';
 import { stateWord } from '../words';
 import { EVERYTHING, IFilter, filtered, tagsOf } from './filter';
 import { Group } from './group';
@@ -84,10 +84,7 @@ export function ExperimentList(props: IList): React.JSX.Element {
 }
 
 /** The experiments of each store that a filter leaves; what did not change is not looked through again. */
-function useFiltered(
-  stores: readonly StoreModel[],
-  filter: IFilter
-): readonly (readonly IExperiment[])[] {
+function useFiltered(stores: readonly StoreModel[], filter: IFilter): readonly (readonly IExperiment[])[] {
   const kept = React.useRef(new Map<string, [readonly IExperiment[], IFilter, readonly IExperiment[]]>());
   return stores.map(({ id, experiments }) => {
     const rows = experiments.experiments ?? NONE;
@@ -141,11 +138,7 @@ function Status(props: {
     text = trans.__('No experiment matches the filter.');
   }
   return (
-    <div
-      className={`wb-Experiments-note${error !== null ? ' wb-Stale' : ''}`}
-      role="status"
-      hidden={!text}
-    >
+    <div className={`wb-Experiments-note${error !== null ? ' wb-Stale' : ''}`} role="status" hidden={!text}>
       {text}
     </div>
   );
@@ -232,9 +225,7 @@ function Picked({ picks, trans, act }: IList): React.JSX.Element | null {
 }
 
 /** The rows of all stores in one scroller; heads over them where there are several. */
-function Groups(
-  props: IList & { groups: readonly IGroup[]; grouped: boolean }
-): React.JSX.Element {
+function Groups(props: IList & { groups: readonly IGroup[]; grouped: boolean }): React.JSX.Element {
   const { stores, trans, groups, grouped } = props;
   const scroller = React.useRef<HTMLDivElement>(null);
   const content = React.useRef<HTMLDivElement>(null);
@@ -293,6 +284,7 @@ function Rows({
   const minute = useMinute();
   const list = React.useRef<HTMLDivElement>(null);
   const [top, setTop] = React.useState(0);
+  // eslint-disable-next-line react-hooks/exhaustive-deps -- what stands above may grow at any time; the same number renders nothing
   React.useLayoutEffect(() => setTop(list.current?.offsetTop ?? 0));
   const active = rows.findIndex(row => keyOfRow(row) === picks.active);
   const virtualizer = useVirtualizer({
@@ -315,9 +307,7 @@ function Rows({
     if (focus.current && active >= 0) {
       focus.current = false;
       virtualizer.scrollToIndex(active);
-      list.current
-        ?.querySelector<HTMLElement>(`[data-index="${active}"]`)
-        ?.focus({ preventScroll: true });
+      list.current?.querySelector<HTMLElement>(`[data-index="${active}"]`)?.focus({ preventScroll: true });
     }
   });
   const press = (event: React.KeyboardEvent) => {
@@ -339,39 +329,39 @@ function Rows({
     }
   };
   return (
-      <div
-        ref={list}
-        className="wb-Experiments-list"
-        role="listbox"
-        aria-multiselectable="true"
-        aria-label={label}
-        style={{ height: virtualizer.getTotalSize() }}
-        onKeyDown={press}
-      >
-        {virtualizer.getVirtualItems().map(({ index, start, key }) => {
-          const experiment = rows[index]!;
-          return (
-            <div
-              key={key}
-              ref={virtualizer.measureElement}
-              data-index={index}
-              data-experiment={experiment.id}
-              className="wb-Experiment"
-              role="option"
-              aria-selected={picks.picked.has(keyOfRow(experiment))}
-              aria-posinset={index + 1}
-              aria-setsize={rows.length}
-              tabIndex={index === active ? 0 : -1}
-              title={experiment.reason ?? undefined}
-              style={{ transform: `translateY(${start - top}px)` }}
-              onClick={event => click(event, experiment)}
-              onContextMenu={() => picks.pickForMenu(keyOfRow(experiment))}
-            >
-              <Row experiment={experiment} trans={trans} minute={minute} />
-            </div>
-          );
-        })}
-      </div>
+    <div
+      ref={list}
+      className="wb-Experiments-list"
+      role="listbox"
+      aria-multiselectable="true"
+      aria-label={label}
+      style={{ height: virtualizer.getTotalSize() }}
+      onKeyDown={press}
+    >
+      {virtualizer.getVirtualItems().map(({ index, start, key }) => {
+        const experiment = rows[index]!;
+        return (
+          <div
+            key={key}
+            ref={virtualizer.measureElement}
+            data-index={index}
+            data-experiment={experiment.id}
+            className="wb-Experiment"
+            role="option"
+            aria-selected={picks.picked.has(keyOfRow(experiment))}
+            aria-posinset={index + 1}
+            aria-setsize={rows.length}
+            tabIndex={index === active ? 0 : -1}
+            title={experiment.reason ?? undefined}
+            style={{ transform: `translateY(${start - top}px)` }}
+            onClick={event => click(event, experiment)}
+            onContextMenu={() => picks.pickForMenu(keyOfRow(experiment))}
+          >
+            <Row experiment={experiment} trans={trans} minute={minute} />
+          </div>
+        );
+      })}
+    </div>
   );
 }
 

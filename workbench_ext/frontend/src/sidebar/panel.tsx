@@ -6,10 +6,10 @@ import { Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import * as React from 'react';
 
-import { IRef } from '../api';
+import { IRef } from '../server/api';
 import { useSignal } from '../hooks';
 import { ViewState } from '../state';
-import { StoreModel, Stores } from '../stores';
+import { StoreModel, Stores } from '../stores/stores';
 import { AdoptBanner } from './adopt';
 import { ClusterSection } from './cluster';
 import { ExperimentList } from './list';
@@ -113,12 +113,7 @@ function Sidebar(
     <div className="wb-Sidebar">
       <h2 className="wb-Experiments-title">{trans.__('Experiments')}</h2>
       {open.map(store => (
-        <AdoptBanner
-          key={store.id}
-          health={store.experiments.health}
-          trans={trans}
-          adopt={() => props.adopt(store)}
-        />
+        <AdoptBanner key={store.id} health={store.experiments.health} trans={trans} adopt={() => props.adopt(store)} />
       ))}
       <ExperimentList
         stores={stores}
@@ -159,5 +154,5 @@ function Sidebar(
 
 /** What was kept with the workspace. Earlier versions kept the names of what was folded. */
 function known(kept: readonly string[] | Folded): Folded {
-  return Array.isArray(kept) ? Object.fromEntries(kept.map(name => [name, true])) : (kept as Folded);
+  return Array.isArray(kept) ? Object.fromEntries(kept.map((name: string) => [name, true])) : (kept as Folded);
 }

@@ -28,8 +28,7 @@ export const sidebar: JupyterFrontEndPlugin<void> = {
       state: new ViewState(database, 'workbench-ext:sidebar'),
       trans,
       open: ref => void app.commands.execute('workbench:open', { ...ref }),
-      act: (command, store) =>
-        void app.commands.execute(command, { from: 'sidebar', ...(store && { store }) }),
+      act: (command, store) => void app.commands.execute(command, { from: 'sidebar', ...(store && { store }) }),
       adopt: ({ api, experiments }) =>
         void adoptStore(api, trans)
           .catch((error: unknown) => showErrorMessage(trans.__('The store was not adopted'), String(error)))

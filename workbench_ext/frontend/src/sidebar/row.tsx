@@ -3,9 +3,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { IExperiment } from '../api';
-import { Outcome } from '../outcome';
-import { Troubles } from '../trouble';
+import { IExperiment } from '../server/api';
+import { Outcome } from '../experiment/outcome';
+import { Troubles } from '../experiment/trouble';
 import { StateMark, age, counted, lasting, shown } from '../words';
 import { Sparkline } from './sparkline';
 
@@ -43,9 +43,7 @@ export const Row = React.memo(function Row({
             </>
           )}
         </span>
-        {experiment.sparkline && (
-          <Sparkline values={experiment.sparkline} label={trans.__('Best value so far')} />
-        )}
+        {experiment.sparkline && <Sparkline values={experiment.sparkline} label={trans.__('Best value so far')} />}
       </div>
       <div className="wb-Experiment-line wb-Experiment-small">
         <span className="wb-Experiment-trials">{trialsOf({ experiment, trans })}</span>
@@ -72,12 +70,7 @@ export const Row = React.memo(function Row({
       <Outcome outcome={experiment.outcome} few={true} />
       <Troubles troubles={experiment.troubles} trans={trans} />
       {running && (
-        <progress
-          className="wb-Progress"
-          max={1}
-          value={progress}
-          aria-label={trans.__('Progress of %1', label)}
-        />
+        <progress className="wb-Progress" max={1} value={progress} aria-label={trans.__('Progress of %1', label)} />
       )}
     </>
   );
@@ -86,7 +79,5 @@ export const Row = React.memo(function Row({
 /** `17 of 49 trials ended, 5 min left`: the sidebar is narrow. */
 function trialsOf({ experiment: { trials, seconds_left }, trans }: IRow): string {
   const ended = counted(trials, trans);
-  return typeof seconds_left === 'number'
-    ? trans.__('%1, %2 left', ended, lasting(seconds_left, trans))
-    : ended;
+  return typeof seconds_left === 'number' ? trans.__('%1, %2 left', ended, lasting(seconds_left, trans)) : ended;
 }

@@ -2,7 +2,7 @@
 
 import * as React from 'react';
 
-import { Followed } from '../resources';
+import { Followed } from '../stores/resources';
 
 export function Section(props: {
   title: string;

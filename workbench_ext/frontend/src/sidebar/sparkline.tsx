@@ -2,20 +2,14 @@
 
 import * as React from 'react';
 
-import { Value } from '../api';
+import { Value } from '../server/api';
 
 const WIDTH = 52;
 const HEIGHT = 16;
 /** Room for the line's own thickness and for the dot at its end. */
 const MARGIN = 2.5;
 
-export function Sparkline({
-  values,
-  label
-}: {
-  values: readonly Value[];
-  label: string;
-}): React.JSX.Element | null {
+export function Sparkline({ values, label }: { values: readonly Value[]; label: string }): React.JSX.Element | null {
   const numbers = values.filter(value => typeof value === 'number');
   if (numbers.length < 2) {
     return null;
@@ -43,9 +37,7 @@ export function places(values: readonly number[]): readonly (readonly [number, n
   const range = Math.max(...values) - low;
   return values.map((value, at) => [
     round(MARGIN + (at / (values.length - 1)) * (WIDTH - 2 * MARGIN)),
-    round(
-      HEIGHT - MARGIN - (range > 0 ? (value - low) / range : 0.5) * (HEIGHT - 2 * MARGIN)
-    )
+    round(HEIGHT - MARGIN - (range > 0 ? (value - low) / range : 0.5) * (HEIGHT - 2 * MARGIN))
   ]);
 }
 

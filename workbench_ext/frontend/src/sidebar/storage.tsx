@@ -3,9 +3,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { IStore } from '../api';
+import { IStore } from '../server/api';
 import { useSignal } from '../hooks';
-import { Followed } from '../resources';
+import { Followed } from '../stores/resources';
 import { bytes } from '../words';
 import { Bar, Section, useFollowed } from './section';
 
@@ -37,9 +37,7 @@ export function StoreSection(props: {
             : trans.__('The server does not answer; this is its last answer.')}
         </p>
       )}
-      {value === null && !error && (
-        <p className="wb-Section-note">{trans.__('Reading the store …')}</p>
-      )}
+      {value === null && !error && <p className="wb-Section-note">{trans.__('Reading the store …')}</p>}
       {value !== null && (
         <>
           <div className="wb-Meter">
@@ -48,14 +46,16 @@ export function StoreSection(props: {
               <span>
                 {value.quota
                   ? trans.__('%1 of %2 allowed', bytes(value.bytes), bytes(value.quota))
-                  : trans.__('%1 used, %2 free', bytes(value.bytes), bytes(value.free))}
+                  : value.free === null
+                    ? trans.__('%1 used', bytes(value.bytes))
+                    : trans.__('%1 used, %2 free', bytes(value.bytes), bytes(value.free))}
               </span>
             </div>
             <Bar
               parts={[
                 {
                   kind: 'used',
-                  share: value.bytes / (value.quota ?? value.bytes + value.free)
+                  share: value.bytes / Math.max(1, value.quota ?? value.bytes + (value.free ?? 0))
                 }
               ]}
             />

@@ -1,0 +1,57 @@
+"""Times and sizes as people write them: ``1h30m``, ``50MB``. Law: text in, a number out; what is wrong is named with
+its option and an example."""
+
+from __future__ import annotations
+
+import re
+
+from workbench.errors import BadOption
+from workbench.store.kept import MOST
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+#: Bytes of the units in which sizes are written.
+_SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+
+
+def wrong(option: str, given: str, wanted: str, write: str) -> BadOption:
+    """The error for a value that an option cannot take: what was given, what was wanted, what to write."""
+    return BadOption(f"--{option} {given}: expected {wanted}. For example: --{option} {write}.")
+
+
+def _seconds(text: str) -> float:
+    match = _DURATION.fullmatch(text)
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups()) if match else (0.0,) * 4
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def duration(text: str, option: str = "for", example: str = "8h or 1h30m") -> float:
+    """Seconds in ``8h``, ``30m`` or ``1h30m``. Raises BadOption, which names ``option``."""
+    from workbench.engine.patience import MOST_S
+
+    total = _seconds(text)
+    if not 0 < total <= MOST_S:
+        raise wrong(option, text, f"a time with its unit (d, h, m, s), at most {MOST_S // 86400:.0f}d", example)
+    return total
+
+
+def save_every(given: int | float | str) -> int | float:
+    """Steps (an int) or seconds (a float) between checkpoints, from ``5``, ``"5"`` or ``"10m"``. Raises BadOption."""
+    if isinstance(given, str):
+        if re.fullmatch(r"\d{1,12}", given) and int(given) > 0:
+            return int(given)
+        if _seconds(given) > 0:
+            return _seconds(given)
+    elif isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        return given
+    raise wrong("save-every", str(given), "a number of steps, or a time with its unit (d, h, m, s)", "5 or 10m")
+
+
+def keep_data(given: int | str) -> int:
+    """Bytes of the largest file that is kept, from ``50MB`` or ``off`` (0). Raises BadOption."""
+    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*([kMG]?)i?B?", str(given), re.IGNORECASE)
+    size = round(float(match[1]) * _SIZES[match[2].upper()]) if match else 0 if given == "off" else -1
+    if isinstance(given, bool) or not 0 <= size <= MOST:
+        raise wrong(
+            "keep-data", str(given), f"a size with its unit (kB, MB, GB), at most {MOST // 10**9}GB, or off", "50MB"
+        )
+    return size

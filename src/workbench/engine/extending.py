@@ -1,0 +1,30 @@
+"""Whether a search can be made longer now. Law: pure; it raises, or says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from workbench.engine.patience import checked_limit
+from workbench.errors import BadOption
+from workbench.records import ExperimentState, Extended, Fact, Spec, StopAsked
+from workbench.search.life import Life
+
+
+def check_extension(spec: Spec, life: Life, state: ExperimentState, waiting: Collection[Fact], fact: Extended) -> None:
+    """Raises BadOption where extending the experiment so makes no sense. waiting: facts that it has not taken yet."""
+    label = spec.label
+    # Requests come several at once.
+    stops = life.is_stopping or any(isinstance(one, StopAsked) and one.trial is None for one in waiting)
+    if stops and life.end is None:
+        raise BadOption(f"{label} is being stopped; expected a search that runs or has ended. Try again in a moment.")
+    if any(isinstance(one, Extended) for one in waiting):
+        raise BadOption(f"{label} is being extended; expected one extension at a time. Try again in a moment.")
+    if fact.seconds is not None:
+        checked_limit(fact.seconds, f"{label} is to be extended by {fact.seconds:g} s")
+    if not fact.trials and fact.last is None and (fact.seconds is None or state == "completed"):
+        why = (
+            "has done all it was to do, so more time changes nothing"
+            if fact.seconds
+            else "is to be extended by nothing"
+        )
+        raise BadOption(f"{label} {why}; expected more trials or more steps. Write --trials 20 or --steps 81.")

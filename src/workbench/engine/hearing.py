@@ -1,0 +1,140 @@
+"""What viewers see of a leg's messages. Law: it shows, and decides nothing; what follows, the leg book has said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from workbench.cluster.backend import Message
+from workbench.engine.leg import Leg
+from workbench.engine.legbook import Heard, LegBook, Line
+from workbench.engine.shown import Shown
+from workbench.engine.teller import Teller
+from workbench.engine.used import Used
+from workbench.engine.verify import Verification
+from workbench.records import Spec
+from workbench.search import Search
+from workbench.store.kept import Kept
+from workbench.store.layout import ExperimentPaths
+from workbench.store.series import Series
+
+#: Of what a leg says when it begins, what is kept for its page and for comparisons.
+DETAIL = ("found", "environment", "setup_s", "skipped", "architecture", "data", "seen", "back", "lacks")
+
+
+class Hearing:
+    """Puts what legs say into the series, the trials' rows and the notifications."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        paths: ExperimentPaths,
+        search: Search,
+        legbook: LegBook,
+        series: Series,
+        shown: Shown,
+        teller: Teller,
+        verification: Verification,
+        now: Callable[[], str],
+    ) -> None:
+        self._spec, self._search, self._legbook, self._series = spec, search, legbook, series
+        self._shown, self._teller, self._verification, self._now = shown, teller, verification, now
+        self._used = Used(series)
+        self._lacks: list[str] = series.meta().get("lacks") or []
+        self._kept = Kept(paths)
+
+    @property
+    def packages(self) -> list[str] | None:
+        """The packages that its training was seen to import; None before a leg has told."""
+        return self._used.packages
+
+    def put_trial(self, number: int, reason: str | None = None) -> None:
+        """Show how a trial stands."""
+        book = self._legbook
+        attempt, restarts = book.attempts.get(number, 0), book.faults.restarts(number)
+        self._shown.put_trial(number, book.legs.get(number), attempt, restarts, reason)
+
+    def put_leg(self, leg: Leg) -> None:
+        """Show a leg as it was ordered, and where it trains."""
+        slot = leg.slot.name if leg.slot else None
+        where = {"start": leg.start, "until": leg.until, "slot": slot, "reason": leg.reason}
+        self._series.put_leg(leg.trial, leg.attempt, **where, **({"detail": dict(leg.detail)} if leg.detail else {}))
+
+    def started(self, leg: Leg) -> None:
+        """``leg`` was given to a slot."""
+        leg.heard = time.monotonic()
+        self._shown.first_leg_at = self._shown.first_leg_at or leg.heard
+        self.put_leg(leg)
+        self._series.put_leg(leg.trial, leg.attempt, started=self._now())
+        self.put_trial(leg.trial, leg.reason)
+
+    def heard_before(self, trial: int, began: float | None) -> dict[int, float]:
+        """The goal by step, of the leg that began then."""
+        points = self._series.points([trial], [self._spec.goal.metric]) if began is not None else []
+        return {step: value for _, _, step, index, value, at in points if index == 0 and at >= (began or 0.0)}
+
+    def show(self, leg: Leg, message: Message, heard: Heard) -> list[Line]:
+        """Show a message and what follows from it. Returns lines for the journal that come from what is shown."""
+        for step, value, metrics in heard.known:
+            self._shown.know(leg.trial, step, value, metrics)
+        match message["op"]:
+            case "begun":
+                return self._begun(leg, message)
+            case "points":
+                self._series.add_points((leg.trial, *row) for row in message["rows"])
+                self._teller.points(leg.trial, message["rows"])
+                self.put_trial(leg.trial)
+            case "saved":
+                self._series.put_leg(leg.trial, leg.attempt, checkpoint=message["step"], detail=dict(leg.detail))
+            case "says":
+                said = leg.detail.setdefault("says", [])
+                if message["text"] not in said:
+                    said.append(message["text"])
+                self._series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))
+                self._shown.say(message["text"])
+            case "seen":
+                self._seen(leg, message)
+                self._series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))
+            case "left":
+                self._left(leg, message, heard)
+        return []
+
+    def _begun(self, leg: Leg, message: Message) -> list[Line]:
+        leg.detail |= {key: message[key] for key in DETAIL if key in message}
+        if "seen" in leg.detail:
+            self._seen(leg, message)
+        self._shown.resumed(leg.trial, (message.get("found") or {}).get("inexact") or [])
+        self._series.put_leg(
+            leg.trial,
+            leg.attempt,
+            start=leg.start,
+            worker=message.get("worker"),
+            pid=message.get("pid"),
+            began=message.get("at"),
+            detail=dict(leg.detail),
+        )
+        self.put_trial(leg.trial)
+        # Secrets of the notebook that were not at hand when a leg began: said once, until that changes.
+        lacks = message.get("lacks", [])
+        if lacks == self._lacks:
+            return []
+        self._lacks = lacks
+        self._series.put_meta("lacks", lacks)
+        return [{"kind": "Lacks", "names": lacks}]
+
+    def _seen(self, leg: Leg, message: Message) -> None:
+        host = str((leg.detail.get("environment") or {}).get("host") or "")
+        leg.detail["seen"] = self._used.take(message["seen"], host)
+        self._kept.note(message["seen"]["files"])
+
+    def _left(self, leg: Leg, message: Message, heard: Heard) -> None:
+        fields: dict[str, Any] = {"outcome": heard.outcome, "reason": heard.reason, "step": heard.step}
+        self._series.put_leg(leg.trial, leg.attempt, ended=self._now(), left=time.time(), **fields)
+        if heard.outcome in ("reached", "completed"):
+            self._shown.steps_done += max(0, heard.step - leg.start)
+            above = next((at for at in self._search.levels(leg.trial) if at > leg.start), heard.step)
+            self._verification.resumed(leg.trial, leg.start, heard.step, above)
+        error = message.get("error")
+        if heard.way is not None and error and error.get("traceback"):
+            self._shown.errors[leg.trial] = error["traceback"]

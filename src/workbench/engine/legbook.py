@@ -1,0 +1,350 @@
+"""The legs of one experiment and what they say. Law: pure; messages in, facts and journal lines out, in their order.
+
+It opens no file, asks no clock and knows no Dask: the moment (monotonic seconds) comes with each message. What viewers
+see of a message, :mod:`workbench.engine.hearing` shows.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.cluster.backend import Message, Survivor
+from workbench.engine.faults import Faults, Verdict
+from workbench.engine.leg import Leg, cut, said
+from workbench.engine.patience import Patience
+from workbench.records import (
+    Ended,
+    Fact,
+    Failed,
+    Left,
+    Lost,
+    Reached,
+    Run,
+    Spec,
+    StopAsked,
+    plain_value,
+    trial_label,
+)
+
+#: Legs shorter than this (median) get others queued behind them, so that Dask's latency is not waited for: so many
+#: that a slot has about QUEUED_S seconds to do, and never more than MOST_QUEUED.
+SHORT_LEG_S = 0.15
+QUEUED_S = 0.03
+MOST_QUEUED = 8
+#: Two trials that fail in the same way before anybody reported anything: the code is wrong, not their configuration.
+PROBES = 2
+#: What is journaled of an error: all that a later engine judges by.
+ERROR = ("type", "message", "line", "device_memory")
+
+Line = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Heard:
+    """What follows from one message of a leg."""
+
+    #: For the search, and for the journal before them.
+    facts: list[Fact] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    #: The goal at steps: step, value (None: it was not reported), and all metrics where they came along.
+    known: list[tuple[int, float | None, dict[str, float] | None]] = field(default_factory=list)
+    #: It is the experiment's first report: others may begin now.
+    probed: bool = False
+    #: How the leg ended, once it has left: its outcome, its last step, and why.
+    outcome: str | None = None
+    step: int = 0
+    reason: str = ""
+    #: What a leg that was lost died of: the cause, and the error's type.
+    way: tuple[str, str] | None = None
+
+
+class LegBook:
+    """The legs that are under way, and what is known of those before them."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        #: By trial: the leg that was ordered and whose end is not known.
+        self.legs: dict[int, Leg] = {}
+        #: Whether a trial has reported, so that the others may begin.
+        self.probed = not spec.probe
+        #: By trial: the number of its newest attempt, and the attempt that has begun and not ended.
+        self.attempts: dict[int, int] = {}
+        self.begun: dict[int, int] = {}
+        #: The newest checkpoint of each trial, and trials that may have one between levels.
+        self.checkpoints: dict[int, int] = {}
+        self.passing: set[int] = set()
+        #: Why trials that were to leave with a checkpoint left without one, until that is shown.
+        self.cut: dict[int, str] = {}
+        #: Bytes of the largest checkpoint so far, and of those heard of since the disk was looked at.
+        self.largest = self.heard_bytes = 0
+        #: How many legs were lost and tried again.
+        self.retries = 0
+        self.faults = Faults(spec.max_restarts)
+        self._patience = Patience(spec.hang_s)
+        #: Where trials are to train until they come to their level: a pause and another's fault change nothing of it.
+        self._wanted: dict[int, dict[str, Any]] = {}
+        #: Attempts whose skipped checkpoints are journaled.
+        self._skipped: set[tuple[int, int]] = set()
+        self._waits: dict[int, float] = {}
+        self._durations: deque[float] = deque(maxlen=15)
+        self._probe_failures: list[tuple[Any, ...]] = []
+
+    # -- beginning
+
+    def ordered(self, order: Run, why: str = "") -> Leg:
+        """A new leg for ``order``."""
+        attempt = self.attempts[order.trial] = self.attempts.get(order.trial, 0) + 1
+        start = max(order.start, min(self.checkpoints.get(order.trial, 0), order.until))
+        leg = Leg(
+            trial=order.trial,
+            attempt=attempt,
+            start=start,
+            until=order.until,
+            reason=why + order.reason,
+            key=f"{self._spec.label}-{trial_label(order.trial)}-{attempt}-{self._spec.id}",
+            not_before=self._waits.pop(order.trial, 0.0),
+            step=start,
+            **self._wanted.get(order.trial, {}),
+        )
+        self.legs[order.trial] = leg
+        return leg
+
+    def adopted(self, order: Run, found: Survivor, row: Mapping[str, Any], known: dict[int, float], now: float) -> Leg:
+        """The leg of ``order`` that an engine before has begun and that trains on.
+
+        row: what the series knows of it. known: the goal by step, as far as it was heard.
+        """
+        reason = row.get("reason") or order.reason
+        leg = Leg(order.trial, found.attempt, found.start, found.until, reason, found.key, step=found.start)
+        leg.alone = self.is_alone(order.trial)
+        leg.detail, leg.heard, leg.known = dict(row.get("detail") or {}), now, known
+        self.legs[order.trial] = leg
+        return leg
+
+    def recall(self, line: Mapping[str, Any]) -> bool:
+        """Read a line of the journal again. Whether it is one about a leg."""
+        match line["kind"]:
+            case "LegStarted":
+                self.attempts[line["trial"]] = self.begun[line["trial"]] = line["attempt"]
+            case "LegLeft":
+                self._recall_left(line)
+            case "Saved":
+                self._saved(line["trial"], line["step"], line.get("inside", 0))
+            case "Skipped":
+                self._skipped.add((line["trial"], line["attempt"]))
+            case _:
+                return False
+        return True
+
+    def _recall_left(self, line: Mapping[str, Any]) -> None:
+        trial, error = line["trial"], line.get("error")
+        self.begun.pop(trial, None)
+        if line["outcome"] in ("failed", "died"):
+            alone = self.is_alone(trial)
+            verdict = self.faults.judge(trial, line["cause"], line["step"] or 0, error, line["reason"], alone=alone)
+            self._wants(trial, verdict, None)
+            self.retries += verdict.again
+        elif line["outcome"] in ("reached", "completed"):
+            self._wanted.pop(trial, None)
+
+    # -- while it trains
+
+    def hear(self, leg: Leg, message: Message, now: float) -> Heard:
+        """What follows from a message of ``leg`` at the moment ``now``; the leg and this book know of it then."""
+        if leg.began is not None and message["op"] != "left":
+            self._patience.heard_after(now - leg.heard)
+        leg.heard = now
+        heard = Heard()
+        match message["op"]:
+            case "begun":
+                self._begun(leg, message, now, heard)
+            case "points":
+                self._points(leg, message["rows"], now, heard)
+            case "level":
+                self._level(leg, message, now, heard)
+            case "saved":
+                self._heard_saved(leg, message, heard)
+            case "left":
+                self._left(leg, message, now, heard)
+        return heard
+
+    def _begun(self, leg: Leg, message: Message, now: float, heard: Heard) -> None:
+        leg.began = now
+        leg.step = leg.start = message.get("step", leg.start)
+        if leg.start > self.checkpoints.get(leg.trial, 0):
+            self._saved(leg.trial, leg.start)  # it was there, and its word was lost
+        if (leg.trial, leg.attempt) not in self._skipped:
+            about = {"kind": "Skipped", "trial": leg.trial, "attempt": leg.attempt}
+            heard.lines += [{**about, **one} for one in message.get("skipped", ())]
+
+    def _points(self, leg: Leg, rows: list[list[Any]], now: float, heard: Heard) -> None:
+        for name, step, index, value, _ in rows:
+            if name == self._spec.goal.metric and index == 0:
+                heard.known.append((step, value, None))
+                leg.goal = (step, value)
+            if index == 0:
+                self._turned(leg, step, now)
+            leg.step = max(leg.step, step)
+        self._answered(heard)
+
+    def _level(self, leg: Leg, message: Message, now: float, heard: Heard) -> None:
+        step, metrics = message["step"], message["metrics"]
+        leg.step = max(leg.step, step)
+        self._turned(leg, step, now)
+        value = metrics[self._spec.goal.metric]
+        heard.known.append((step, value, metrics))
+        self._answered(heard)
+        if step < leg.until:
+            heard.facts.append(Reached(leg.trial, step, value))
+
+    def _answered(self, heard: Heard) -> None:
+        heard.probed = not self.probed
+        self.probed = True
+
+    def _turned(self, leg: Leg, step: int, now: float) -> None:
+        """``leg`` has reported ``step``: one turn ends about now."""
+        if leg.began is None:
+            return
+        before, since = leg.turned or (leg.start, leg.began)
+        if step == before + 1:
+            self._patience.turned_after(now - since)
+        if step > before:
+            leg.turned = (step, now)
+
+    def _heard_saved(self, leg: Leg, message: Message, heard: Heard) -> None:
+        step, inside = message["step"], message.get("inside", 0)
+        self.largest = max(self.largest, message.get("bytes", 0))
+        self.heard_bytes += message.get("bytes", 0)
+        if message.get("passing"):
+            self.passing.add(leg.trial)
+        # Between levels there may be one a second: they are journaled where a later engine must judge faults by them.
+        # Which is the newest, the next leg finds for itself.
+        if not message.get("passing") or self.faults.troubled(leg.trial):
+            where: dict[str, Any] = {"inside": inside} if inside else {}
+            value = leg.goal[1] if leg.goal is not None and leg.goal[0] == step else leg.known.get(step)
+            if value is not None:
+                where["value"] = plain_value(value)
+            heard.lines.append({"kind": "Saved", "trial": leg.trial, "attempt": leg.attempt, "step": step, **where})
+        self._saved(leg.trial, step, inside)
+        leg.saved(message)
+
+    def _saved(self, trial: int, step: int, inside: int = 0) -> None:
+        self.checkpoints[trial] = max(step, self.checkpoints.get(trial, 0))
+        self.faults.saved(trial, step, inside)
+
+    # -- its end
+
+    def _left(self, leg: Leg, message: Message, now: float, heard: Heard) -> None:
+        if self.legs.get(leg.trial) is leg:
+            del self.legs[leg.trial]
+        if message.get("seconds") is not None:
+            self._durations.append(message["seconds"])
+        step = leg.step if message.get("step") is None else message["step"]
+        outcome, cause, reason = self._outcome(leg, message)
+        error = message.get("error")
+        heard.outcome, heard.step, heard.reason = outcome, step, reason
+        heard.lines.append(
+            {
+                "kind": "LegLeft",
+                "trial": leg.trial,
+                "attempt": leg.attempt,
+                "outcome": outcome,
+                "step": step,
+                "cause": cause if outcome in ("failed", "died") else None,
+                "reason": reason,
+                "error": {k: error.get(k) for k in ERROR if k in error} if error else None,
+            }
+        )
+        if outcome in ("reached", "completed"):
+            self._wanted.pop(leg.trial, None)
+            value = message.get("metrics", {}).get(self._spec.goal.metric)
+            heard.known.append((step, value, None))
+            kind = Ended if outcome == "completed" else Reached
+            heard.facts.append(kind(leg.trial, step, value))
+            self._answered(heard)
+        elif outcome == "stopped":
+            heard.facts.append(Left(leg.trial))
+        else:
+            self._lost(leg, cause, step, error, reason, now, heard)
+
+    def _outcome(self, leg: Leg, message: Message) -> tuple[str, str, str]:
+        """How a leg ended, by which cause where it was lost, and why in words."""
+        outcome, reason = message["outcome"], message.get("reason") or said(message)
+        if "cut_s" in message:
+            reason = self.cut[leg.trial] = cut(reason, message["cut_s"], self.checkpoints.get(leg.trial, 0))
+        cause = message.get("cause") or (message.get("error") or {}).get("cause") or "exception"
+        if outcome == "stopped" and leg.hung is not None:
+            return "died", "hang", f"no report for {leg.hung:.0f} s"
+        if outcome == "stopped" and leg.stop is None:
+            return "died", "cluster", reason  # it was not this experiment that stopped it
+        if outcome in ("failed", "died") and leg.stop is not None and leg.hung is None:
+            return "stopped", cause, reason
+        return outcome, cause, reason
+
+    def _lost(
+        self, leg: Leg, cause: str, step: int, error: dict[str, Any] | None, reason: str, now: float, heard: Heard
+    ) -> None:
+        verdict = self.faults.judge(leg.trial, cause, step, error, reason, alone=self.is_alone(leg.trial))
+        kind = (error or {}).get("type")
+        heard.way = (cause, str(kind or ""))
+        if verdict.again:
+            self.retries += 1
+            self._waits[leg.trial] = now + verdict.wait_s
+            self._wants(leg.trial, verdict, leg.slot.worker if leg.slot is not None else None)
+            heard.facts.append(Lost(leg.trial, verdict.reason))
+            return
+        if not self.probed:
+            self._probe_failures.append((cause, kind, (error or {}).get("line")))
+            same = len(self._probe_failures) >= PROBES and len(set(self._probe_failures[-PROBES:])) == 1
+            if same or cause == "refused":
+                # One typing error costs two trials and not eighty; a configuration that fails costs only itself.
+                why = f"no trial got as far as a first report: {verdict.reason}"
+                heard.facts.append(StopAsked(None, why, "failed"))
+        heard.facts.append(Failed(leg.trial, verdict.reason))
+
+    def _wants(self, trial: int, verdict: Verdict, worker: str | None) -> None:
+        """Where the next leg of ``trial`` is to train, as the verdict on the last one has it."""
+        self._wanted[trial] = {"alone": verdict.alone or self.is_alone(trial), "avoid": worker}
+
+    def is_alone(self, trial: int) -> bool:
+        """Whether the newest leg of ``trial`` has, or had, its machine for itself."""
+        return bool(self._wanted.get(trial, {}).get("alone"))
+
+    # -- time
+
+    def turn_s(self, leg: Leg, now: float) -> float:
+        """Seconds that ``leg`` gets to come to the end of its turn."""
+        since = leg.turned[1] if leg.turned else leg.began or leg.heard
+        return max(self._spec.grace_s, self._patience.turn_s(now - since))
+
+    def hanging(self, now: float) -> list[Leg]:
+        """The legs that have said nothing for too long; they count as stopped from now on."""
+        asleep, found = self._patience.asleep(now), []
+        for leg in self.legs.values():
+            leg.heard += asleep
+            patience = self._patience.limit(leg.trial)
+            if patience is None or leg.began is None or leg.stop is not None or now - leg.heard <= patience:
+                continue
+            leg.hung, leg.stop = now - leg.heard, "it hangs"
+            self._patience.hung(leg.trial)
+            found.append(leg)
+        return found
+
+    @property
+    def depth(self) -> int:
+        """How many legs a slot may hold: one, or with very short ones so many that it is never without."""
+        if len(self._durations) < 5 or not self.probed:
+            return 1
+        median = statistics.median(self._durations)
+        if median > SHORT_LEG_S:
+            return 1
+        return 1 + min(MOST_QUEUED, max(1, int(QUEUED_S / max(median, 1e-3))))
+
+    @property
+    def leaving(self) -> int:
+        """How many legs were told to leave a slot and are still in it."""
+        return sum(1 for leg in self.legs.values() if leg.stop is not None and leg.slot is not None)

@@ -1,0 +1,268 @@
+"""The figure that stays in the notebook when an experiment has ended. Law: it needs no kernel and no network."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.records import ENDED, trial_label
+from workbench.status.board import Board, configured, duration, number, sentence
+from workbench.store import outcome
+
+PLOTLY = "application/vnd.plotly.v1+json"
+#: Points in the figure, shared by all curves: about half a megabyte of notebook at most.
+POINTS = 20_000
+#: With more stopped trials than this, they share one trace without the words of each.
+SINGLE = 150
+
+#: Nine colours of viridis, as in lab/page/words.js.
+VIRIDIS = ("#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725")
+OUT = "#a9adb3"
+TEXT, SOFT, GRID = "#24292f", "#6a737d", "#e6e8eb"
+FONT = "Inter, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One curve, ready to be drawn. rank: 0 (worst) to 1 (best), or None for a trial that was stopped or failed."""
+
+    trial: dict[str, Any]
+    x: list[float]
+    y: list[float]
+    rank: float | None
+    best: bool
+
+    @property
+    def colour(self) -> str:
+        """Grey for those that were stopped; else the darker, the better: dark stands out on white."""
+        return OUT if self.rank is None else mixed(0.86 - 0.82 * self.rank)
+
+    @property
+    def width(self) -> float:
+        """Those that trained to the end are emphasised, the best most."""
+        return 3.2 if self.best else 1.0 if self.rank is None else 2.0 if self.trial["state"] == "completed" else 1.5
+
+
+def bundle(board: Board) -> dict[str, Any]:
+    """The figure for every kind of viewer: interactive, as a picture, and as one line of text."""
+    return {
+        PLOTLY: plotly(board),
+        "image/png": base64.b64encode(png(board)).decode("ascii"),
+        "text/plain": sentence(board),
+    }
+
+
+def lines(board: Board) -> Iterator[Line]:
+    """The curves, those to be drawn on top last."""
+    rank = ranking(board)
+    budget = max(6, POINTS // max(1, len(board.curves)))
+    status = board.status
+    best = status.best[0] if status.best else None
+    found = []
+    for trial, curve in board.curves.items():
+        row = board.trials.get(trial) or {"number": trial, "state": "running", "configuration": {}, "value": None}
+        is_out = row["state"] in ("stopped", "failed")
+        x, y = curve.thinned(budget)
+        found.append(Line(row, x, y, None if is_out and trial != best else rank(row.get("value")), trial == best))
+    yield from sorted(found, key=lambda line: (line.best, line.rank is not None, line.rank or 0, line.trial["number"]))
+
+
+def ranking(board: Board) -> Callable[[Any], float]:
+    """A value's place between worse (0) and better (1), among the trials that are drawn in colour."""
+
+    def finite(rows: list[dict[str, Any]]) -> list[float]:
+        return sorted(r["value"] for r in rows if r.get("value") is not None and math.isfinite(r["value"]))
+
+    rows = list(board.trials.values())
+    values = finite([row for row in rows if row["state"] not in ("stopped", "failed")])
+    values = values if len(values) > 1 else finite(rows)
+    if not values:
+        return lambda _: 0.5
+    tail = round(0.15 * (len(values) - 1)) if len(values) > 8 else 0
+    worst, best = (values[tail], values[-1]) if board.spec.goal.mode == "max" else (values[-1 - tail], values[0])
+
+    def rank(value: Any) -> float:
+        if value is None or not math.isfinite(value):
+            return 0.0
+        return 1.0 if worst == best else min(max((value - worst) / (best - worst), 0.0), 1.0)
+
+    return rank
+
+
+def mixed(t: float) -> str:
+    """The colour of viridis at ``t`` between 0 and 1."""
+    at = min(max(t, 0.0), 1.0) * (len(VIRIDIS) - 1)
+    i = min(int(at), len(VIRIDIS) - 2)
+    parts = []
+    for k in (1, 3, 5):
+        low, high = int(VIRIDIS[i][k : k + 2], 16), int(VIRIDIS[i + 1][k : k + 2], 16)
+        parts.append(round(low * (1 - at + i) + high * (at - i)))
+    return "#{:02x}{:02x}{:02x}".format(*parts)
+
+
+def heading(board: Board) -> tuple[str, str]:
+    """The figure's title, and the line below it; two where there is more to know than numbers."""
+    title = board.spec.label
+    counts = {
+        state: sum(row["state"] == state for row in board.trials.values())
+        for state in ("completed", "stopped", "failed")
+    }
+    told = [f"{len(board.trials)} trial{'s' * (len(board.trials) != 1)}"]
+    told += [f"{count} {state}" for state, count in counts.items() if count]
+    if board.diverged_trials:
+        told.append(f"{board.diverged_trials} diverged")
+    if board.seconds is not None:
+        told.append(duration(board.seconds))
+    status = board.status
+    if status.state != "completed":
+        told.insert(0, status.state)
+    if status.best is not None:
+        trial, value = status.best
+        title += f"   best {board.spec.goal.metric} {number(value)}"
+        configuration = configured(board.trials.get(trial, {}).get("configuration"))
+        told.insert(0, f"{trial_label(trial)}  {configuration}".rstrip())
+    more = [*outcome.told(board.outcome).values(), board.checked]
+    # The line above counts those that failed already; here stands why.
+    return title, "\n".join("   ·   ".join(words) for words in (told, [one for one in more if one]) if words)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Plotly's figure, as plain data
+
+
+def plotly(board: Board) -> dict[str, Any]:
+    """The interactive figure. What people and training code named is escaped: Plotly takes text as markup."""
+    drawn = list(lines(board))
+    single = sum(line.rank is None for line in drawn) <= SINGLE
+    traces: list[dict[str, Any]] = []
+    if not single:
+        merged: dict[str, list[float | None]] = {"x": [], "y": []}
+        for line in drawn:
+            if line.rank is None:
+                merged["x"] += [*line.x, None]
+                merged["y"] += [*line.y, None]
+        traces.append(_trace(merged["x"], merged["y"], OUT, 1.0, "lines") | {"hoverinfo": "skip"})
+    for line in drawn:
+        if line.rank is None and not single:
+            continue
+        mode = "lines+markers" if len(line.x) == 1 or line.trial["state"] not in ENDED else "lines"
+        trace = _trace([number_of(x) for x in line.x], [number_of(y) for y in line.y], line.colour, line.width, mode)
+        trace["name"] = trial_label(line.trial["number"])
+        trace["hovertemplate"] = _hover(board, line)
+        traces.append(trace)
+    title, below = heading(board)
+    small = html.escape(below).replace("\n", "<br>")
+    axis = {
+        "gridcolor": GRID,
+        "zeroline": False,
+        "linecolor": GRID,
+        "ticks": "outside",
+        "tickcolor": GRID,
+        "automargin": True,
+    }
+    layout = {
+        "title": {
+            "text": f"{html.escape(title)}<br><span style='font-size:12px;color:{SOFT}'>{small}</span>",
+            "x": 0.01,
+            "xanchor": "left",
+            "font": {"size": 16, "color": TEXT},
+        },
+        "font": {"family": FONT, "size": 12, "color": TEXT},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "height": 380,
+        "margin": {"l": 60, "r": 20, "t": 70 + 16 * below.count("\n"), "b": 48},
+        "hovermode": "closest",
+        "showlegend": False,
+        "xaxis": {**axis, "title": {"text": "step"}, "rangemode": "tozero"},
+        "yaxis": {**axis, "title": {"text": html.escape(board.metric)}},
+    }
+    return {"data": traces, "layout": layout, "config": {"displaylogo": False, "responsive": True}}
+
+
+def _trace(x: list[Any], y: list[Any], colour: str, width: float, mode: str) -> dict[str, Any]:
+    style = {"line": {"color": colour, "width": width}, "marker": {"color": colour, "size": 4}}
+    return {"type": "scatter", "mode": mode, "x": x, "y": y, "showlegend": False, "connectgaps": False, **style}
+
+
+def _hover(board: Board, line: Line) -> str:
+    row = line.trial
+    words = [
+        f"<b>{trial_label(row['number'])}</b>  {row['state']}",
+        f"{html.escape(board.metric)} %{{y:.4g}} at step %{{x}}",
+    ]
+    for name, value in (row.get("configuration") or {}).items():
+        if value is not None:
+            words.append(html.escape(f"{name} = {number(value)}").replace("%{", "%&#123;"))
+    if row.get("reason"):
+        words.append(f"<i>{html.escape(row['reason'])}</i>".replace("%{", "%&#123;"))
+    return "<br>".join(words) + "<extra></extra>"
+
+
+def number_of(value: float) -> float | None:
+    """``value`` for JSON, short: what is not finite becomes a gap."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The picture
+
+
+def png(board: Board) -> bytes:
+    """The figure as a picture, for viewers that show no Plotly. Drawn without pyplot, so in any thread."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.collections import LineCollection
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    engine = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
+    figure = Figure(figsize=(8.4, 3.9), dpi=100, facecolor="white", layout=engine)
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    drawn = list(lines(board))
+    segments = LineCollection(
+        [list(zip(line.x, line.y, strict=True)) for line in drawn],
+        colors=[line.colour for line in drawn],
+        linewidths=[0.75 * line.width for line in drawn],
+        capstyle="round",
+        joinstyle="round",
+    )
+    axes.add_collection(segments)
+    for line in drawn:
+        if line.best or len(line.x) == 1 or line.trial["state"] == "completed":
+            size = 5 if line.best else 2.5 if len(line.x) == 1 else 3.2
+            axes.plot(line.x[-1:], line.y[-1:], "o", color=line.colour, markersize=size, clip_on=False, zorder=3)
+    axes.autoscale_view()
+    axes.set_xlim(left=0)
+    axes.grid(color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.tick_params(color=GRID, labelcolor=SOFT, labelsize=8.5)
+    axes.set_xlabel("step", color=SOFT, fontsize=9)
+    axes.set_ylabel(plain_text(board.metric), color=SOFT, fontsize=9)
+    title, below = heading(board)
+    axes.set_title(
+        plain_text(title), loc="left", color=TEXT, fontsize=12, fontweight="bold", pad=24 + 12 * below.count("\n")
+    )
+    below = "\n".join(line if len(line) <= 120 else line[:119] + "…" for line in below.splitlines())
+    axes.annotate(
+        plain_text(below), (0, 1), (0, 9), "axes fraction", textcoords="offset points", color=SOFT, fontsize=8.5
+    )
+    if not drawn:
+        axes.text(
+            0.5, 0.5, f"No {plain_text(board.metric)} was reported.", color=SOFT, ha="center", transform=axes.transAxes
+        )
+    out = io.BytesIO()
+    figure.savefig(out, format="png")
+    return out.getvalue()
+
+
+def plain_text(text: str) -> str:
+    """``text`` as matplotlib shows it letter by letter: a dollar sign would begin a formula."""
+    return text.replace("$", r"\$")

@@ -1,0 +1,185 @@
+"""What a leg says becomes facts and lines: messages in, lists out. No Dask, no disk, no clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import spec_of
+
+from workbench.cluster.backend import Slot
+from workbench.engine.leg import Leg
+from workbench.engine.legbook import MOST_QUEUED, LegBook
+from workbench.records import Ended, Failed, Goal, Left, Lost, Reached, Run, Scheduler, Spec, StopAsked
+
+
+def spec(**fields: Any) -> Spec:
+    return spec_of("", Path(), goal=Goal("score"), **fields)
+
+
+@pytest.fixture
+def book() -> LegBook:
+    return LegBook(spec(scheduler=Scheduler("asha", 1, 9, 3), probe=False))
+
+
+def ordered(book: LegBook, trial: int = 0, start: int = 0, until: int = 9) -> Leg:
+    leg = book.ordered(Run(trial, start, until, "go"))
+    leg.slot = Slot("tcp://a:1", 0, [leg.key])
+    return leg
+
+
+def begun(book: LegBook, trial: int = 0, **where: int) -> Leg:
+    leg = ordered(book, trial, **where)
+    book.hear(leg, {"op": "begun"}, 1.0)
+    return leg
+
+
+def left(outcome: str, **more: Any) -> dict[str, Any]:
+    return {"op": "left", "outcome": outcome, **more}
+
+
+def test_a_level_is_a_fact_and_the_last_one_comes_with_the_end(book: LegBook) -> None:
+    leg = begun(book)
+    heard = book.hear(leg, {"op": "level", "step": 3, "metrics": {"score": 0.5}}, 2.0)
+    assert (heard.facts, heard.lines, heard.known) == ([Reached(0, 3, 0.5)], [], [(3, 0.5, {"score": 0.5})])
+    assert book.hear(leg, {"op": "level", "step": 9, "metrics": {"score": 0.7}}, 3.0).facts == []
+    heard = book.hear(leg, left("reached", step=9, metrics={"score": 0.7}), 4.0)
+    assert heard.facts == [Reached(0, 9, 0.7)]
+    [line] = heard.lines
+    assert (line["kind"], line["outcome"], line["step"], line["cause"]) == ("LegLeft", "reached", 9, None)
+    assert book.legs == {}
+
+
+def test_code_that_came_to_its_own_end_has_ended(book: LegBook) -> None:
+    heard = book.hear(begun(book), left("completed", step=4, metrics={"score": 0.5}), 2.0)
+    assert heard.facts == [Ended(0, 4, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("stop", "hung", "message", "outcome", "cause"),
+    [
+        ("asked", None, left("stopped"), "stopped", None),
+        (None, None, left("stopped"), "died", "cluster"),  # it was not this experiment that stopped it
+        ("it hangs", 40.0, left("stopped"), "died", "hang"),
+        ("asked", None, left("died", cause="exit"), "stopped", None),  # killed while it was leaving
+        (None, None, left("failed", error={"type": "ValueError", "message": "x", "line": 3}), "failed", "exception"),
+        (None, None, left("died", cause="worker"), "died", "worker"),
+    ],
+)
+def test_how_a_leg_ended(book: LegBook, stop, hung, message, outcome, cause) -> None:
+    leg = begun(book)
+    leg.stop, leg.hung = stop, hung
+    heard = book.hear(leg, message, 2.0)
+    [line] = heard.lines
+    assert (heard.outcome, line["outcome"], line["cause"]) == (outcome, outcome, cause)
+    assert isinstance(heard.facts[0], Left if outcome == "stopped" else Lost)
+    assert (heard.way is None) == (outcome == "stopped")
+
+
+def test_a_lost_leg_is_tried_again_after_a_while_and_elsewhere(book: LegBook) -> None:
+    leg = begun(book)
+    heard = book.hear(leg, left("died", cause="exit", reason="killed"), 10.0)
+    assert isinstance(heard.facts[0], Lost)
+    assert heard.way == ("exit", "")
+    again = book.ordered(Run(0, 0, 9, "go"))
+    assert (again.attempt, again.avoid, again.not_before > 10.0) == (2, "tcp://a:1", True)
+    assert (leg.key != again.key, book.retries) == (True, 1)
+
+
+def test_out_of_memory_the_next_legs_are_alone_until_the_level(book: LegBook) -> None:
+    book.hear(begun(book), left("died", cause="memory"), 2.0)
+    leg = begun(book)
+    assert leg.alone
+    book.hear(leg, left("reached", step=9, metrics={"score": 1.0}), 3.0)
+    assert not ordered(book).alone
+
+
+def test_the_same_error_twice_before_any_report_stops_all() -> None:
+    book = LegBook(spec(scheduler=Scheduler("asha", 1, 9, 3), probe=True, max_restarts=0))
+    error = {"type": "NameError", "message": "x", "line": 3}
+    first = book.hear(begun(book, 0), left("failed", error=error), 2.0)
+    assert [type(fact) for fact in first.facts] == [Failed]
+    second = book.hear(begun(book, 1), left("failed", error=error), 3.0)
+    assert [type(fact) for fact in second.facts] == [StopAsked, Failed]
+    assert second.facts[0].then == "failed"
+
+
+def test_different_errors_before_a_report_cost_only_their_trials() -> None:
+    book = LegBook(spec(scheduler=Scheduler("asha", 1, 9, 3), probe=True, max_restarts=0))
+    for trial, line in enumerate((3, 4)):
+        heard = book.hear(
+            begun(book, trial), left("failed", error={"type": "ValueError", "message": "x", "line": line}), 2.0
+        )
+        assert [type(fact) for fact in heard.facts] == [Failed]
+
+
+def test_the_first_report_lets_the_others_begin_once() -> None:
+    book = LegBook(spec(scheduler=Scheduler("asha", 1, 9, 3), probe=True))
+    leg = begun(book)
+    rows = [["score", 1, 0, 0.5, 1.0]]
+    assert [book.hear(leg, {"op": "points", "rows": rows}, 2.0).probed for _ in range(2)] == [True, False]
+
+
+def test_a_checkpoint_is_journaled_with_the_goal_there_and_the_next_leg_begins_at_it(book: LegBook) -> None:
+    leg = begun(book)
+    book.hear(leg, {"op": "points", "rows": [["score", 3, 0, 0.5, 1.0]]}, 2.0)
+    heard = book.hear(leg, {"op": "saved", "step": 3, "bytes": 700, "stall": 0.0, "seconds": 0.1}, 2.0)
+    assert heard.lines == [{"kind": "Saved", "trial": 0, "attempt": 1, "step": 3, "value": 0.5}]
+    book.hear(leg, left("died", cause="worker"), 3.0)
+    assert (ordered(book).start, book.largest, book.heard_bytes) == (3, 700, 700)
+
+
+def test_checkpoints_between_levels_are_journaled_only_in_trouble(book: LegBook) -> None:
+    message = {"op": "saved", "step": 2, "bytes": 7, "stall": 0.0, "seconds": 0.1, "passing": True}
+    leg = begun(book)
+    assert book.hear(leg, message, 2.0).lines == []
+    book.hear(leg, left("died", cause="exit"), 3.0)
+    assert len(book.hear(begun(book), {**message, "step": 3}, 4.0).lines) == 1
+    assert book.passing == {0}
+
+
+def test_what_it_journaled_brings_another_book_to_the_same_state(book: LegBook) -> None:
+    lines: list[dict[str, Any]] = []
+
+    def say(leg: Leg, message: dict[str, Any]) -> None:
+        lines.extend(book.hear(leg, message, 2.0).lines)
+
+    for trial, end in enumerate((left("reached", step=3, metrics={}), left("died", cause="memory"), left("stopped"))):
+        leg = begun(book, trial, until=3)
+        lines.append({"kind": "LegStarted", "trial": trial, "attempt": leg.attempt})
+        say(leg, {"op": "saved", "step": 2, "bytes": 7, "stall": 0.0, "seconds": 0.1})
+        leg.stop = "asked" if end["outcome"] == "stopped" else None
+        say(leg, end)
+    other = LegBook(spec(scheduler=Scheduler("asha", 1, 9, 3), probe=False))
+    assert all(other.recall(line) for line in lines)
+    assert (other.attempts, other.checkpoints, other.begun, other.retries) == (
+        *(book.attempts, book.checkpoints, {}),
+        book.retries,
+    )
+    order = Run(1, 0, 9, "go")
+    mine, theirs = book.ordered(order), other.ordered(order)
+    # Times are not journaled, nor on which worker it was.
+    assert mine.alone
+    assert theirs.alone
+    assert (mine.start, mine.attempt) == (theirs.start, theirs.attempt) == (2, 2)
+    assert not other.recall({"kind": "Run", "trial": 0})
+
+
+def test_a_leg_that_says_nothing_hangs_and_one_that_does_not_train_yet_never() -> None:
+    book = LegBook(spec(scheduler=Scheduler("asha", 1, 9, 3), probe=False, hang_s=5.0))
+    silent, waiting = begun(book, 0), ordered(book, 1)
+    for now in range(2, 6):
+        assert book.hanging(float(now)) == []
+    assert book.hanging(7.0) == [silent]
+    assert (silent.stop, silent.hung, waiting.stop) == ("it hangs", 6.0, None)
+    assert book.hanging(8.0) == []
+
+
+def test_short_legs_are_queued_in_their_slot_and_long_ones_are_not(book: LegBook) -> None:
+    def trained(seconds: float) -> int:
+        for trial in range(20):
+            book.hear(begun(book, trial), left("reached", step=9, seconds=seconds, metrics={"score": 1.0}), 2.0)
+        return book.depth
+
+    assert [book.depth, trained(0.001), trained(0.01), trained(1.0)] == [1, 1 + MOST_QUEUED, 4, 1]

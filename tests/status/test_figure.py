@@ -1,0 +1,101 @@
+"""The figure that stays, and the lines of a log."""
+
+import base64
+import json
+
+import pytest
+from lab.recorded import Recording
+
+from workbench.lab.plain import Progress
+from workbench.lab.show import result
+from workbench.status import figure
+from workbench.status.board import Board
+
+
+@pytest.fixture
+def recording(tmp_path):
+    made = Recording(tmp_path / "store", trials=12, steps=9)
+    yield made
+    made.series.close()
+
+
+@pytest.fixture
+def board(recording):
+    made = Board(recording.store, recording.spec.id)
+    yield made
+    made.close()
+
+
+def test_it_shows_in_every_viewer(recording, board):
+    recording.all()
+    board.look()
+    bundle = figure.bundle(board)
+    assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
+    assert bundle["text/plain"].startswith("digits@1 completed: 12 trials")
+    assert "\n" not in bundle["text/plain"]
+    plotly = json.loads(json.dumps(bundle[figure.PLOTLY], allow_nan=False))
+    assert len(plotly["data"]) == 12
+    assert {"data", "layout", "config"} == set(plotly)
+
+
+def test_the_best_is_drawn_on_top_and_widest_and_the_stopped_grey_and_thin(recording, board):
+    recording.all()
+    board.look()
+    drawn = list(figure.lines(board))
+    assert drawn[-1].best
+    assert drawn[-1].width == max(line.width for line in drawn)
+    for line in drawn:
+        if line.trial["state"] == "stopped" and not line.best:
+            assert (line.colour, line.width) == (figure.OUT, 1.0)
+
+
+def test_names_are_text_and_no_markup(recording, board):
+    recording.all()
+    recording.series.put_trial(0, configuration={"<b>%{x}": "<script>"}, reason="a <img> %{y}")
+    recording.series.flush()
+    board.look()
+    text = json.dumps(figure.plotly(board))
+    assert "<script>" not in text
+    assert "<img>" not in text
+    assert "a &lt;img&gt; %&#123;y}" in text
+
+
+def test_a_big_search_stays_small(tmp_path):
+    recording = Recording(tmp_path / "big", trials=400, steps=27).all()
+    board = Board(recording.store, recording.spec.id)
+    while board.look():
+        pass
+    data = figure.plotly(board)["data"]
+    stopped = sum(trial["state"] == "stopped" for trial in recording.trials.values())
+    assert stopped > figure.SINGLE
+    assert len(data) == 1 + len(recording.trials) - stopped + (
+        recording.trials[recording.best[0]]["state"] == "stopped"
+    )
+    assert sum(len(trace["x"]) for trace in data) < 1.5 * figure.POINTS
+    board.close()
+    recording.series.close()
+
+
+def test_without_a_report_words_stay(recording, board):
+    recording.series.put_trial(0, error={"type": "NameError", "message": "x", "traceback": "line 3\nNameError: <x>"})
+    recording.end("failed", "two trials failed in the same way")
+    board.look()
+    bundle = result(board)
+    assert "NameError: <x>" in bundle["text/plain"]
+    assert "&lt;x&gt;" in bundle["text/html"]
+    assert "two trials failed" in bundle["text/plain"]
+
+
+def test_a_log_gets_few_whole_lines(recording, board):
+    clock, said = [0.0], []
+    lines = Progress(board, said.append, every=5.0, clock=lambda: clock[0])
+    for _ in range(9):
+        recording.turn()
+        lines.look()
+        clock[0] += 1.0
+    assert len(said) == 2
+    recording.end()
+    lines.look()
+    lines.look()
+    assert len(said) == 3
+    assert said[-1].startswith("digits@1 completed")

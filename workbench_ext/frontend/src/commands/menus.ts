@@ -1,0 +1,96 @@
+/** The plugin that puts our commands where people look: the palette, and the menus of rows and tabs. */
+
+import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+
+import { IExperiment, IRef } from '../server/api';
+import { ITargets, addCommands } from './commands';
+import { addGoingOn } from './goingon';
+import { refOf } from '../stores/stores';
+import { IWorkbench } from '../tokens';
+
+/** Of an experiment, in this order; a line between the groups. */
+const GROUPS: readonly (readonly string[])[] = [
+  ['workbench:open', 'workbench:compare-picked', 'workbench:open-notebook'],
+  ['workbench:pause', 'workbench:resume', 'workbench:stop', 'workbench:extend', 'workbench:replay', 'workbench:verify'],
+  ['workbench:rename', 'workbench:tag', 'workbench:note', 'workbench:pin', 'workbench:copy-label'],
+  ['workbench:clean-up', 'workbench:delete', 'workbench:undo-delete']
+];
+
+/** Where what is picked in the sidebar is meant, whatever page is shown. */
+const FROM_SIDEBAR = { from: 'sidebar' };
+
+/** Where the tab is meant on which the menu was opened; it need not be the one that is shown. */
+const FROM_TAB = { from: 'tab' };
+
+export const menus: JupyterFrontEndPlugin<void> = {
+  id: 'workbench-ext:commands',
+  description: 'What can be done with experiments, in the palette and in menus',
+  autoStart: true,
+  requires: [IWorkbench],
+  optional: [ICommandPalette],
+  activate: (app: JupyterFrontEnd, workbench: IWorkbench, palette: ICommandPalette | null) => {
+    const { stores, documents, picks, requests, trans } = workbench;
+    const shownDocument = () => documents.find(document => document === app.shell.currentWidget) ?? null;
+    const tabbed = () => {
+      const tab = app.contextMenuHitTest(node => 'id' in node.dataset);
+      return documents.find(({ id }) => id === tab?.dataset.id) ?? shownDocument();
+    };
+    const opened = (ref: IRef) =>
+      documents.find(({ experiment }) => experiment.ref === ref.experiment && experiment.store === ref.store);
+    const row = (ref: IRef): IExperiment | undefined =>
+      // The page of an experiment is followed also while the list is not.
+      (opened(ref)?.isVisible ? opened(ref)?.experiment.row : null) ??
+      stores.row(ref) ??
+      opened(ref)?.experiment.row ??
+      undefined;
+    const targets: ITargets = {
+      of: args => {
+        if (typeof args.experiment === 'string') {
+          const store = typeof args.store === 'string' ? args.store : stores.current?.id;
+          return store === undefined ? [] : [{ experiment: args.experiment, store }];
+        }
+        const shown = args.from === 'sidebar' ? null : args.from === 'tab' ? tabbed() : shownDocument();
+        return shown ? [shown.experiment.named] : [...picks.picked].map(refOf);
+      },
+      row,
+      trial: ({ store, id }, number) => opened({ store, experiment: id })?.experiment.trials.get(number),
+      store: args => {
+        const named = typeof args.store === 'string' ? args.store : targets.of(args)[0]?.store;
+        return stores.get(named ?? '') ?? stores.current;
+      },
+      all: store => stores.get(store)?.experiments.experiments ?? []
+    };
+    addCommands(app.commands, targets, requests, trans);
+    addGoingOn(app.commands, targets, requests, trans);
+
+    const category = trans.__('Workbench');
+    GROUPS.forEach((commands, group) => {
+      for (const command of commands) {
+        palette?.addItem({ command, category });
+        for (const [selector, args] of [
+          ['.wb-Experiment[data-experiment]', FROM_SIDEBAR],
+          ['.lm-TabBar-tab[data-type="workbench-experiment"]', FROM_TAB]
+        ] as const) {
+          app.contextMenu.addItem({ command, selector, args, rank: group * 10 });
+        }
+      }
+      if (group > 0) {
+        app.contextMenu.addItem({
+          type: 'separator',
+          selector: '.wb-Experiment[data-experiment]',
+          rank: group * 10 - 1
+        });
+      }
+    });
+    for (const command of ['workbench:show-experiments', 'workbench:start-engine']) {
+      palette?.addItem({ command, category });
+    }
+    // A command's place in a menu is grey or black by what is known now.
+    const again = () => app.commands.notifyCommandChanged();
+    stores.changed.connect(again);
+    stores.experimentsChanged.connect(again);
+    picks.changed.connect(again);
+    app.shell.currentChanged?.connect(again);
+  }
+};

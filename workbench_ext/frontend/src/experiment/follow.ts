@@ -1,0 +1,161 @@
+/** What grows with an experiment and is asked for by a cursor. Law: one question at a time; none while nobody looks. */
+
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { ApiError, ILeg, ITimeline, experimentPath } from '../server/api';
+import { ExperimentModel, IChanged } from './experiment';
+import { Rungs } from '../ladder/ladder';
+import { ILadder, ILadderAnswer } from '../ladder/data';
+
+/** Asks again each time its experiment may have grown. */
+abstract class Follower {
+  constructor(protected readonly experiment: ExperimentModel) {
+    experiment.changed.connect(this._told, this);
+    void this._ask();
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** Why the server did not answer the last time; null where it did. */
+  get error(): ApiError | null {
+    return this._error;
+  }
+
+  /** Fetch what is new. Returns whether something was. */
+  protected abstract fetch(): Promise<boolean>;
+
+  private _told(_: ExperimentModel, { ladder }: IChanged): void {
+    if (ladder) {
+      void this._ask();
+    }
+  }
+
+  private async _ask(): Promise<void> {
+    if (this._asking) {
+      this._again = true;
+      return;
+    }
+    this._asking = true;
+    do {
+      this._again = false;
+      const before = this._error;
+      let grew = false;
+      try {
+        grew = await this.fetch();
+        this._error = null;
+      } catch (error) {
+        this._error = error instanceof ApiError ? error : new ApiError(0, String(error));
+      }
+      if (grew || before !== this._error) {
+        this._changed.emit();
+      }
+    } while (this._again);
+    this._asking = false;
+  }
+
+  private _again = false;
+  private _asking = false;
+  private _changed = new Signal<this, void>(this);
+  private _error: ApiError | null = null;
+}
+
+/** The ladder of one experiment. */
+export class LadderModel extends Follower {
+  /** Null until the server answered once. */
+  get ladder(): ILadder | null {
+    return this._ladder;
+  }
+
+  protected async fetch(): Promise<boolean> {
+    const { api, ref } = this.experiment;
+    const before = this._rungs.n;
+    const path = experimentPath(ref, 'ladder');
+    const { ladder } = await api.get<ILadderAnswer>(path, { after: before });
+    if (this._ladder !== null && ladder.n === before) {
+      return false;
+    }
+    this._ladder = this._rungs.take(ladder);
+    return true;
+  }
+
+  private _ladder: ILadder | null = null;
+  private readonly _rungs = new Rungs();
+}
+
+/** The legs of one experiment, by trial and attempt. */
+export class LegsModel extends Follower {
+  /** In the order in which they were first heard of. */
+  get legs(): readonly ILeg[] {
+    return this._list;
+  }
+
+  /** The leg by which a trial came, or comes, to a step. */
+  to(trial: number, step: number): ILeg | null {
+    const legs = this._byTrial.get(trial) ?? [];
+    return legs.filter(({ start, until }) => start < step && step <= until).pop() ?? null;
+  }
+
+  /** The slot of a leg, counted from 1; null before it has one. */
+  slot({ slot, worker }: ILeg): number | null {
+    const at = this._slots.indexOf(String(slot ?? worker));
+    return at < 0 ? null : at + 1;
+  }
+
+  /** The slots by which legs are known, in a lasting order. */
+  get slots(): readonly string[] {
+    return this._slots;
+  }
+
+  protected async fetch(): Promise<boolean> {
+    const { api, ref } = this.experiment;
+    const path = experimentPath(ref, 'timeline');
+    const { cursor, legs } = await api.get<ITimeline>(path, { after: this._cursor });
+    this._cursor = cursor;
+    for (const leg of legs) {
+      this._legs.set(`${leg.trial} ${leg.attempt}`, leg);
+    }
+    if (legs.length === 0) {
+      return false;
+    }
+    this._list = [...this._legs.values()];
+    const named = this._list.filter(({ slot, worker }) => slot !== null || worker !== null);
+    this._slots = [...new Set(named.map(({ slot, worker }) => String(slot ?? worker)))];
+    this._byTrial = new Map();
+    for (const leg of [...this._list].sort((a, b) => a.attempt - b.attempt)) {
+      const known = this._byTrial.get(leg.trial);
+      if (known) {
+        known.push(leg);
+      } else {
+        this._byTrial.set(leg.trial, [leg]);
+      }
+    }
+    return true;
+  }
+
+  private _byTrial = new Map<number, ILeg[]>();
+  private _cursor = 0;
+  private _legs = new Map<string, ILeg>();
+  private _list: readonly ILeg[] = [];
+  private _slots: readonly string[] = [];
+}
+
+const ladders = new WeakMap<ExperimentModel, LadderModel>();
+const timelines = new WeakMap<ExperimentModel, LegsModel>();
+
+/** The one ladder of an open experiment, shared by all that show it. */
+export function ladderOf(experiment: ExperimentModel): LadderModel {
+  return made(ladders, experiment, () => new LadderModel(experiment));
+}
+
+/** The legs of an open experiment, shared by all that show them. */
+export function legsOf(experiment: ExperimentModel): LegsModel {
+  return made(timelines, experiment, () => new LegsModel(experiment));
+}
+
+function made<K extends object, V>(map: WeakMap<K, V>, key: K, make: () => V): V {
+  const found = map.get(key) ?? make();
+  map.set(key, found);
+  return found;
+}

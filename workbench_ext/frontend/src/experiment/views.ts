@@ -1,0 +1,39 @@
+/** The views of an experiment's page, in the order of their tabs. Law: a table; each view's owner adds its line. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { ComparePage, TrialPage, View } from './context';
+import { AboutView } from './about';
+import { CompareView } from '../compare/view';
+import { CurvesView } from '../curves/view';
+import { ImportanceView } from '../parameters/importance';
+import { LadderView } from '../ladder/view';
+import { ParallelView } from '../parameters/parallel';
+import { ScatterView } from '../parameters/scatter';
+import { TableView } from '../table/view';
+import { TimelineView } from '../timeline/view';
+import { TrialView } from '../trial/view';
+
+export interface IView {
+  /** Kept in workspaces: never changed. */
+  readonly id: string;
+  readonly label: (trans: TranslationBundle) => string;
+  readonly component: View;
+}
+
+export const VIEWS: readonly IView[] = [
+  { id: 'curves', label: trans => trans.__('Curves'), component: CurvesView },
+  { id: 'rungs', label: trans => trans.__('Rungs'), component: LadderView },
+  { id: 'table', label: trans => trans.__('Table'), component: TableView },
+  { id: 'parallel', label: trans => trans.__('Parallel'), component: ParallelView },
+  { id: 'scatter', label: trans => trans.__('Scatter'), component: ScatterView },
+  { id: 'importance', label: trans => trans.__('Importance'), component: ImportanceView },
+  { id: 'timeline', label: trans => trans.__('Timeline'), component: TimelineView },
+  { id: 'about', label: trans => trans.__('About'), component: AboutView }
+];
+
+/** Shown by `openTrial` in place of the tab's view, and by `workbench:compare`. */
+export const PAGES: { readonly trial: TrialPage | null; readonly compare: ComparePage | null } = {
+  trial: TrialView,
+  compare: CompareView
+};

@@ -1,0 +1,34 @@
+jest.mock('@jupyterlab/apputils', () => ({}));
+jest.mock('@jupyterlab/notebook', () => ({}));
+jest.mock('@lumino/widgets', () => ({}));
+jest.mock('../tokens', () => ({}));
+
+import { forkCell } from './fork';
+
+test('a fork is one line where the cell that trained is elsewhere', () => {
+  expect(forkCell('digits@1/t0003:27', null, { lr: 0.1 })).toBe('%%train digits-b --from digits@1/t0003:27');
+});
+
+test('a fork of a cell at hand is that cell with the values of the trial', () => {
+  const cell = [
+    '%%train digits --goal max acc --steps 1-27',
+    '#| seed: 3',
+    'lr: float = loguniform(1e-4, 1.0)',
+    'opt = choice("sgd", "adam")',
+    'width = choice(',
+    '    32, 64)',
+    'lr == 1',
+    'for epoch in trial.steps():',
+    '    lr = lr * 2'
+  ].join('\n');
+  expect(forkCell('digits@1/t0003:27', cell, { lr: 0.1, opt: 'sgd', width: 64 }).split('\n')).toEqual([
+    '%%train digits-b --from digits@1/t0003:27',
+    'lr = 0.1',
+    'opt = "sgd"',
+    'width = choice(',
+    '    32, 64)',
+    'lr == 1',
+    'for epoch in trial.steps():',
+    '    lr = lr * 2'
+  ]);
+});

@@ -1,0 +1,106 @@
+/** Asking the engine for something. Law: what the server says is shown in its own words; nothing is hoped for. */
+
+import { Notification } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { Answer, IAnswer, IExperiment, IRequest, IStore } from './api';
+import { Settings } from '../settings';
+import { Stores } from '../stores/stores';
+
+/** Milliseconds that a word of success stays. */
+const BRIEFLY = 5000;
+
+/** What a request says beside its kind. */
+type Fields = Omit<IRequest, 'kind'>;
+
+/** Whether the engine has done what it was asked for. */
+export function isDone(answer: IAnswer | null): answer is Answer<'ask'> {
+  return answer !== null && 'accepted' in answer;
+}
+
+export class Requests {
+  constructor(
+    private _stores: Stores,
+    private _settings: Settings,
+    private _trans: TranslationBundle
+  ) {}
+
+  /** Ask the engine of a store. Resolves with the answer, or null where the server refused: the person has been told why. */
+  async ask(store: string, kind: IRequest['kind'], fields: Fields = {}): Promise<IAnswer | null> {
+    const { api } = this._stores;
+    try {
+      const request: IRequest = { kind, ...fields };
+      const answer = await api.of(store).post<IAnswer>('requests', request);
+      if (!isDone(answer) && kind !== 'delete') {
+        Notification.info(this._trans.__('The engine has not answered yet. Your request waits until it does.'), {
+          autoClose: BRIEFLY
+        });
+      }
+      return answer;
+    } catch (error) {
+      refused(error);
+      return null;
+    } finally {
+      void this._stores.get(store)?.experiments.refresh();
+    }
+  }
+
+  /** Ask the same for several experiments, one after the other. */
+  async askEach(kind: IRequest['kind'], rows: readonly IExperiment[], fields: Fields = {}): Promise<void> {
+    for (const { store, id } of rows) {
+      if ((await this.ask(store, kind, { ...fields, experiment: id })) === null) {
+        return;
+      }
+    }
+  }
+
+  /** What an experiment takes on the disk; null where the server does not say. */
+  async bytesOf({ store, id }: IExperiment): Promise<number | null> {
+    const disk = await this._stores.api
+      .of(store)
+      .get<IStore>('store')
+      .catch(() => null);
+    return disk?.experiments.find(one => one.id === id)?.bytes ?? null;
+  }
+
+  /** Delete, after a pause in which it can be taken back. */
+  async delete({ store, id: experiment, label }: IExperiment): Promise<void> {
+    const undo = 1000 * this._settings.value.undoSeconds;
+    const not_before = new Date(Date.now() + undo).toISOString();
+    const answer = await this.ask(store, 'delete', { experiment, not_before });
+    if (answer === null || isDone(answer)) {
+      return;
+    }
+    const left = answer.until ? Date.parse(answer.until) - Date.now() : 0;
+    if (!(left > 0)) {
+      return;
+    }
+    const shown = Notification.warning(this._trans.__('%1 is being deleted.', label), {
+      autoClose: left,
+      actions: [
+        {
+          label: this._trans.__('Undo'),
+          callback: () => void this.withdraw(store, answer.request, label)
+        }
+      ]
+    });
+    // Afterwards the button would promise what cannot be done any more.
+    setTimeout(() => Notification.dismiss(shown), left);
+  }
+
+  /** Take a request back that the engine has not acted on. */
+  async withdraw(store: string, request: string, label: string): Promise<void> {
+    try {
+      await this._stores.api.of(store).remove(`requests/${encodeURIComponent(request)}`);
+      Notification.success(this._trans.__('%1 stays.', label), { autoClose: BRIEFLY });
+    } catch (error) {
+      refused(error);
+    }
+    await this._stores.get(store)?.experiments.refresh();
+  }
+}
+
+/** Say why something was not done. */
+export function refused(error: unknown): void {
+  Notification.error(error instanceof Error ? error.message : String(error), { autoClose: false });
+}

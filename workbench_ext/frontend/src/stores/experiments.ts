@@ -1,0 +1,152 @@
+/** The experiments of one store as last heard of. Law: knows no DOM; asks only while somebody looks. */
+
+import { Poll, Throttler } from '@lumino/polling';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { Api, IExperiment, IExperiments, IHealth, ILine } from '../server/api';
+import { IChange, Live } from '../server/live';
+
+/** Milliseconds for which the changes that we are told of are gathered. */
+const GATHERED = 300;
+
+/** The same while the list is not seen: only notifications wait for it. */
+const UNSEEN = 3000;
+
+export class ExperimentsModel {
+  constructor(
+    readonly api: Api,
+    private _live: Live
+  ) {
+    this._poll = new Poll({
+      name: `workbench:experiments:${api.store ?? ''}`,
+      auto: false,
+      factory: () => this._ask(),
+      frequency: _live.pace(),
+      standby: () => (this._watched ? 'when-hidden' : true)
+    });
+    this._poll.ticked.connect((_, state) => {
+      if (state.phase === 'rejected') {
+        this._fail(state.payload);
+      }
+    });
+    // Many changes may be told of at once.
+    this._soon = new Throttler(() => this.refresh(), { limit: GATHERED, edge: 'trailing' });
+    this._later = new Throttler(() => this.refresh(), { limit: UNSEEN, edge: 'trailing' });
+    _live.changed.connect(this._told, this);
+  }
+
+  /** Something that is shown is no longer what it was. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** Newest first; null until the server answered once. */
+  get experiments(): readonly IExperiment[] | null {
+    return this._experiments;
+  }
+
+  /** What the server says of itself, the store and the engine; null until it answered once. */
+  get health(): IHealth | null {
+    return this._health;
+  }
+
+  /** True while the server does not answer: what is shown is what it said last. */
+  get stale(): boolean {
+    return this._error !== null;
+  }
+
+  /** Why nothing new is known, in the server's words where it has some. */
+  get error(): string | null {
+    return this._error;
+  }
+
+  /** Whether somebody looks. Nothing is asked while nobody does. */
+  set watched(watched: boolean) {
+    if (watched === this._watched) {
+      return;
+    }
+    this._watched = watched;
+    if (watched) {
+      void this._poll.refresh();
+    } else {
+      void this._poll.stop();
+    }
+  }
+
+  get(id: string): IExperiment | undefined {
+    return this._experiments?.find(experiment => experiment.id === id);
+  }
+
+  /** Ask now, whether or not somebody looks: a person did something, or an event told of a change. */
+  async refresh(): Promise<void> {
+    try {
+      await this._ask();
+    } catch (reason) {
+      this._fail(reason);
+    }
+  }
+
+  dispose(): void {
+    this._live.changed.disconnect(this._told, this);
+    this._poll.dispose();
+    this._soon.dispose();
+    this._later.dispose();
+    Signal.clearData(this);
+  }
+
+  private async _ask(): Promise<void> {
+    const turn = ++this._turn;
+    const [{ experiments }, health] = await Promise.all([
+      this.api.get<IExperiments>('experiments'),
+      this.api.get<IHealth>('health')
+    ]);
+    // Two questions may be under way: the older answer says nothing new.
+    if (turn >= this._taken && !this._poll.isDisposed) {
+      this._taken = turn;
+      this._take(experiments, health);
+    }
+  }
+
+  private _take(experiments: readonly ILine[], health: IHealth): void {
+    this._pace();
+    const store = this.api.store ?? '';
+    const text = JSON.stringify([experiments, health]);
+    if (text === this._text && this._error === null) {
+      return;
+    }
+    this._text = text;
+    this._error = null;
+    this._experiments = experiments.map(row => ({ ...row, store }));
+    this._health = health;
+    this._changed.emit();
+  }
+
+  private _fail(reason: unknown): void {
+    this._error = reason instanceof Error ? reason.message : String(reason);
+    this._live.broke();
+    this._pace();
+    this._changed.emit();
+  }
+
+  private _pace(): void {
+    this._poll.frequency = this._live.pace();
+  }
+
+  private _told(_: Live, { store, catalog }: IChange): void {
+    if (store === this.api.store && !document.hidden && (this._watched || catalog)) {
+      void (this._watched ? this._soon : this._later).invoke();
+    }
+  }
+
+  private _changed = new Signal<this, void>(this);
+  private _error: string | null = null;
+  private _experiments: readonly IExperiment[] | null = null;
+  private _health: IHealth | null = null;
+  private _later: Throttler;
+  private _poll: Poll;
+  private _soon: Throttler;
+  private _taken = 0;
+  private _text = '';
+  private _turn = 0;
+  private _watched = false;
+}

@@ -1,0 +1,153 @@
+/** A row of the table. Law: rendered again only when something of it differs; what people wrote is text. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { Column, Row } from '@tanstack/react-table';
+import * as React from 'react';
+
+import { ITrial } from '../server/api';
+import { shown } from '../chart/scale';
+import { IColumn } from './columns';
+import { Cell } from './filter';
+import { InexactMark, lostNames } from '../experiment/outcome';
+import { Selection } from '../experiment/selection';
+import { StateMark, clock, hasDiverged } from '../words';
+
+export const ROW_HEIGHT = 27;
+
+interface IProps {
+  id: string;
+  row: Row<ITrial>;
+  /** A changed trial is another object. */
+  trial: ITrial;
+  columns: readonly Column<ITrial, unknown>[];
+  /** Differs when other columns are shown, or their widths change. */
+  shape: string;
+  top: number;
+  /** Its place among all rows, the head being the first. */
+  place: number;
+  selected: boolean;
+  active: boolean;
+  hovered: boolean;
+  colour: string;
+  goal: string | null;
+  trans: TranslationBundle;
+  selection: Selection;
+  onPick(number: number, event: React.MouseEvent): void;
+  onOpen(number: number): void;
+  onMenu(number: number, left: number, top: number): void;
+}
+
+export const TableRow = React.memo(function TableRow(props: IProps): React.JSX.Element {
+  const { trial, columns, selected, active, hovered, trans, selection } = props;
+  const { number } = trial;
+  const classes = ['wb-Table-row'];
+  if (selected) {
+    classes.push('wb-mod-selected');
+  }
+  if (active) {
+    classes.push('wb-mod-active');
+  }
+  if (hovered) {
+    classes.push('wb-mod-hovered');
+  }
+  return (
+    <div
+      id={props.id}
+      className={classes.join(' ')}
+      role="row"
+      aria-rowindex={props.place}
+      aria-selected={selected}
+      style={{ transform: `translateY(${props.top}px)` }}
+      onMouseEnter={() => selection.hover(number)}
+      onClick={event => props.onPick(number, event)}
+      onDoubleClick={() => props.onOpen(number)}
+      onContextMenu={event => {
+        event.preventDefault();
+        event.stopPropagation();
+        props.onMenu(number, event.clientX, event.clientY);
+      }}
+    >
+      <span className="wb-Table-check" role="gridcell">
+        <input
+          type="checkbox"
+          tabIndex={-1}
+          checked={selected}
+          aria-label={trans.__('Select %1', trial.label)}
+          onClick={event => event.stopPropagation()}
+          onChange={() => selection.toggle(number)}
+        />
+      </span>
+      {columns.map(column => {
+        const of = column.columnDef.meta as IColumn;
+        return (
+          <span
+            key={column.id}
+            className={of.number ? 'wb-Table-cell wb-mod-number' : 'wb-Table-cell'}
+            role="gridcell"
+            style={{ width: column.getSize() }}
+          >
+            {content(props, of)}
+          </span>
+        );
+      })}
+    </div>
+  );
+}, same);
+
+function content({ trial, trans, goal, colour }: IProps, column: IColumn): React.ReactNode {
+  const cell: Cell = column.of(trial);
+  if (column.id === 'state') {
+    return <StateMark state={trial.state} trans={trans} />;
+  }
+  if (column.id === 'trial' && lostNames(trial) !== null) {
+    return (
+      <>
+        {trial.label} <InexactMark trial={trial} trans={trans} short={true} />
+      </>
+    );
+  }
+  if (column.id === goal) {
+    if (hasDiverged(trial.value)) {
+      return <span title={String(trial.value)}>{trans.__('diverged')}</span>;
+    }
+    return (
+      <>
+        {typeof cell === 'number' && (
+          <span className="wb-Legend-mark" style={{ background: colour }} aria-hidden="true" />
+        )}
+        {typeof cell === 'number' ? shown(cell) : ''}
+      </>
+    );
+  }
+  if (column.id === 'reason' && lostNames(trial) !== null) {
+    return (
+      <>
+        <InexactMark trial={trial} trans={trans} />
+        {cell && <span title={String(cell)}>; {cell}</span>}
+      </>
+    );
+  }
+  if (typeof cell === 'number') {
+    return <span title={String(cell)}>{shown(cell)}</span>;
+  }
+  if (cell === null || cell === undefined) {
+    return null;
+  }
+  const text = column.id === 'started' || column.id === 'ended' ? clock(String(cell)) : String(cell);
+  return <span title={String(cell)}>{text}</span>;
+}
+
+/** Whether two rows look the same. The functions that they are given never change what they do. */
+function same(a: IProps, b: IProps): boolean {
+  return (
+    a.trial === b.trial &&
+    a.shape === b.shape &&
+    a.top === b.top &&
+    a.place === b.place &&
+    a.selected === b.selected &&
+    a.active === b.active &&
+    a.hovered === b.hovered &&
+    a.colour === b.colour &&
+    a.goal === b.goal
+  );
+}

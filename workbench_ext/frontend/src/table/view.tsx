@@ -1,0 +1,330 @@
+/** All trials as a table: sorted, filtered, picked, and taken to the notebook. The accessible form of every picture. */
+
+import {
+  ColumnDef,
+  ColumnFiltersState,
+  ColumnSizingState,
+  Row,
+  SortingState,
+  Table,
+  VisibilityState,
+  getCoreRowModel,
+  getFilteredRowModel,
+  getSortedRowModel,
+  useReactTable
+} from '@tanstack/react-table';
+import { useVirtualizer } from '@tanstack/react-virtual';
+import * as React from 'react';
+
+import { ITrial } from '../server/api';
+import { useTheme } from '../chart/theme';
+import { IColouring } from '../parameters/colouring';
+import { IColumn, columns, compare } from './columns';
+import { IContext } from '../experiment/context';
+import { Cell, columnTest, parse } from './filter';
+import { useKept, useSelected, useSignal } from '../hooks';
+import { useColouring, useParameters, useRanked } from '../parameters/memory';
+import { openTrialMenu } from '../trial/menu';
+import { Head } from './head';
+import { ROW_HEIGHT, TableRow } from './row';
+import { TableTools } from './tools';
+
+/** Rows beyond either edge that are there already when one scrolls. */
+const OVERSCAN = 12;
+
+export function TableView({ context }: { context: IContext }): React.JSX.Element {
+  const { experiment, trans, state, selection } = context;
+  const turn = useSignal(experiment.changed);
+  const theme = useTheme(context);
+  const { goal } = experiment;
+  const known = useParameters(experiment);
+  // eslint-disable-next-line react-hooks/exhaustive-deps -- each answer brings a goal of its own: its metric is what counts
+  const all = React.useMemo(() => columns(known, goal, trans), [known, goal?.metric]);
+  // Until a person sorts, the best come first.
+  const rows = useRanked(experiment, turn);
+  const colours = useColouring('value', experiment, known, rows, theme.dark, trans);
+  const [sorting, setSorting] = useKept<SortingState>(state, 'table.sort', []);
+  const [shown, setShown] = useKept<VisibilityState>(state, 'table.columns', {});
+  const [sizes, setSizes] = useKept<ColumnSizingState>(state, 'table.sizes', {});
+  const [filters, setFilters] = useKept<ColumnFiltersState>(state, 'table.filters', []);
+  const [typed, setTyped] = useKept(state, 'table.filter', '');
+  const [perColumn, setPerColumn] = useKept<boolean>(state, 'table.perColumn', false);
+
+  const filter = React.useMemo(
+    () =>
+      parse(
+        typed,
+        all.map(({ id }) => id)
+      ),
+    [typed, all]
+  );
+  const definitions = React.useMemo(() => all.map(definition), [all]);
+  const table = useReactTable({
+    data: rows,
+    columns: definitions,
+    getRowId: trial => String(trial.number),
+    state: {
+      sorting,
+      columnVisibility: { ...Object.fromEntries(all.map(({ id, usual }) => [id, usual])), ...shown },
+      columnSizing: sizes,
+      columnFilters: perColumn ? filters : NO_FILTERS,
+      globalFilter: filter.test
+    },
+    onSortingChange: next => setSorting(apply(next, sorting)),
+    onColumnSizingChange: next => setSizes(apply(next, sizes)),
+    onColumnFiltersChange: next => setFilters(apply(next, filters)),
+    globalFilterFn: passes,
+    getColumnCanGlobalFilter: column => column.id === all[0]?.id,
+    columnResizeMode: 'onChange',
+    enableSortingRemoval: true,
+    getCoreRowModel: getCoreRowModel(),
+    getFilteredRowModel: getFilteredRowModel(),
+    getSortedRowModel: getSortedRowModel()
+  });
+  const found = table.getRowModel().rows;
+  const numbers = React.useMemo(() => found.map(({ original }) => original.number), [found]);
+  return (
+    <div className="wb-View wb-TableView">
+      <TableTools
+        context={context}
+        columns={all}
+        table={table}
+        typed={typed}
+        onTyped={setTyped}
+        error={filter.error}
+        perColumn={perColumn}
+        onPerColumn={setPerColumn}
+        onShown={(id, visible) => setShown({ ...shown, [id]: visible })}
+        found={numbers}
+      />
+      <Grid
+        context={context}
+        table={table}
+        found={found}
+        numbers={numbers}
+        colours={colours}
+        goal={goal?.metric ?? null}
+        perColumn={perColumn}
+        onAll={() => selection.set(numbers)}
+      />
+      {found.length === 0 && (
+        <p className="wb-Note wb-Over" role="status">
+          {rows.length > 0
+            ? trans.__('No trial passes the filter.')
+            : experiment.row?.trials.begun
+              ? trans.__('Reading the trials …')
+              : trans.__('No trial has begun yet.')}
+        </p>
+      )}
+    </div>
+  );
+}
+
+const NO_FILTERS: ColumnFiltersState = [];
+
+function apply<T>(next: T | ((old: T) => T), old: T): T {
+  return typeof next === 'function' ? (next as (old: T) => T)(old) : next;
+}
+
+function definition(column: IColumn): ColumnDef<ITrial> {
+  return {
+    id: column.id,
+    header: column.label,
+    accessorFn: trial => {
+      const cell = column.of(trial);
+      // What is undefined is sorted last, whichever way is sorted.
+      return cell === null || (typeof cell === 'number' && Number.isNaN(cell)) ? undefined : cell;
+    },
+    size: column.width,
+    minSize: 48,
+    meta: column,
+    sortUndefined: 'last',
+    sortDescFirst: false,
+    sortingFn: (a, b, id) => compare(a.getValue<Cell>(id), b.getValue<Cell>(id)),
+    filterFn: (row, id, text: string) => columnTest(text)?.(row.getValue<Cell>(id)) ?? true
+  };
+}
+
+function passes(row: Row<ITrial>, _: string, test: ((row: (column: string) => Cell) => boolean) | null): boolean {
+  return test === null || test(column => row.getValue<Cell>(column));
+}
+
+interface IGridProps {
+  context: IContext;
+  table: Table<ITrial>;
+  found: readonly Row<ITrial>[];
+  numbers: readonly number[];
+  colours: IColouring;
+  goal: string | null;
+  perColumn: boolean;
+  onAll(): void;
+}
+
+/** The rows, and the way through them by keys: one place in the tab order, and one active row. */
+function Grid(props: IGridProps): React.JSX.Element {
+  const { context, table, found, numbers, colours } = props;
+  const { selection, trans, experiment } = context;
+  const scroller = React.useRef<HTMLDivElement>(null);
+  const selected = useSelected(selection);
+  const hovered = useHovered(context);
+  const [active, setActive] = React.useState<number | null>(null);
+  const anchor = React.useRef<number | null>(null);
+  const virtual = useVirtualizer({
+    count: found.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW_HEIGHT,
+    overscan: OVERSCAN,
+    scrollMargin: 0
+  });
+  const activeAt = active === null ? -1 : numbers.indexOf(active);
+  const now = React.useRef({ numbers, active });
+  now.current = { numbers, active };
+
+  const pick = React.useCallback(
+    (number: number, event: { shiftKey: boolean; ctrlKey: boolean; metaKey: boolean }) => {
+      const { numbers } = now.current;
+      setActive(number);
+      if (event.shiftKey && anchor.current !== null) {
+        const ends = [numbers.indexOf(anchor.current), numbers.indexOf(number)].sort((a, b) => a - b);
+        selection.set(numbers.slice(Math.max(ends[0]!, 0), ends[1]! + 1));
+        return;
+      }
+      anchor.current = number;
+      if (event.ctrlKey || event.metaKey) {
+        selection.toggle(number);
+      } else {
+        selection.set([number]);
+      }
+    },
+    [selection]
+  );
+  const menu = React.useCallback(
+    (number: number, left: number, top: number) => {
+      setActive(number);
+      openTrialMenu(context, number, left, top);
+    },
+    [context]
+  );
+
+  const key = (event: React.KeyboardEvent) => {
+    if (event.target !== event.currentTarget) {
+      return;
+    }
+    const page = Math.max(Math.floor((scroller.current?.clientHeight ?? 0) / ROW_HEIGHT) - 2, 1);
+    const moves: Readonly<Record<string, number>> = {
+      ArrowDown: activeAt + 1,
+      ArrowUp: Math.max(activeAt, 1) - 1,
+      PageDown: activeAt + page,
+      PageUp: activeAt - page,
+      Home: 0,
+      End: numbers.length - 1
+    };
+    const target = moves[event.key];
+    const number = active;
+    if (target !== undefined) {
+      const at = Math.min(Math.max(target, 0), numbers.length - 1);
+      const next = numbers[at];
+      if (next !== undefined) {
+        setActive(next);
+        virtual.scrollToIndex(at);
+        selection.hover(next);
+        if (event.shiftKey) {
+          anchor.current ??= number ?? next;
+          pick(next, { shiftKey: true, ctrlKey: false, metaKey: false });
+        } else {
+          anchor.current = next;
+        }
+      }
+    } else if (event.key === ' ' && number !== null) {
+      selection.toggle(number);
+      anchor.current = number;
+    } else if (event.key === 'Enter' && number !== null) {
+      context.openTrial(number);
+    } else if (event.key === 'Escape') {
+      selection.clear();
+    } else if (event.key.toLowerCase() === 'a' && (event.ctrlKey || event.metaKey)) {
+      props.onAll();
+    } else if ((event.key === 'ContextMenu' || (event.key === 'F10' && event.shiftKey)) && number !== null) {
+      const box = document.getElementById(rowId(experiment.key, number))?.getBoundingClientRect();
+      menu(number, (box?.left ?? 0) + 40, box?.bottom ?? 0);
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  const visible = table.getVisibleLeafColumns();
+  const wide = visible.reduce((sum, column) => sum + column.getSize(), 0) + 32;
+  // Rows are painted again only where something of theirs differs.
+  const shape = visible.map(column => `${column.id}:${column.getSize()}`).join();
+  return (
+    <div
+      className="wb-Table"
+      ref={scroller}
+      role="grid"
+      tabIndex={0}
+      aria-label={trans.__('Trials')}
+      aria-multiselectable="true"
+      aria-rowcount={found.length + 1}
+      aria-colcount={visible.length + 1}
+      aria-activedescendant={activeAt >= 0 ? rowId(experiment.key, active!) : undefined}
+      onKeyDown={key}
+      onMouseLeave={() => selection.hover(null)}
+    >
+      <Head
+        table={table}
+        trans={trans}
+        width={wide}
+        perColumn={props.perColumn}
+        chosen={numbers.length > 0 && numbers.every(number => selected.has(number))}
+        some={selected.size > 0}
+        onAll={all => (all ? props.onAll() : selection.clear())}
+      />
+      <div className="wb-Table-body" role="rowgroup" style={{ height: virtual.getTotalSize(), width: wide }}>
+        {virtual.getVirtualItems().map(item => {
+          const row = found[item.index]!;
+          const { number } = row.original;
+          return (
+            <TableRow
+              key={number}
+              id={rowId(experiment.key, number)}
+              row={row}
+              trial={row.original}
+              columns={visible}
+              shape={shape}
+              top={item.start}
+              place={item.index + 2}
+              selected={selected.has(number)}
+              active={number === active}
+              hovered={number === hovered}
+              colour={colours.of(number)}
+              goal={props.goal}
+              trans={trans}
+              selection={selection}
+              onPick={pick}
+              onOpen={context.openTrial}
+              onMenu={menu}
+            />
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+function rowId(key: string, number: number): string {
+  return `wb-row-${key}-${number}`;
+}
+
+function useHovered({ selection }: IContext): number | null {
+  const [hovered, setHovered] = React.useState(selection.hovered);
+  React.useEffect(() => {
+    const slot = () => setHovered(selection.hovered);
+    selection.changed.connect(slot);
+    return () => {
+      selection.changed.disconnect(slot);
+    };
+  }, [selection]);
+  return hovered;
+}

@@ -1,0 +1,97 @@
+/** What can be done with a trial, wherever it is shown. Law: only offers what is there. */
+
+import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Clipboard } from '@jupyterlab/apputils';
+import { Menu } from '@lumino/widgets';
+
+import { IContext } from '../experiment/context';
+import { IWorkbench } from '../tokens';
+
+/** Offered in this order, where such a command exists. */
+const TRIAL_COMMANDS: readonly string[] = [
+  'workbench:open-trial',
+  'workbench:stop',
+  'workbench:pin',
+  'workbench:replay',
+  'workbench:verify',
+  'workbench:fork',
+  'workbench:copy-configuration',
+  'workbench:copy-reference',
+  'workbench:copy-fork',
+  'workbench:select-to-notebook'
+];
+
+/** The commands that need nothing but the trial itself. */
+export const trialCommands: JupyterFrontEndPlugin<void> = {
+  id: 'workbench-ext:trial-commands',
+  description: 'Copies what a trial is, as text for a cell',
+  autoStart: true,
+  requires: [IWorkbench],
+  activate: ({ commands }: JupyterFrontEnd, { trans }: IWorkbench) => {
+    commands.addCommand('workbench:copy-configuration', {
+      label: trans.__('Copy Configuration'),
+      isVisible: args => typeof args.configuration === 'string',
+      execute: args => Clipboard.copyToSystem(String(args.configuration))
+    });
+    commands.addCommand('workbench:copy-reference', {
+      label: args => trans.__('Copy %1', String(args.reference ?? '')),
+      isVisible: args => typeof args.reference === 'string',
+      execute: args => Clipboard.copyToSystem(String(args.reference))
+    });
+    commands.addCommand('workbench:copy-fork', {
+      label: trans.__('Copy Fork Option'),
+      caption: trans.__('For a %%train line: it starts from this trial’s newest checkpoint'),
+      isVisible: args => typeof args.reference === 'string',
+      execute: args => Clipboard.copyToSystem(`--from ${String(args.reference)}`)
+    });
+  }
+};
+
+/** Open the menu of a trial at a place of the window. The trials that are selected with it go to the notebook. */
+export function openTrialMenu(context: IContext, number: number, left: number, top: number): void {
+  const { commands, experiment, selection } = context;
+  const trial = experiment.trials.get(number);
+  const label = experiment.row?.label ?? experiment.ref;
+  const chosen = selection.trials.has(number) ? [...selection.trials] : [number];
+  const args = {
+    ...experiment.named,
+    trial: number,
+    label,
+    trials: chosen,
+    reference: `${label}/${trial?.label ?? number}`,
+    configuration: assignments(trial?.configuration ?? {})
+  };
+  const menu = new Menu({ commands });
+  for (const command of TRIAL_COMMANDS) {
+    if (commands.hasCommand(command)) {
+      menu.addItem({ command, args });
+    }
+  }
+  menu.aboutToClose.connect(() => {
+    // After its command has run, which it asks the menu for.
+    requestAnimationFrame(() => menu.dispose());
+  });
+  menu.open(left, top);
+}
+
+/** A configuration as lines of Python that assign it. */
+export function assignments(configuration: Readonly<Record<string, unknown>>): string {
+  return Object.entries(configuration)
+    .map(([name, value]) => `${name} = ${python(value)}`)
+    .join('\n');
+}
+
+/** A value as Python reads it. */
+export function python(value: unknown): string {
+  if (Array.isArray(value)) {
+    return `[${value.map(python).join(', ')}]`;
+  }
+  if (typeof value === 'object' && value !== null) {
+    const pairs = Object.entries(value).map(([key, inner]) => `${JSON.stringify(key)}: ${python(inner)}`);
+    return `{${pairs.join(', ')}}`;
+  }
+  if (typeof value === 'boolean') {
+    return value ? 'True' : 'False';
+  }
+  return value === null || value === undefined ? 'None' : JSON.stringify(value);
+}
