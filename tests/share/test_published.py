@@ -60,7 +60,7 @@ def home(tmp_path: Path) -> Iterator[Store]:
 def test_a_publication_is_replayed_at_home_once_its_author_is_trusted(there: tuple[Store, Path], home: Store) -> None:
     _, page = there
     read = wb.open(str(page))
-    with pytest.raises(Untrusted, match="published by somebody else"):
+    with pytest.raises(Untrusted, match="published by someone else"):
         read.replay("t0001", store=home)
     with pytest.raises(Untrusted, match="--trust"):
         wb.replay(f"{page}#t0001", store=home)
