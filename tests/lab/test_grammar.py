@@ -108,7 +108,7 @@ def test_a_bad_comment_names_its_line():
     with pytest.raises(BadName) as named:
         parse("", "#| name: ../etc\n")
     assert named.value.line == 2
-    with pytest.raises(BadOption, match="is unexpected"):
+    with pytest.raises(BadOption, match="unexpected argument"):
         parse("", "#| seed: 1 2\n")
 
 
