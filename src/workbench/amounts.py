@@ -14,7 +14,7 @@ _SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
 
 def wrong(option: str, given: str, wanted: str, write: str) -> BadOption:
-    """The error for a value that an option cannot take: what was given, what was wanted, what to write."""
+    """The error for a value that an option cannot take: what was given, what was expected, what to write."""
     return BadOption(f"--{option} {given}: expected {wanted}. For example: --{option} {write}.")
 
 

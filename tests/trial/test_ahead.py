@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from trial.world import Server, points, said
 
+from workbench.store.checkpoints import Checkpoints
+
 #: What a package does while it is imported, by what is said of it.
 LEAVES = {
     "the number of threads": "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()",
@@ -119,3 +121,17 @@ def test_a_projects_file_comes_before_a_package_that_was_imported_ahead(tmp_path
     script = textwrap.dedent(SHADOWS.format(before=json.dumps([str(site)]), path=json.dumps(path)))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+def test_a_checkpoint_needs_no_torch_that_only_another_search_had_imported(experiment):
+    cell = experiment("total = 0\nfor epoch in trial.steps():\n    total += 1\n    trial.report(score=total)\n")
+    server = Server((), learned=["torch"])
+    told = server.runner().leg(cell.order(2))
+    server.close()
+    assert (told[-1]["outcome"], told[-1]["step"]) == ("reached", 2)
+    [kept] = Checkpoints(cell.paths()).all()
+    assert not [name for name in kept.manifest.files if name.startswith("tensors")]
+    server = Server(())
+    told = server.runner().leg(cell.order(4, start=2))
+    server.close()
+    assert (told[-1]["outcome"], told[-1].get("metrics")) == ("completed", {"score": 4.0}), told

@@ -20,11 +20,9 @@ def check_extension(spec: Spec, life: Life, state: ExperimentState, waiting: Col
     if any(isinstance(one, Extended) for one in waiting):
         raise BadOption(f"{label} is being extended; expected one extension at a time. Try again in a moment.")
     if fact.seconds is not None:
-        checked_limit(fact.seconds, f"{label} is to be extended by {fact.seconds:g} s")
+        checked_limit(fact.seconds, f"extending {label} by {fact.seconds:g} s")
     if not fact.trials and fact.last is None and (fact.seconds is None or state == "completed"):
-        why = (
-            "has done all it was to do, so more time changes nothing"
-            if fact.seconds
-            else "is to be extended by nothing"
-        )
+        why = "cannot be extended by nothing"
+        if fact.seconds:
+            why = "has trained all that was planned, so more time changes nothing"
         raise BadOption(f"{label} {why}; expected more trials or more steps. Write --trials 20 or --steps 81.")

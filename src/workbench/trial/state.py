@@ -87,11 +87,16 @@ class Captured:
     unchanged: dict[str, Any]
     found: Found
 
+    @property
+    def _has_tensors(self) -> bool:
+        """Whether there is anything of torch's. It may be loaded, and the training code have nothing to do with it."""
+        return bool(self.storages or self.objects or self.unchanged)
+
     def write(self, folder: Path, earlier: Callable[[], Sequence[Checkpoint]] = tuple) -> dict[str, str]:
         """Write the files into ``folder``, or link those that ``earlier`` ones have; digests that it knows, by file."""
         (folder / GRAPH).write_bytes(self.graph)
         parts = Parts(folder, earlier)
-        if loaded("torch") is not None:
+        if self._has_tensors:
             with open(folder / TENSORS, "wb", buffering=1 << 16) as file:
                 tensors.write(file, self.storages, self.objects, self.unchanged, parts)
         return parts.digests
@@ -101,7 +106,7 @@ class Captured:
         if len(self.graph) + sum(one.nbytes() for one in self.storages.values()) > SMALL:
             return None
         files = {GRAPH: bytes(self.graph)}
-        if loaded("torch") is not None:
+        if self._has_tensors:
             stream = io.BytesIO()
             tensors.write(stream, self.storages, self.objects, self.unchanged, None)
             files[TENSORS] = stream.getvalue()
@@ -440,9 +445,11 @@ class State:
     def _read_storages(self, path: Folder) -> dict[str, Any]:
         if not path.exists():
             return {}
-        if loaded("torch") is None:
-            raise CannotResume("the checkpoint holds tensors, but this time the set-up code did not import torch.")
-        return tensors.read_storages(path)
+        if loaded("torch") is not None:
+            return tensors.read_storages(path)
+        if tensors.holds_none(path):
+            return {}  # torch was imported ahead for another search, and an earlier version wrote the file all the same
+        raise CannotResume("the checkpoint holds tensors, but this time the set-up code did not import torch.")
 
     def _check_shapes(self, header: Header) -> None:
         for path, shape in header.shapes.items():

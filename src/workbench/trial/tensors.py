@@ -100,6 +100,12 @@ def read_storages(path: Folder) -> dict[str, Any]:
     return storages
 
 
+def holds_none(path: Folder) -> bool:
+    """Whether the file holds no storage."""
+    header, _, _ = _open(path)
+    return not header.keys() - {"__metadata__"}
+
+
 def read_objects(path: Folder) -> dict[str, Any]:
     """The state dicts in the file, by the name of their object."""
     import torch  # noqa: F401 - a reader asks for tensors
