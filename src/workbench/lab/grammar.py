@@ -234,8 +234,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("try", "attempt", "", "train two steps of one trial in this kernel", words=0, bare=True),
     Option("wait", "wait", "", "keep the cell running until the experiment ends", words=0, bare=True),
     Option("again", "again", "", "train again, although this content was trained before", words=0, bare=True),
-    Option("same", "same", "", "show what was trained before with this content, though files, packages, variables or "
-           "settings changed since", words=0, bare=True),
+    Option("same", "same", "", "show what was trained before with this content, even if files, packages, variables or "
+           "settings have changed", words=0, bare=True),
     Option("storage", "storage", "URL", "copies every level's checkpoint to a folder or a URL that fsspec knows, and "
            "takes it from there where the disk was lost (WORKBENCH_STORAGE)",
            read=_text("storage", "s3://bucket/workbench")),
