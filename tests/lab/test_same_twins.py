@@ -59,7 +59,9 @@ def test_same_shows_the_former_one_and_again_trains_anew(world):
     assert made.shown(again=False, same=True) == first.id
     assert str(made.standing) == "changed since: asked/train.csv (content)"
     assert made.shown(again=True, same=False) is made.shown(again=False, same=False) is None
-    with pytest.raises(BadOption, match=r"--again retrains, and --same shows what was trained before\. Expected one"):
+    with pytest.raises(
+        BadOption, match=r"--again retrains, and --same shows what was trained before\. Expected only one"
+    ):
         made.shown(again=True, same=True)
     write(world.path("asked/train.csv"), "1\n")
     assert world.draft("asked", text).shown(again=False, same=True) == first.id

@@ -60,7 +60,7 @@ def home(tmp_path: Path) -> Iterator[Store]:
 def test_a_publication_is_replayed_at_home_once_its_author_is_trusted(there: tuple[Store, Path], home: Store) -> None:
     _, page = there
     read = wb.open(str(page))
-    with pytest.raises(Untrusted, match="published by somebody else"):
+    with pytest.raises(Untrusted, match="published by someone else"):
         read.replay("t0001", store=home)
     with pytest.raises(Untrusted, match="--trust"):
         wb.replay(f"{page}#t0001", store=home)
@@ -85,7 +85,7 @@ def test_a_publication_is_compared_with_what_is_at_home(there: tuple[Store, Path
     words = ["--store", str(tmp_path / "none"), "diff", f"{page}#t0000", f"{page.as_uri()}#t0001", "--json"]
     done = subprocess.run([sys.executable, "-m", "workbench", *words], capture_output=True, text=True, check=False)
     assert json.loads(done.stdout)["results"]["metrics"][0]["parts_at"] == 1, done.stderr
-    with pytest.raises(NotFound, match="nothing that `workbench publish` wrote"):
+    with pytest.raises(NotFound, match="not written by `workbench publish`"):
         wb.compare(f"{tmp_path}#t0000", "far", store=theirs)
     with pytest.raises(NotFound):
         wb.replay(f"{page}#t0077", store=theirs, trust=True)

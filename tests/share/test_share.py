@@ -96,7 +96,7 @@ def test_a_file_carries_an_experiment_whole_and_runs_nothing_before_it_is_truste
     with pytest.raises(Untrusted):
         there.replay()
     assert wb.open("shared", store=other, trust=True).best.load().weights
-    with pytest.raises(BadInput, match=r"is in .* already"):
+    with pytest.raises(BadInput, match=r"is already in .*"):
         take_in(other, tmp_path / "shared.zip")
 
 
@@ -137,7 +137,7 @@ def test_a_publication_shows_and_compares_and_holds_no_secret(
         read.best.load()
     assert take_in(other, tmp_path / "page", name="theirs")["label"] == "theirs@1"
     assert outcome(other, spec) == outcome(store, spec)
-    with pytest.raises(BadInput, match="no empty folder"):
+    with pytest.raises(BadInput, match="not an empty folder"):
         publish(store, "shared@1", str(tmp_path / "page"))
 
 
@@ -406,13 +406,13 @@ for epoch in trial.steps():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (escaping("../outside.txt"), "no place in a store"),
-        (escaping("/etc/cron.d/x"), "no place in a store"),
-        (escaping("blobs/../../x"), "no place in a store"),
-        (escaping("snapshots/0123456789abcdef/../../x"), "no place in a store"),
-        (escaping("snapshots/0123456789abcdef/a\\..\\b"), "no place in a store"),
-        (escaping("engine.json"), "no place in a store"),
-        (escaping("requests/20260101-000000-000000-00000000.json"), "no place in a store"),
+        (escaping("../outside.txt"), "not a path in a store"),
+        (escaping("/etc/cron.d/x"), "not a path in a store"),
+        (escaping("blobs/../../x"), "not a path in a store"),
+        (escaping("snapshots/0123456789abcdef/../../x"), "not a path in a store"),
+        (escaping("snapshots/0123456789abcdef/a\\..\\b"), "not a path in a store"),
+        (escaping("engine.json"), "not a path in a store"),
+        (escaping("requests/20260101-000000-000000-00000000.json"), "not a path in a store"),
         (other_owner, "belongs to another experiment"),
         (link, "a link or a device"),
         (bomb, "unpack to more"),

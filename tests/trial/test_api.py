@@ -27,7 +27,7 @@ def test_tensors_of_one_element_are_metrics():
 
 @pytest.mark.parametrize("given", ["1.0", None, 1j, [1], np.zeros(2), object()])
 def test_what_is_no_number_is_refused_with_what_to_write(given):
-    with pytest.raises(BadMetric, match=r"trial t0003 reported loss=.* at step 2.*(Report|Write)"):
+    with pytest.raises(BadMetric, match=r"trial t0003 reported loss=.* at step 2.*(Report|For example)"):
         metrics.number(given, "loss", 3, 2)
 
 

@@ -299,7 +299,9 @@ def _read_comment(text: str) -> dict[str, Any]:
     words = _split(rest)
     value, used = _value(option, words)
     if used < len(words):
-        raise BadOption(f"#| {text}: {' '.join(words[used:])!r} is unexpected. Write #| {name}: {option.shown}.")
+        raise BadOption(
+            f"#| {text}: {' '.join(words[used:])!r} is an unexpected argument. Write #| {name}: {option.shown}."
+        )
     return {option.field: value}
 
 

@@ -230,7 +230,9 @@ def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool
                 f"its mirrors are unchanged; `workbench export {experiment.label} --to mlflow:` writes it now"
             )
         if "keep" in options.written:
-            experiment.changed.append(f"its rule stays; %workbench keep {experiment.label} {options.keep} changes it")
+            experiment.changed.append(
+                f"its rule is unchanged; %workbench keep {experiment.label} {options.keep} changes it"
+            )
     remember(experiment)
     return experiment, shown is None
 

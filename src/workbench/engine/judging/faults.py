@@ -106,7 +106,7 @@ class Faults:
         if story.last == same and cause in ("exception", "exit"):
             return Verdict(False, f"{reason}; the second time in a row at step {step}, so it is not retried")
         if story.restarts >= self.max_restarts:
-            return Verdict(False, f"{reason}; no restart is left after {story.restarts} without a newer checkpoint")
+            return Verdict(False, f"{reason}; no new checkpoint after {story.restarts} restarts, the most allowed")
         wait = min(BACKOFF_S * 2**story.restarts, MOST_BACKOFF_S)
         story.last = same
         story.restarts += 1
