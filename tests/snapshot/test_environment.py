@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from workbench.snapshot.secrets import detector  # noqa: F401 - imported late, and the test takes sys.path away
 from workbench.snapshot.surroundings import environment as environments
 from workbench.snapshot.surroundings.environment import distributions, environment, machine, variables
 

@@ -187,7 +187,10 @@ def test_a_person_without_a_home_is_told_what_to_do(tmp_path, monkeypatch):
 
 
 def _elsewhere(store: Store, around: dict[str, str]) -> Store:
-    code = "import sys; from workbench.store import Store; from workbench.store.owner import ownership; ownership.check_ours(Store(sys.argv[1]))"
+    code = (
+        "import sys; from workbench.store import Store; from workbench.store.owner import ownership; "
+        "ownership.check_ours(Store(sys.argv[1]))"
+    )
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, str(store.root)],
         env={**os.environ, **around},
