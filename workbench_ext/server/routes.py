@@ -1,12 +1,14 @@
-"""Every address the extension answers at. Law: a table, and nothing else decides where a handler lives."""
+"""Every address the extension answers at. Law: a table, and nothing else decides what is behind an address."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from jupyter_server.utils import url_path_join
+from tornado.web import RequestHandler
 
-from workbench_ext.server import asking, documents, handlers, owning
+from workbench_ext.server import asking, documents, handlers, owning, readings
+from workbench_ext.server.readings import Reading
 from workbench_ext.server.stores import Stores
 
 if TYPE_CHECKING:
@@ -15,28 +17,29 @@ if TYPE_CHECKING:
 #: One part of an address: an experiment's id, or what a person calls it (``digits@2``).
 _PART = r"([^/]+)"
 
-ROUTES = (
-    ("api/health", handlers.Health),
+#: What is behind each address: a handler, or a reading that :class:`~workbench_ext.server.handlers.Reads` answers with.
+ROUTES: tuple[tuple[str, type[RequestHandler] | Reading], ...] = (
+    ("api/health", readings.health),
     ("api/stores", handlers.Stores),
     ("api/stores/of", handlers.StoreOf),
-    ("api/experiments", handlers.Experiments),
-    (f"api/experiments/{_PART}", handlers.Experiment),
-    (f"api/experiments/{_PART}/trials", handlers.Trials),
-    (f"api/experiments/{_PART}/points", handlers.Points),
-    (f"api/experiments/{_PART}/metrics", handlers.Metrics),
-    (f"api/experiments/{_PART}/curves", handlers.Curves),
-    (f"api/experiments/{_PART}/timeline", handlers.Timeline),
-    (f"api/experiments/{_PART}/importance", handlers.Importance),
-    (f"api/experiments/{_PART}/snapshot", handlers.Snapshot),
-    (f"api/experiments/{_PART}/notebook", handlers.Notebook),
-    (f"api/experiments/{_PART}/trials/{_PART}", handlers.Trial),
-    (f"api/experiments/{_PART}/trials/{_PART}/log", handlers.Log),
+    ("api/experiments", readings.experiments),
+    (f"api/experiments/{_PART}", readings.experiment),
+    (f"api/experiments/{_PART}/trials", readings.trials),
+    (f"api/experiments/{_PART}/points", readings.points),
+    (f"api/experiments/{_PART}/metrics", readings.metrics),
+    (f"api/experiments/{_PART}/curves", readings.curves),
+    (f"api/experiments/{_PART}/timeline", readings.timeline),
+    (f"api/experiments/{_PART}/importance", readings.importance),
+    (f"api/experiments/{_PART}/snapshot", readings.snapshot),
+    (f"api/experiments/{_PART}/notebook", readings.notebook),
+    (f"api/experiments/{_PART}/trials/{_PART}", readings.page),
+    (f"api/experiments/{_PART}/trials/{_PART}/log", readings.log),
     (f"api/experiments/{_PART}/trials/{_PART}/files/(.+)", handlers.File),
-    (f"api/experiments/{_PART}/ladder", handlers.Ladder),
-    ("api/cluster", handlers.Cluster),
+    (f"api/experiments/{_PART}/ladder", readings.ladder),
+    ("api/cluster", readings.cluster),
     ("api/openapi.json", handlers.OpenAPI),
-    ("api/compare", handlers.Compare),
-    ("api/store", handlers.Disk),
+    ("api/compare", readings.compare),
+    ("api/store", readings.disk),
     ("api/ownership", owning.Ownership),
     ("api/documents", documents.Documents),
     ("api/requests", asking.Requests),
@@ -46,10 +49,14 @@ ROUTES = (
 )
 
 
+def _behind(one: type[RequestHandler] | Reading) -> tuple[type[RequestHandler], dict[str, Reading]]:
+    return (one, {}) if isinstance(one, type) else (handlers.Reads, {"reading": one})
+
+
 def add_routes(server_app: ServerApp, stores: Stores) -> None:
     """Answer at ``<base_url>workbench/…`` from ``stores``."""
     web_app = server_app.web_app
     web_app.settings["workbench_stores"] = stores
     prefix = web_app.settings["base_url"]
-    rules = [(url_path_join(prefix, "workbench", route), handler) for route, handler in ROUTES]
+    rules = [(url_path_join(prefix, "workbench", route), *_behind(one)) for route, one in ROUTES]
     web_app.add_handlers(".*$", rules)  # type: ignore[no-untyped-call]  # jupyter_server gives it no types
