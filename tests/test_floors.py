@@ -34,6 +34,7 @@ FLOORS = {
     "engine": 3,
     "replay": 3,
     "amounts": 4,
+    "choices": 4,
     "launch": 4,
     "experiment": 4,
     "lab": 4,
@@ -62,6 +63,8 @@ DOORS = {
     ("experiment", "launch"),
     ("experiment", "share"),
     ("lab", "amounts"),
+    ("lab", "choices"),
+    ("launch", "choices"),
     ("lab", "cli"),  # `%workbench` is the command line in a cell
     ("lab", "experiment"),
     ("lab", "launch"),

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from workbench.choices import BESIDES, Choices
 from workbench.compare.difference import Difference
 from workbench.compare.same import Now, Standing, chosen, standing
 from workbench.errors import BadName, BadOption, StoreError, WorkbenchError
-from workbench.records import Goal, Json, Keep, Program, Scheduler, Searcher, Spec, Training, checked_name
+from workbench.records import Goal, Json, Program, Scheduler, Searcher, Spec, Training, checked_name
 from workbench.search import Plan, plan
 from workbench.snapshot import Snapshot, read_snapshot, take
 from workbench.snapshot.capture import Capture, capture
@@ -29,7 +30,6 @@ from workbench.snapshot.reading.cell import Cell
 from workbench.snapshot.surroundings.around import Around, checked_threads
 from workbench.space import Space
 from workbench.store import Store, new_id
-from workbench.store.keeping.kept import LIMIT
 from workbench.store.keeping.remote import VARIABLE, checked
 from workbench.store.layout import FOLDER
 from workbench.store.lists.catalog import read_catalog
@@ -39,43 +39,20 @@ from workbench.store.owner import ownership
 #: What is compared when it is said what changed since the version before, in this order.
 _COMPARED = ("goal", "searcher", "trials", "slots", "seed", "deterministic")
 #: Settings that make no other result.
-_BESIDES = (
-    *("notify", "alerts", "parallel", "limit_s", "save_every", "hang_s", "verify", "keep", "storage", "mirror"),
-    "keep_data",
-)
+_BESIDES = ("notify", *BESIDES)
 #: Installed packages that take long to import: the forkserver imports them ahead when the notebook has them.
 _HEAVY = ("numpy", "scipy", "pandas", "sklearn", "torch", "torchvision", "torchaudio", "transformers", "lightning")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Choices):
     """How to search, for one cell or function: what a person wrote, with the defaults that depend on the space."""
 
     goal: Goal
     scheduler: Scheduler
     searcher: Searcher = field(default_factory=Searcher)
-    seed: int = 0
-    trials: int | None = None
-    parallel: int | None = None
-    limit_s: float | None = None
-    slots: float = 1
-    deterministic: Literal["off", "seeded", "strict"] = "seeded"
-    #: Threads of one trial; None: one, unless a cell has called torch.set_num_threads.
-    threads: int | None = None
-    #: Steps (an int) or seconds (a float) between checkpoints that lie between levels; None: as they cost little.
-    save_every: int | float | None = None
-    #: Seconds without a report after which a trial counts as hung; None: learned.
-    hang_s: float | None = None
-    verify: bool = True
+    #: Whom to tell, as the spec keeps it.
     notify: Json = None
-    alerts: tuple[str, ...] = ()
-    keep: Keep = field(default_factory=Keep)
-    #: The URL to which checkpoints are copied.
-    storage: str | None = None
-    #: Other programs in which each trial is shown as a run, as the spec keeps them.
-    mirror: tuple[Json, ...] = ()
-    #: Bytes of the largest file that training reads and that is kept; 0 keeps none.
-    keep_data: int = LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,24 +149,12 @@ class Draft:
                 module=self.cell.module,
             ),
             training=_training(snapshot, self.cell.imports, self.around),
-            seed=self.settings.seed,
-            trials=self.settings.trials,
-            parallel=self.settings.parallel,
-            limit_s=self.settings.limit_s,
-            slots=self.settings.slots,
-            deterministic=self.settings.deterministic,
-            hang_s=self.settings.hang_s,
+            **self.settings.recorded(),
             save_s=every if isinstance(every, float) else None,
             save_steps=every if isinstance(every, int) else None,
-            verify=self.settings.verify,
-            keep=self.settings.keep,
             parent=self.parent,
             notify=self.settings.notify,
-            alerts=self.settings.alerts,
-            storage=self.settings.storage,
-            mirror=self.settings.mirror,
             since=self._since(),
-            keep_data=self.settings.keep_data,
             snapshot=None if snapshot is None else snapshot.digest,
             content=self.content,
             typed=self.origin.typed,

@@ -6,21 +6,21 @@ import difflib
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 from workbench.amounts import duration, keep_data, save_every, wrong
+from workbench.choices import Choices
 from workbench.errors import BadName, BadOption
 from workbench.records import Goal, Keep, Scheduler, Searcher, checked_name
-from workbench.store.keeping.kept import LIMIT
 
 _METRIC = re.compile(r"[^\W\d][\w./-]{0,99}")
 _COMMENT = re.compile(r"\s*#\|\s*(.*?)\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(Choices):
     """What a person wrote, read and checked. None where nothing was written and the default depends on the cell."""
 
     name: str | None = None
@@ -32,24 +32,9 @@ class Options:
     mode: Literal["stop", "promote"] = "promote"
     brackets: Literal["aggressive", "standard", "conservative"] = "aggressive"
     searcher: Literal["random", "grid", "sobol"] = "random"
-    trials: int | None = None
-    parallel: int | None = None
-    limit_s: float | None = None
-    slots: float = 1
-    threads: int | None = None
-    seed: int = 0
-    deterministic: Literal["off", "seeded", "strict"] = "seeded"
-    save_every: int | float | None = None
-    hang_s: float | None = None
-    verify: bool = True
-    keep: Keep = field(default_factory=Keep)
     parent: str | None = None
     webhook: str | None = None
     command: str | None = None
-    alerts: tuple[str, ...] = ()
-    storage: str | None = None
-    mirror: tuple[Any, ...] = ()
-    keep_data: int = LIMIT
     store: str | None = None
     cluster: str | None = None
     plan: bool = False

@@ -147,7 +147,7 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         scheduler=options.scheduler_for(options.scheduler or "hyperband") if options.steps else None,
         searcher=options.searcher_record,
         notify=notify,
-        **{name: getattr(options, name) for name in _SAME},
+        **options.chosen(),
     )
     if options.plan:
         from workbench.launch import planned
@@ -192,26 +192,6 @@ def _forked(store: Store, options: grammar.Options) -> tuple[grammar.Options, An
     spec, parent = parent_of(store, options.parent)
     steps = checked_steps(parent, options.steps, length_of(store, spec))
     return dataclasses.replace(options, steps=steps, goal=options.goal or spec.goal), parent
-
-
-#: Options that are settings by the same name.
-_SAME = (
-    "trials",
-    "parallel",
-    "limit_s",
-    "slots",
-    "threads",
-    "seed",
-    "deterministic",
-    "save_every",
-    "hang_s",
-    "alerts",
-    "verify",
-    "keep",
-    "storage",
-    "mirror",
-    "keep_data",
-)
 
 
 def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool]:
