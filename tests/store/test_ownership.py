@@ -65,6 +65,35 @@ def test_a_folder_that_came_from_elsewhere_is_not_this_persons(tmp_path):
     assert not (store.root / ownership.MARK).exists()
 
 
+def test_a_store_that_its_owner_deleted_can_be_made_again_at_its_place(tmp_path):
+    store = used(tmp_path / ".workbench")
+    shutil.rmtree(store.root)
+    assert reason(store) == "missing"
+    store.root.mkdir()
+    assert reason(store) == "missing", "another process of the same person makes it just now"
+    used(store.root)
+    assert reason(store) == "listed"
+
+
+def test_while_one_process_makes_a_deleted_store_again_another_sees_it_as_its_own(tmp_path):
+    store = used(tmp_path / ".workbench")
+    seen: list[str] = []
+    look = threading.Event()
+
+    def watch() -> None:
+        while not look.is_set():
+            seen.append(reason(store))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    for number in range(50):
+        store.root.rename(tmp_path / f"deleted{number}")  # at once; a folder that is half deleted is no store
+        used(store.root)
+    look.set()
+    watching.join()
+    assert set(seen) <= {"listed", "missing"}, set(seen)
+
+
 def test_a_copy_brings_its_mark_along_but_not_its_place(tmp_path):
     store = used(tmp_path / "a" / ".workbench")
     shutil.copytree(store.root, tmp_path / "b" / ".workbench")

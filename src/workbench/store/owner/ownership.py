@@ -94,6 +94,17 @@ def ownership(store: Rooted) -> Ownership:
 
     A store that does not exist yet, or that is an empty folder of this person's, counts as theirs: see ``reason``.
     """
+    found = _seen(store)
+    if found.reason in ("replaced", "unknown", "moved"):
+        # Another process of this person may be making it just now: folder, mark and entry come one after the other.
+        with contextlib.suppress(NoListError):
+            if list_folders()[0].is_dir():
+                with listing():
+                    found = _seen(store)
+    return found
+
+
+def _seen(store: Rooted) -> Ownership:
     path = os.path.realpath(store.root)
     try:
         there = os.stat(path)
@@ -170,7 +181,7 @@ def enlist(store: Rooted) -> bool:
             if entry is not None and _matches(entry, path, there):
                 return True  # another process was faster
             if not _is_this_persons(path, there):
-                raise refusal(store, ownership(store))
+                raise refusal(store, _seen(store))  # the list is locked here
             mark = secrets.token_hex(16)
             write_mark(path, mark)
             entry = Entry(path, mark, there.st_uid, there.st_ino, _closed(path), _now())
@@ -257,7 +268,10 @@ def _judged(path: str, there: os.stat_result, owner: str) -> tuple[Reason, str]:
             return "missing", "nothing lies in it yet"
         return "no list", f"the list of your stores cannot be used ({error})"
     if entry is not None:
-        return _compared(entry, path, there, owner)
+        found = _compared(entry, path, there, owner)
+        # A store that was deleted, and a new one that another process of this person is making at its place just now.
+        if found[0] != "replaced" or not _may_be_claimed(path, there):
+            return found
     if _may_be_claimed(path, there):
         return "missing", "nothing lies in it yet"
     if there.st_uid != os.geteuid():
