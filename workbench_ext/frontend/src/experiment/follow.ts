@@ -11,7 +11,8 @@ import { ILadder, ILadderAnswer } from '../ladder/data';
 abstract class Follower {
   constructor(protected readonly experiment: ExperimentModel) {
     experiment.changed.connect(this._told, this);
-    void this._ask();
+    // Later, when the fields of the class that extends this one are there.
+    void Promise.resolve().then(() => this._ask());
   }
 
   get changed(): ISignal<this, void> {
