@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
         until(lambda: not meta(store, spec)["slots"]["used"], what="free slots")
         reason = meta(store, spec)["reason"]
         assert reason.startswith(f"{NO_ROOM}the disk has"), reason
-        assert "1.05 MB are not ours" in reason, reason
+        assert "1.05 MB are reserved" in reason, reason
         assert shutil.disk_usage(folder).free > 0
         mount(folder, "remount,size=200m")
         assert ended(store, spec) == "completed"

@@ -91,7 +91,7 @@ def test_what_a_person_paused_is_not_resumed_by_room(store: Store, tmp_path: Pat
 def test_room_is_told_in_words_and_numbers() -> None:
     assert Room(10, 100, 1000, 50).lacks(80) is None
     assert "takes 10 B of the 80 B" in str(Room(10, 80, 1000, 50).lacks(80))
-    assert "1 kB left, of which 50 B are not ours" in str(Room(None, None, 1000, 50).lacks(980))
+    assert "1 kB left, of which 50 B are reserved" in str(Room(None, None, 1000, 50).lacks(980))
     assert Room(None, None, None, 50).lacks(10**12) is None
 
 

@@ -64,7 +64,7 @@ for epoch in trial.steps():
         assert {trial["state"] for trial in series.trials()} == {"completed"}
         later = [leg for leg in series.legs() if leg["attempt"] > 1 and leg["outcome"] == "completed"]
     assert len(later) >= 3
-    assert "is not used any more" in store.engine_log.read_text()
+    assert "is no longer used" in store.engine_log.read_text()
 
 
 HANGING = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workbench.trial import state
-from workbench.trial.course.course import saver
+from workbench.trial.course import saver
 from workbench.trial.process.leg import Legs
 from workbench.trial.process.runner import StopOrder
 from workbench.trial.process.wire import Message

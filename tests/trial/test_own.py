@@ -298,7 +298,7 @@ def test_a_goal_that_is_reported_seldom_is_waited_for_and_one_that_never_is_fail
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("trial.report(step=1, score=1)\nfor epoch in trial.steps():\n    pass", "Use one of both"),
+        ("trial.report(step=1, score=1)\nfor epoch in trial.steps():\n    pass", "Use one of them"),
         ("for epoch in trial.steps():\n    trial.report(step=1, score=1)", "Leave step out"),
         ("for epoch in trial.steps():\n    trial.save('.')", "Leave it out"),
         ("trial.report(step=0, score=1)", "from 1 on"),

@@ -304,26 +304,28 @@ class ExperimentLoop:
             facts: list[Fact] = []
             while self._inbox:
                 facts.append(self._inbox.popleft())
-            instructions = [i for fact in facts for i in self._handled(fact)]
+            # One moment for a turn, in the journal as here: what is read again is what was seen.
+            at = self.now()
+            instructions = [i for fact in facts for i in self._handled(fact, at)]
             legs = [self.legbook.ordered(i) for i in instructions if isinstance(i, Run)]
             if legs:
-                self.begin(self.now())
+                self.begin(at)
             while self._lines:
                 line = self._lines.popleft()
-                self.retainer.take(line, self.journal.append(line))
+                self.retainer.take(line, self.journal.append(line, at))
             for leg in legs:
-                self.journal.append(started(leg))
+                self.journal.append(started(leg), at)
             newest = self.teller.newest
             await self._commit()
             _let_go(keeping)
-            self._carry_out(instructions, legs)
+            self._carry_out(instructions, legs, at)
             self.teller.tell(newest)
             if any(isinstance(fact, Extended) for fact in facts):
                 self.around.rebalance()
         _let_go(self._keeping)
         await self._close()
 
-    def _handled(self, fact: Fact) -> list[Instruction]:
+    def _handled(self, fact: Fact, at: str) -> list[Instruction]:
         try:
             instructions = self.search.handle(fact)
         except BadOption as error:
@@ -332,7 +334,7 @@ class ExperimentLoop:
             # It made sense when it was asked for. Nothing has changed, and the search goes on without it.
             log.warning("%s is not extended: %s", self.spec.label, error)
             return []
-        self.note_wish(fact, self.now())
+        self.note_wish(fact, at)
         self._lines.append(to_line(fact))
         for instruction in instructions:
             self._lines.append(to_line(instruction))
@@ -340,7 +342,7 @@ class ExperimentLoop:
             if told is not None:
                 self._lines.append(told)
         if isinstance(fact, Extended):
-            self.was_extended(fact, self.now())
+            self.was_extended(fact, at)
         return instructions
 
     async def _commit(self) -> None:
@@ -361,7 +363,7 @@ class ExperimentLoop:
         self.series.flush()
         self.journal.commit()
 
-    def _carry_out(self, instructions: list[Instruction], legs: list[Leg]) -> None:
+    def _carry_out(self, instructions: list[Instruction], legs: list[Leg], at: str) -> None:
         ready = iter(legs)
         for instruction in instructions:
             match instruction:
@@ -378,7 +380,7 @@ class ExperimentLoop:
                 case Settle():
                     pass
                 case Finish():
-                    self.end(instruction, self.now())
+                    self.end(instruction, at)
                     self.drop_checks()
                     self._digest()
                     self._wake.set()

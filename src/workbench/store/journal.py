@@ -100,11 +100,14 @@ class Journal:
         """The sequence number of the last line that is acknowledged: on the disk."""
         return self._durable
 
-    def append(self, event: Mapping[str, Json]) -> int:
-        """Take ``event`` as the next line and give its sequence number. It is on the disk after the next commit."""
+    def append(self, event: Mapping[str, Json], at: str | None = None) -> int:
+        """Take ``event`` as the next line and give its sequence number. It is on the disk after the next commit.
+
+        at: when it happened (UTC, ISO 8601); now, where it is not given.
+        """
         if not OWN.isdisjoint(event):
             raise ValueError(f"an event may not hold {sorted(OWN & event.keys())}: the journal gives them.")
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        at = at or datetime.now(UTC).isoformat(timespec="milliseconds")
         with self._appending:
             n = self._n + 1
             line = to_json({"n": n, "at": at, "schema": SCHEMA, **event})
