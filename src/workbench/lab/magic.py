@@ -204,7 +204,10 @@ def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool
         check_cluster(made.store, options.cluster)
     experiment = Experiment.of(made.store, made.launch().id if shown is None else shown)
     if shown is not None:
-        experiment.changed.append(f"{made.standing}; nothing is trained; use --again to retrain")
+        stands = str(made.standing) if made.standing.differences else "unchanged"
+        unsure = made.standing.not_checked if stands == "unchanged" else ""
+        shows = f"showing {experiment.label}; use --again to retrain"
+        experiment.changed.append("; ".join(filter(None, [f"{stands}: {shows}", unsure])))
         if options.mirror:
             experiment.changed.append(
                 f"its mirrors are unchanged; `workbench export {experiment.label} --to mlflow:` writes it now"
