@@ -45,7 +45,7 @@ def spec(experiment_id: str, name: str = "digits", version: int = 1) -> Spec:
         version=version,
         created=datetime(2026, 1, 1, tzinfo=UTC).isoformat(),
         goal=Goal("val_acc", "max"),
-        space={},
+        space={"schema": 1, "parameters": []},
         scheduler=Scheduler(last=27),
         searcher=Searcher(),
         program=Program("cell", "for epoch in trial.steps(): ...", "<cell>"),

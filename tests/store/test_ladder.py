@@ -345,3 +345,11 @@ def test_a_planted_journal_begins_no_million_trials_and_one_that_makes_no_sense_
         writing.append({"kind": "CapacityChanged", "slots": "many"})
     with pytest.raises(Unreadable, match="slots"):
         ladder(store, experiment)
+
+
+def test_a_spec_that_is_not_valid_is_refused_by_name(old):
+    store, experiment = old
+    path = store.experiment(experiment).spec
+    path.write_text(json.dumps({**json.loads(path.read_text()), "space": {}}))
+    with pytest.raises(Unreadable, match=f"experiment {experiment} is not valid"):
+        ladder(store, experiment)

@@ -203,7 +203,7 @@ def test_it_is_replayed_and_pinned_and_the_store_is_cleaned_up(lab, opened, goin
     forgotten = store.blob_path(store.put_blob(b"nobody names it" * 1000))
     os.utime(forgotten, (time.time() - 3 * 86_400,) * 2)
     page.evaluate("() => { window.jupyterapp.commands.execute('workbench:clean-up') }")
-    expect(dialog(page)).to_contain_text("would be freed")
+    expect(dialog(page)).to_contain_text("will be freed")
     assert forgotten.exists()
     dialog(page).get_by_role("button", name="Clean Up").click()
     expect(page.get_by_text(re.compile("Cleaned up: .* freed"))).to_be_visible()

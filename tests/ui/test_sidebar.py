@@ -20,7 +20,7 @@ SPEC = Spec(
     version=1,
     created="",
     goal=Goal("val_acc"),
-    space={},
+    space={"schema": 1, "parameters": []},
     scheduler=Scheduler(last=27),
     searcher=Searcher(),
     program=Program("cell", "for epoch in trial.steps(): ...", "<cell>"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workbench.errors import Unreadable
 from workbench.records import (
     CapacityChanged,
     Extended,
@@ -189,6 +190,14 @@ def ladder(store: Store, experiment: str, after: int = 0) -> dict[str, Any]:
     What was read is kept, so asking again costs what is new. A journal that became shorter is read anew, and given as a
     whole. Raises NotFound, StoreError, and Unreadable for a journal that makes no sense.
     """
+    try:
+        return _told(store, experiment, after)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"the spec or the journal of experiment {experiment} is not valid ({error!r})"
+        raise Unreadable(f"{why[:300]}. Restore them from a copy.") from error
+
+
+def _told(store: Store, experiment: str, after: int) -> dict[str, Any]:
     paths = store.experiment(experiment)
     with _lock:
         kept = _kept.pop(paths.journal, None)
