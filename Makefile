@@ -77,7 +77,7 @@ coverage: $(VENV)/.develop
 
 # Three runs: the event loop of pytest-jupyter (tests/ext) breaks Playwright's (tests/ui), and ours.
 test-main: $(VENV)/.develop
-	@$(BIN)/pytest tests -n 3 --dist loadfile
+	@$(BIN)/pytest tests -n 2 --dist loadfile
 
 test-ext: $(VENV)/.develop
 	@$(BIN)/pytest tests/ext
