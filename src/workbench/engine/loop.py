@@ -459,9 +459,10 @@ class ExperimentLoop:
             self._pump.cancel()
         is_over = self.finished.is_set()
         if not is_over:
-            self.end(Finish("failed", why), self.now())
-            as_far_as_it_goes(lambda: self.journal.append(to_line(Finish("failed", why))))
-            as_far_as_it_goes(lambda: self.shown.give_up(why, self.life.ended or self.now()))
+            at = self.now()
+            self.end(Finish("failed", why), at)
+            as_far_as_it_goes(lambda: self.journal.append(to_line(Finish("failed", why)), at))
+            as_far_as_it_goes(lambda: self.shown.give_up(why, at))
         as_far_as_it_goes(self.journal.close)
         as_far_as_it_goes(self.series.close)
         _let_go(self._keeping)

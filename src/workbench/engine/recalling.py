@@ -52,10 +52,11 @@ def _go_on(loop: ExperimentLoop, rows: _Rows) -> None:
     adopted = {order.trial: one for order in outstanding if (one := _adopted(loop, order, rows)) is not None}
     why = "the engine started again: "
     legs = [loop.legbook.ordered(order, why) for order in outstanding if order.trial not in adopted]
+    at = loop.now()
     if legs:
-        loop.begin(loop.now())
+        loop.begin(at)
     for leg in legs:
-        loop.journal.append(started(leg))
+        loop.journal.append(started(leg), at)
     loop.journal.commit()
     for leg in legs:
         loop.around.dispatch(loop, leg)
