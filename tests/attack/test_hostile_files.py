@@ -289,7 +289,7 @@ def test_a_series_that_is_damaged_under_the_engine_costs_no_trial(tmp_path: Path
 def is_at_rest(store: Store, spec: Spec) -> bool:
     """Whether nothing of the experiment is left to write."""
     path = store.experiment(spec.id).series
-    return not is_wal(path) and not os.path.lexists(f"{path}-wal")
+    return path.exists() and not is_wal(path) and not os.path.lexists(f"{path}-wal")
 
 
 def lost_told(store: Store, spec: Spec) -> bool:

@@ -47,6 +47,27 @@ def test_files_removed_under_the_writer_lose_nothing(path: Path, gone: str) -> N
     assert check(path) is None
 
 
+@pytest.mark.parametrize("gone", ["", "-wal", "all"])
+def test_files_removed_after_the_last_flush_are_put_back_when_it_is_closed(path: Path, gone: str) -> None:
+    series = written(path)
+    for ending in ("", "-wal", "-shm") if gone == "all" else (gone,):
+        os.unlink(f"{path}{ending}")
+    series.close()
+    assert check(path) is None
+    with Series.read(path) as reader:
+        assert len(reader.points()) == 2000
+        assert reader.trial(0)["state"] == "running"
+
+
+def test_closing_brings_no_folder_back_that_was_removed(path: Path) -> None:
+    path = path.parent / "experiment" / path.name
+    path.parent.mkdir()
+    series = written(path)
+    shutil.rmtree(path.parent)
+    series.close()
+    assert not path.parent.exists()
+
+
 @pytest.mark.parametrize("damage", ["junk", "cut", "empty", "replaced", "folder", "pipe", "link"])
 def test_a_file_that_is_written_over_is_moved_away_and_the_writer_goes_on(path: Path, damage: str) -> None:
     series = written(path)

@@ -344,7 +344,12 @@ class Engine(Slots):
                 self._note_work()
                 private.forget(self.store.root, key, ended=loop.life.ended)
                 self.rebalance()
-                self.later(self._rest(key))
+                self.later(self._leave_whole(key))
+
+    async def _leave_whole(self, experiment: str) -> None:
+        """Put back what the series of an experiment that has just ended lost after its last flush, and rest it."""
+        await self.mender.mend(deep=False, only=experiment)
+        await self._rest(experiment)
 
     async def _rest(self, experiment: str) -> None:
         """Have an ended experiment lie in few files; what is asked about it meanwhile waits."""

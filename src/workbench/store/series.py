@@ -141,6 +141,7 @@ class Series:
         try:
             if self._writer is not None:
                 self.flush()
+                self._keep_what_was_removed()
         finally:
             with self._writing, self._reading:
                 self._closed = True
@@ -402,6 +403,17 @@ class Series:
         if whole is None:
             self._change = max(self._change, int(clock.time() * 1000))
             self.broken.append(moved)
+
+    def _keep_what_was_removed(self) -> None:
+        """A file that was removed since the last flush is whole for as long as it is open: put it back."""
+        with self._writing, self._reading:
+            if self._writer is None or not self.path.parent.is_dir() or not self._are_removed(_files(self.path)):
+                return
+            with contextlib.suppress(OSError):  # on a full disk the journal and checkpoints still know the points
+                whole = database.copied(self._writer.connection, self.path)
+                if whole is not None:
+                    database.put_away(self.path)
+                    database.replace(whole, self.path)
 
     # How it is read --------------------------------------------------------------------------------------------------
 

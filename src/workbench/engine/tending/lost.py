@@ -127,10 +127,11 @@ class Mender:
         finally:
             self.has_looked = True
 
-    async def mend(self, *, deep: bool) -> list[str]:
-        """Mend what is found; the labels of those experiments. deep: all of each series is read."""
+    async def mend(self, *, deep: bool, only: str | None = None) -> list[str]:
+        """Mend what is found; the labels of those experiments. deep: all of each series is read; only: of this one."""
         engine, mended = self._engine, []
-        entries = [entry for entry in engine.catalog.experiments() if entry["id"] not in engine.loops]
+        listed = engine.catalog.experiments() if only is None else [engine.catalog.get(only)]
+        entries = [entry for entry in listed if entry is not None and entry["id"] not in engine.loops]
         for experiment in await asyncio.to_thread(ended_lost, engine.store, entries, deep=deep):
             if (
                 experiment in engine.loops
@@ -139,6 +140,8 @@ class Mender:
             ):
                 continue
             await asyncio.to_thread(put_away, engine.store, experiment)
+            if experiment in engine.loops:  # another mended it meanwhile
+                continue
             try:
                 engine.begin(experiment)
             except Exception as error:  # it has ended all the same, and stays as it is
