@@ -19,6 +19,7 @@ PACKAGE = ROOT / "src" / "workbench"
 FLOORS = {
     "errors": 0,
     "interpreter": 0,
+    "messages": 0,
     "pace": 0,
     "records": 0,
     "space": 0,
@@ -46,6 +47,8 @@ FLOORS = {
 
 #: What one room imports of another beyond what the floors allow: rooms side by side, and a few ways up.
 DOORS = {
+    ("messages", "errors"),
+    ("messages", "records"),
     ("records", "errors"),
     ("space", "errors"),
     ("space", "records"),
