@@ -7,6 +7,7 @@ import functools
 import graphlib
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,6 +97,9 @@ FORBIDDEN = {
     "experiment": {"dask", "distributed", "torch"},
 }
 
+#: Modules that a folder may hold, the package's own file among them (decision 040).
+MOST_MODULES = 20
+
 #: JupyterLab's face is a package of its own.
 _FACE = "workbench_ext"
 _SERVER = ROOT / _FACE / "server"
@@ -106,6 +110,11 @@ def files_of(room: str) -> list[Path]:
     if room == _FACE:
         return sorted(p for p in (ROOT / _FACE).rglob("*.py") if "node_modules" not in p.parts)
     return sorted((PACKAGE / room).rglob("*.py")) or [p for p in (PACKAGE / f"{room}.py",) if p.exists()]
+
+
+def sources() -> list[Path]:
+    """Every source file of both packages."""
+    return [*sorted(PACKAGE.rglob("*.py")), *files_of(_FACE)]
 
 
 @functools.cache
@@ -207,6 +216,11 @@ def test_an_import_is_seen_however_it_is_written(tmp_path, line, room):
     assert [room_of(name) for name, _ in imports(file)] == [room]
 
 
+def test_no_folder_is_a_list_too_long_to_read():
+    folders = Counter(path.parent.relative_to(ROOT) for path in sources())
+    assert {str(folder): count for folder, count in folders.items() if count > MOST_MODULES} == {}
+
+
 @pytest.mark.parametrize("room", sorted(FORBIDDEN))
 def test_a_room_imports_nothing_that_its_law_forbids(room):
     forbidden = FORBIDDEN[room]
@@ -240,8 +254,8 @@ def test_what_serves_jupyterlab_loads_neither_dask_nor_torch():
 import importlib, pkgutil, sys
 import {modules} as server
 import workbench.engine.asking.ask
-for module in pkgutil.iter_modules(server.__path__):
-    importlib.import_module(f"{modules}.{{module.name}}")
+for module in pkgutil.walk_packages(server.__path__, "{modules}."):
+    importlib.import_module(module.name)
 print(sorted({{"dask", "distributed", "torch", "sklearn"}} & sys.modules.keys()))
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
