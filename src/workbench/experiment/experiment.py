@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.errors import BadOption, NotFound, StoreError, TrialFailed, Unreadable
-from workbench.experiment.pauses import Pauses, pause_of, paused
 from workbench.experiment.trial import Trial, Verdict, table
 from workbench.records import (
     UNREADABLE,
@@ -25,6 +24,7 @@ from workbench.records import (
     trial_number,
 )
 from workbench.status.board import Board, diverged, duration, number, progress, sentence
+from workbench.status.waiting import Pauses, interrupted, pause_of, paused
 from workbench.store import Store
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ class Experiment:
                     raise TimeoutError(f"{self.label} has not ended within {timeout:g} s; it continues.")
                 time.sleep(LOOK_S)
         except KeyboardInterrupt:
-            raise goes_on(self) from None
+            raise interrupted(self.label) from None
         self.check()
         return self
 
@@ -379,7 +379,7 @@ class Experiment:
 
     def watch(self) -> None:
         """Show it live: in a notebook the live view, elsewhere lines until it has ended."""
-        from workbench.lab.show import watch
+        from workbench.live.show import watch
 
         watch(self)
 
@@ -588,14 +588,6 @@ def _changed(store: Store, spec: Spec) -> list[str]:
     except (NotFound, StoreError):
         return []
     return changes(store, old, spec)
-
-
-def goes_on(experiment: Experiment) -> KeyboardInterrupt:
-    """What an interrupted wait raises: it says that the experiment goes on."""
-    words = f"Waiting was interrupted; {experiment.label} continues. wb.open({experiment.label!r}).stop() ends it."
-    error = KeyboardInterrupt(words)
-    error._render_traceback_ = lambda: [words]  # type: ignore[attr-defined]  # IPython's own way: no traceback
-    return error
 
 
 def _number(trial: int | str | Trial) -> int:
