@@ -19,6 +19,7 @@ PACKAGE = ROOT / "src" / "workbench"
 #: The floor of each room: a module or package directly under ``workbench``.
 FLOORS = {
     "errors": 0,
+    "facts": 0,
     "interpreter": 0,
     "pace": 0,
     "records": 0,
@@ -48,6 +49,7 @@ FLOORS = {
 
 #: What one room imports of another beyond what the floors allow: rooms side by side, and a few ways up.
 DOORS = {
+    ("facts", "records"),
     ("records", "errors"),
     ("space", "errors"),
     ("space", "records"),
@@ -77,6 +79,7 @@ DOORS = {
 #: environment, the engine's and the training code's may be three, and only the last is sure to hold torch.
 FORBIDDEN = {
     "errors": {"*"},
+    "facts": {"*"},
     "pace": {"*"},
     "records": {"*"},
     "space": {"*"},

@@ -11,7 +11,8 @@ from running import spec_of
 from workbench.cluster.backend import Slot
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.legbook import MOST_QUEUED, LegBook
-from workbench.records import Ended, Failed, Goal, Left, Lost, Reached, Run, Scheduler, Spec, StopAsked
+from workbench.facts import Ended, Failed, Left, Lost, Reached, Run, StopAsked
+from workbench.records import Goal, Scheduler, Spec
 
 
 def spec(**fields: Any) -> Spec:

@@ -12,16 +12,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from workbench.records import (
-    ENDED,
+from workbench.facts import (
     CapacityChanged,
-    Configuration,
     Ended,
     Extended,
     Fact,
     Failed,
     Finish,
-    Goal,
     Instruction,
     Left,
     Lost,
@@ -29,14 +26,11 @@ from workbench.records import (
     Reached,
     ResumeAsked,
     Run,
-    Scheduler,
-    Searcher,
     Settle,
-    Spec,
     Stop,
     StopAsked,
-    trial_label,
 )
+from workbench.records import ENDED, Configuration, Goal, Scheduler, Searcher, Spec, trial_label
 from workbench.search.asha import Asha
 from workbench.search.climb import Bracket, Entry, brackets, entries
 from workbench.search.extension import extended

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from workbench.cluster.backend import Message
 from workbench.engine.asking.needed import imports_of, needed
 from workbench.errors import WorkbenchError
-from workbench.records import PauseAsked, Spec
+from workbench.facts import PauseAsked
+from workbench.records import Spec
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.surroundings import environment
 from workbench.store import Store
