@@ -197,7 +197,8 @@ def _forked(store: Store, options: grammar.Options) -> tuple[grammar.Options, An
 def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool]:
     """The experiment that is shown, and whether it is a new one."""
     from workbench.engine.asking.ask import check_cluster
-    from workbench.experiment.experiment import Experiment, remember
+    from workbench.experiment.experiment import Experiment
+    from workbench.experiment.opening import remember
 
     shown = made.shown(again=options.again, same=options.same)
     if shown is None:
