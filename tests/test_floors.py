@@ -100,6 +100,17 @@ FORBIDDEN = {
 #: Modules that a folder may hold, the package's own file among them (decision 040).
 MOST_MODULES = 20
 
+#: Lines that a source file may have. One of more knows a second thing, which can be split off.
+MOST_LINES = 500
+
+#: Files that have more and are still to be split. The list only shrinks: one that is short enough must leave it.
+LONGER = {
+    "src/workbench/cluster/dask.py",
+    "src/workbench/cluster/workers/worker.py",
+    "src/workbench/engine/engine.py",
+    "src/workbench/engine/loop.py",
+}
+
 #: JupyterLab's face is a package of its own.
 _FACE = "workbench_ext"
 _SERVER = ROOT / _FACE / "server"
@@ -214,6 +225,13 @@ def test_an_import_is_seen_however_it_is_written(tmp_path, line, room):
 def test_no_folder_is_a_list_too_long_to_read():
     folders = Counter(path.parent.relative_to(ROOT) for path in sources())
     assert {str(folder): count for folder, count in folders.items() if count > MOST_MODULES} == {}
+
+
+def test_no_source_file_is_too_long_to_read():
+    lines = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8").count("\n") for path in sources()}
+    longer = {path: count for path, count in lines.items() if count > MOST_LINES}
+    assert {path: count for path, count in longer.items() if path not in LONGER} == {}
+    assert LONGER - longer.keys() == set(), "these have been split: take them out of LONGER"
 
 
 @pytest.mark.parametrize("room", sorted(FORBIDDEN))
