@@ -10,8 +10,9 @@ from running import PLAIN, spec_of
 
 from workbench.engine.legs.leg import Leg
 from workbench.engine.loop import ExperimentLoop
+from workbench.facts import PauseAsked, ResumeAsked
 from workbench.messages import Left
-from workbench.records import PauseAsked, ResumeAsked, Scheduler, Spec
+from workbench.records import Scheduler, Spec
 from workbench.store import Store
 
 

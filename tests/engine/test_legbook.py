@@ -13,8 +13,9 @@ from workbench import messages
 from workbench.cluster.backend import Slot
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.legbook import MOST_QUEUED, LegBook
+from workbench.facts import Ended, Failed, Left, Lost, Reached, Run, StopAsked
 from workbench.messages import Begun, FromLeg, Level, Points, Saved
-from workbench.records import Ended, Failed, Goal, Left, Lost, Reached, Run, Scheduler, Spec, StopAsked
+from workbench.records import Goal, Scheduler, Spec
 
 
 def spec(**fields: Any) -> Spec:

@@ -590,10 +590,10 @@ def test_large_values_that_every_turn_assigns_are_left_out(server, experiment):
 
 
 def test_what_was_put_back_is_saved_again_though_its_samples_are_as_the_set_up_made_them(experiment, monkeypatch):
-    from workbench.trial import kinds as of_python
     from workbench.trial import torch_kinds
+    from workbench.trial.looking import digests
 
-    for module in (of_python, torch_kinds):  # as if they were larger than half a gigabyte
+    for module in (digests, torch_kinds):  # as if they were larger than half a gigabyte
         monkeypatch.setattr(module, "LOOKED_AT_WHOLE", 1 << 20)
     cell = experiment(
         """

@@ -26,10 +26,8 @@ from workbench.engine.tending.installed import Installed
 from workbench.engine.tending.lost import Loss
 from workbench.engine.tending.retainer import Retainer
 from workbench.errors import BadOption, ClusterError, StoreError
-from workbench.messages import FromLeg, Order, Saved
-from workbench.records import (
+from workbench.facts import (
     CapacityChanged,
-    ExperimentState,
     Extended,
     Fact,
     Finish,
@@ -38,11 +36,12 @@ from workbench.records import (
     ResumeAsked,
     Run,
     Settle,
-    Spec,
     Stop,
     StopAsked,
     to_line,
 )
+from workbench.messages import FromLeg, Order, Saved
+from workbench.records import ExperimentState, Spec
 from workbench.search import Search
 from workbench.search.life import Life
 from workbench.store import Store

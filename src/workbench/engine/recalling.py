@@ -12,7 +12,8 @@ from workbench.cluster.backend import Survivor
 from workbench.engine.legs.leg import Leg, started
 from workbench.engine.tending.installed import ACCEPTED
 from workbench.errors import Unreadable
-from workbench.records import ENDED, Ended, Extended, Fact, Finish, Left, Reached, Run, Settle, fact_from_line
+from workbench.facts import Ended, Extended, Fact, Finish, Left, Reached, Run, Settle, fact_from_line
+from workbench.records import ENDED
 from workbench.store.journal import OWN
 from workbench.store.recalled import check_order, nonsense
 

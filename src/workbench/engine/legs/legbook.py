@@ -17,20 +17,9 @@ from workbench.cluster.backend import Survivor
 from workbench.engine.judging.faults import Faults, Verdict
 from workbench.engine.judging.patience import Patience
 from workbench.engine.legs.leg import Leg, cut, said
+from workbench.facts import Ended, Fact, Failed, Left, Lost, Reached, Run, StopAsked
 from workbench.messages import Begun, FromLeg, Level, Points, Saved
-from workbench.records import (
-    Ended,
-    Fact,
-    Failed,
-    Left,
-    Lost,
-    Reached,
-    Run,
-    Spec,
-    StopAsked,
-    plain_value,
-    trial_label,
-)
+from workbench.records import Spec, plain_value, trial_label
 
 #: Legs shorter than this (median) get others queued behind them, so that Dask's latency is not waited for: so many
 #: that a slot has about QUEUED_S seconds to do, and never more than MOST_QUEUED.

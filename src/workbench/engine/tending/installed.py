@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.engine.asking.needed import imports_of, needed
 from workbench.errors import WorkbenchError
-from workbench.records import PauseAsked, Spec, Training
+from workbench.facts import PauseAsked
+from workbench.records import Spec, Training
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.surroundings import environment
 from workbench.store import Store

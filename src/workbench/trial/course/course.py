@@ -21,6 +21,7 @@ from workbench.trial.api.batches import BY_STEPS, Batches, Inside
 from workbench.trial.api.files import fingerprint, free_name, keep, stamp
 from workbench.trial.api.own import OwnLoop, never_began
 from workbench.trial.api.trial import LegLeft
+from workbench.trial.checkpoint.header import GRAPH, Header, read_header
 from workbench.trial.course.fork import Fork
 from workbench.trial.course.place import Place
 from workbench.trial.course.saver import Saver, Vault, When
@@ -28,7 +29,7 @@ from workbench.trial.course.setup import Setup
 from workbench.trial.course.vault import Writer
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.runner import Link
-from workbench.trial.state import GRAPH, Header, State, read_header
+from workbench.trial.state import State
 
 #: Behind all steps.
 ANY_STEP = sys.maxsize

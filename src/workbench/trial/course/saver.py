@@ -18,9 +18,11 @@ from workbench.errors import StaleAttempt, StoreError
 from workbench.messages import Saved, Says, Unsaved
 from workbench.records import Spec
 from workbench.store.keeping.checkpoints import Checkpoint, Folder
+from workbench.trial.checkpoint.captured import Captured
+from workbench.trial.checkpoint.header import Header
 from workbench.trial.course.vault import Small, Write, Writer
 from workbench.trial.process.runner import Link
-from workbench.trial.state import Captured, Header, State
+from workbench.trial.state import State
 
 #: A hundredth of its time is what a trial may wait for checkpoints between levels, with a margin, since the next may
 #: cost more than the last; a fiftieth may be worked on them aside (on the same core, perhaps); and in a quarter of it

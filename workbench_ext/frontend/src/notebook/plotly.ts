@@ -12,7 +12,7 @@ export interface IPlotly {
   readonly Plots: { resize(node: HTMLElement): Promise<void> };
 }
 
-/** Where the live view of a cell keeps it too (src/workbench/lab/page/plotly.js). */
+/** Where the live view of a cell keeps it too (src/workbench/live/page/plotly.js). */
 const PLOTLY = Symbol.for('workbench.plotly');
 
 export function loadPlotly(api: Api): Promise<IPlotly> {

@@ -20,7 +20,7 @@ from traitlets.config import LoggingConfigurable
 from workbench_ext.server.base import Refused
 from workbench_ext.server.below import MOST_DEPTH
 from workbench_ext.server.stores import Known, Stores
-from workbench_ext.server.tended import LIVE_S, TURN_S, Tended
+from workbench_ext.server.watching.tended import LIVE_S, TURN_S, Tended
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp

@@ -1,4 +1,4 @@
-"""What a wait does when its experiment is paused. Law: nothing waits for a person who may not know that it does.
+"""What ends a wait: a pause, or an interrupt. Law: nothing waits for a person who may not know that it does.
 
 | paused | goes on | a wait |
 |---|---|---|
@@ -52,6 +52,14 @@ def paused(label: str, pause: Mapping[str, Any]) -> Paused:
         f"wb.open({label!r}).resume(), continues it."
     )
     error.cause = str(pause["cause"])
+    return error
+
+
+def interrupted(label: str) -> KeyboardInterrupt:
+    """What an interrupted wait raises: it says that the experiment goes on."""
+    words = f"Waiting was interrupted; {label} continues. wb.open({label!r}).stop() ends it."
+    error = KeyboardInterrupt(words)
+    error._render_traceback_ = lambda: [words]  # type: ignore[attr-defined]  # IPython's own way: no traceback
     return error
 
 

@@ -15,12 +15,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from workbench.errors import StoreError
+from workbench.errors import CannotResume, StoreError
 from workbench.records import SCHEMA, check_schema
 from workbench.store.files.parts import NAMED, Parts
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.kinds import SCALARS, loaded
 
+#: The name of the file.
+TENSORS = "tensors.safetensors"
 _LENGTH = struct.Struct("<Q")
 _ALIGNED = 64
 #: Bytes from which on a storage has a file of its own. One more file costs about as much as writing half a megabyte.
@@ -115,6 +117,47 @@ def read_objects(path: Folder) -> dict[str, Any]:
     check_schema(trees, "this checkpoint")
     storages = read_storages(path)
     return {name: _grown(one, storages) for name, one in trees["objects"].items()}
+
+
+def storages_in(folder: Folder) -> dict[str, Any]:
+    """The storages of the checkpoint in ``folder``, by key. Raises CannotResume without torch."""
+    path = folder / TENSORS
+    if not path.exists():
+        return {}
+    if loaded("torch") is not None:
+        return read_storages(path)
+    if holds_none(path):
+        return {}  # torch was imported ahead for another search, and an earlier version wrote the file all the same
+    raise CannotResume("the checkpoint holds tensors, but this time the set-up code did not import torch.")
+
+
+def read_tensors(folder: Folder) -> dict[str, Any]:
+    """The state dicts in a checkpoint, by the name of the object: plain tensors and numbers; runs no code of the cell.
+
+    A large tensor that did not change since the set-up is not in it: the set-up code makes it.
+    """
+    path = folder / TENSORS
+    return read_objects(path) if path.exists() else {}
+
+
+class Placed:
+    """Storages of a checkpoint, on their device; each is made once, so that what shared one shares one again."""
+
+    def __init__(self, saved: Mapping[str, Any]) -> None:
+        self._saved = saved
+        self._moved: dict[str, Any] = {}
+
+    def __call__(self, key: str, device: str) -> Any:
+        if key not in self._moved:
+            storage = self._saved[key]
+            torch = loaded("torch")
+            # A model trained on a GPU can be brought home to a machine without one.
+            if device != "cpu" and torch.cuda.is_available():
+                storage = (
+                    torch.empty(storage.nbytes(), dtype=torch.uint8, device=device).untyped_storage().copy_(storage)
+                )
+            self._moved[key] = storage
+        return self._moved[key]
 
 
 def _open(path: Folder) -> tuple[dict[str, Any], mmap.mmap | bytearray, int]:

@@ -15,8 +15,8 @@ from workbench.store.lists.catalog import read_catalog
 from workbench.store.owner.lease import read_engine
 from workbench.store.owner.ownership import ownership
 from workbench_ext.server import actions
-from workbench_ext.server.changes import Changed, Changes
 from workbench_ext.server.experiments import is_readonly
+from workbench_ext.server.watching.changes import Changed, Changes
 
 #: Seconds between looks at the files of a store that a page shows, and of one in which experiments run besides: a point
 #: is to be on the page at once. A look is some stat calls, 0.1 ms.

@@ -8,19 +8,34 @@ import html
 import sys
 import uuid
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
-from workbench.experiment.pauses import Pauses
-from workbench.lab.plain import Progress
+from workbench.live.plain import Progress
 from workbench.status.board import Board, sentence
-
-if TYPE_CHECKING:
-    from workbench.experiment import Experiment
+from workbench.status.waiting import Pauses, interrupted
+from workbench.store import Store
 
 #: Seconds between looks while a cell waits; an interrupt is noticed within them.
 LOOK_S = 0.1
 
 Face = Literal["live", "terminal", "batch"]
+
+
+class Watched(Protocol):
+    """What is shown: an experiment in a person's hands, which takes what the view's buttons ask."""
+
+    store: Store
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def changed(self) -> list[str]: ...
+
+    def stop(self, trial: int | None) -> None: ...
 
 
 def face(shell: Any) -> Face:
@@ -38,11 +53,11 @@ def face(shell: Any) -> Face:
 class Shown:
     """An experiment on a notebook's page: live while it runs, and then the figure that stays."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Watched) -> None:
         from IPython.display import display
 
         from workbench.engine.asking.ask import Tending
-        from workbench.lab.live import LiveView
+        from workbench.live.view import LiveView
 
         self.experiment = experiment
         self._display_id = f"workbench-{uuid.uuid4().hex}"
@@ -86,12 +101,12 @@ def result(board: Board) -> dict[str, Any]:
     }
 
 
-def named(experiment: Experiment) -> dict[str, Any]:
+def named(experiment: Watched) -> dict[str, Any]:
     """What stays in a saved notebook beside the figure, so that the panel finds the experiment of a cell."""
     return {"workbench": {"experiment": experiment.id}}
 
 
-def show_result(experiment: Experiment) -> None:
+def show_result(experiment: Watched) -> None:
     """The figure of an experiment that has ended."""
     from IPython.display import display
 
@@ -101,20 +116,18 @@ def show_result(experiment: Experiment) -> None:
     board.close()
 
 
-async def follow(experiment: Experiment, say: Callable[[str], None]) -> None:
+async def follow(experiment: Watched, say: Callable[[str], None]) -> None:
     """Say how it goes in plain lines until it has ended, without holding the kernel's loop. Raises Paused."""
     with contextlib.closing(_looks(experiment, say)) as looks:
         for _ in looks:
             await asyncio.sleep(LOOK_S)
 
 
-def watch(experiment: Experiment) -> None:
+def watch(experiment: Watched) -> None:
     """Show it live in a notebook; elsewhere say lines until it has ended. Raises Paused there."""
     import time
 
     from IPython import get_ipython
-
-    from workbench.experiment.experiment import goes_on
 
     if face(get_ipython()) == "live":
         Shown(experiment)
@@ -124,10 +137,10 @@ def watch(experiment: Experiment) -> None:
             for _ in looks:
                 time.sleep(LOOK_S)
     except KeyboardInterrupt:
-        raise goes_on(experiment) from None
+        raise interrupted(experiment.label) from None
 
 
-def _looks(experiment: Experiment, say: Callable[[str], None]) -> Generator[None, None, None]:
+def _looks(experiment: Watched, say: Callable[[str], None]) -> Generator[None, None, None]:
     """Say how it goes in plain lines, look by look, until it has ended; the caller waits in between. Raises Paused."""
     from workbench.engine.asking.ask import Tending
 

@@ -24,10 +24,10 @@ import traitlets
 from workbench.errors import WorkbenchError
 from workbench.status.board import Board, Change, progress, sentence
 
-log = logging.getLogger("workbench.lab")
+log = logging.getLogger("workbench.live")
 
 #: The page's side. Its scripts are put together to one module: a widget is one, and nothing is built.
-PAGE = files("workbench.lab").joinpath("page")
+PAGE = files("workbench.live").joinpath("page")
 MODULE = ("board.js", "plotly.js", "words.js", "curves.js", "view.js")
 #: Seconds between glances at the store's files (microseconds each); between looks while much is written; and between
 #: looks at the least, whatever the files' times say.
