@@ -470,16 +470,16 @@ class Experiment:
         (``mlflow:WHERE``, ``tensorboard:FOLDER``, ``wandb:PROJECT``). data: the ``.zip`` holds the kept data as well.
         mask: the ``.zip`` holds no secret that is found; ``findings`` of the answer says which those are.
         """
+        from workbench import exporter
         from workbench.share import export, write_table
-        from workbench.share.container import NAMES, write_container
         from workbench.share.mirror import write
         from workbench.store.lists.mirrors import KINDS
 
         if isinstance(target, str) and target.partition(":")[0] in KINDS:
             return write(self.store, self.id, target)
         path = Path(target)
-        if path.name in NAMES:
-            return write_container(self.store, self.id, path)
+        if (name := exporter.of_target(os.fspath(target))) is not None:
+            return exporter.found(name).write(self.store, exporter.Order(self.id, os.fspath(target)))
         if path.suffix in (".csv", ".parquet"):
             return write_table(self.store, self.id, path)
         return export(self.store, self.id, path, checkpoints=checkpoints, data=data, mask=mask)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from workbench import exporter
 from workbench.cli.found import store_of
 from workbench.cli.values import among
 from workbench.cli.verbs import OK, Parser
@@ -75,9 +76,14 @@ def _model(options: Any, target: str | None) -> tuple[dict[str, Any], list[str]]
     return told, [f"{sentence(told)}.", f"Written: {told['file']}"]
 
 
+def _exported(options: Any, name: exporter.Name, order: exporter.Order) -> tuple[dict[str, Any], list[str]]:
+    found = exporter.found(name)
+    told = found.write(store_of(options), order)
+    return told, found.lines(told)
+
+
 def _written(options: Any, target: str) -> tuple[dict[str, Any], list[str]]:
     from workbench.share import export as write
-    from workbench.share.container import NAMES, write_container
     from workbench.share.tables import write_table
     from workbench.store.lists.mirrors import KINDS
 
@@ -88,11 +94,9 @@ def _written(options: Any, target: str) -> tuple[dict[str, Any], list[str]]:
         told = mirror(store, options.ref, f"tensorboard:{target}" if options.tensorboard else target)
         checked = f", {told['read_back']} read back" if "read_back" in told else ""
         return told, [f"{told['trials']} trials, {told['points']} points{checked}", f"Written: {told['to']}"]
-    if path.name in NAMES:
-        told = write_container(store, options.ref, path)
-        gone = [f"Not restored: {name}: {why}." for name, why in told["not_restored"].items()]
-        words = f"Python {told['python']}, {told['distributions']} distributions"
-        return told, [words, *gone, f"Written: {path}, and beside it the files that it copies"]
+    name = exporter.of_target(target)
+    if name is not None:
+        return _exported(options, name, exporter.Order(options.ref, target))
     if path.suffix in (".csv", ".parquet"):
         told = write_table(store, options.ref, path)
     else:
