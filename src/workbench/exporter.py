@@ -4,6 +4,7 @@ exporter; what is installed is read only when an exporter is used.
 An installed distribution declares exporters in its ``pyproject.toml``, under the names below::
 
     [project.entry-points."workbench.exporters"]
+    model = "workbench.exporters.model"
     containerfile = "workbench.exporters.containerfile"
 
 Each is a module, or any other object, with the functions of :class:`Exporter`.
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     from workbench.store import Store
 
 GROUP = "workbench.exporters"
-Name = Literal["containerfile"]
+Name = Literal["model", "containerfile"]
 
 #: What each exporter writes, in words.
 _WRITES: dict[Name, str] = {
+    "model": "trained models",
     "containerfile": "Containerfiles",
 }
 #: Which exporter writes a file, by the names by which tools find it.
@@ -38,10 +40,17 @@ _OF_FILE: dict[str, Name] = {"Containerfile": "containerfile", "Dockerfile": "co
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a person wants to have written: ``ref``, an experiment or a trial of it, to ``target``."""
+    """What a person wants to have written: ``ref``, an experiment or a trial of it, to ``target``.
+
+    target: as it was typed; where None, the exporter chooses it. form, inputs, object: of a model its format, what it
+    takes (such as ``float32[8,64]``, one for each argument), and its name in the training code.
+    """
 
     ref: str
-    target: str
+    target: str | None
+    form: str | None = None
+    inputs: tuple[str, ...] = ()
+    object: str | None = None
 
 
 @runtime_checkable

@@ -6,6 +6,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from workbench.exporter import Exporter
-    from workbench.exporters import containerfile
+    from workbench.exporters import containerfile, model
 
-    _each: tuple[Exporter, ...] = (containerfile,)
+    _each: tuple[Exporter, ...] = (model, containerfile)

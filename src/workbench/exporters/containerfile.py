@@ -35,7 +35,7 @@ _LABEL = re.compile(r"(?P<version>[^+]+)\+(?P<label>cpu|cu\d+|rocm[\d.]+|xpu)")
 
 def write(store: Store, order: Order) -> dict[str, Any]:
     """Write the Containerfile ``order.target``; see :func:`write_container`."""
-    return write_container(store, order.ref, Path(order.target))
+    return write_container(store, order.ref, Path(order.target or "Containerfile"))
 
 
 def lines(told: dict[str, Any]) -> list[str]:

@@ -54,7 +54,8 @@ def export(options: Any) -> int:
         )
     target = options.target or options.to
     if options.model:
-        told, lines = _model(options, target)
+        order = exporter.Order(options.ref, target, options.model, tuple(options.input), options.object)
+        told, lines = _exported(options, "model", order)
     elif options.input or options.object:
         raise BadOption("workbench export: --input and --object need --model, which was not given.")
     elif target is None:
@@ -66,14 +67,6 @@ def export(options: Any) -> int:
     else:
         say(*map(clean, lines))
     return OK
-
-
-def _model(options: Any, target: str | None) -> tuple[dict[str, Any], list[str]]:
-    from workbench.share.model import sentence, write_model
-
-    path = None if target is None else Path(target)
-    told = write_model(store_of(options), options.ref, options.model, path, inputs=options.input, name=options.object)
-    return told, [f"{sentence(told)}.", f"Written: {told['file']}"]
 
 
 def _exported(options: Any, name: exporter.Name, order: exporter.Order) -> tuple[dict[str, Any], list[str]]:
