@@ -11,7 +11,7 @@ import pytest
 
 from workbench import exporter
 from workbench.errors import BadOption
-from workbench.exporter import Exporter, Order, found, of_target
+from workbench.exporter import PROGRAMS, Exporter, Mirroring, Order, found, mirrored, mirroring, of_target
 from workbench.store import Store
 
 FOREIGN = """
@@ -48,18 +48,34 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("box/Containerfile", "containerfile"),
         ("Dockerfile", "containerfile"),
+        ("mlflow", "mirrors"),
+        ("tensorboard:box/Containerfile", "mirrors"),
         ("Containerfile.zip", None),
+        (Path("mlflow:"), None),
         ("digits.zip", None),
         ("s3://bucket/digits.zip", None),
     ],
 )
-def test_a_target_names_its_exporter(target: str, name: str | None) -> None:
+def test_a_target_names_its_exporter(target: str | Path, name: str | None) -> None:
     assert of_target(target) == name
+
+
+def test_the_programs_are_those_that_mirrors_write_into() -> None:
+    from workbench.exporters.mirrors.words import KINDS
+
+    assert tuple(KINDS) == PROGRAMS
 
 
 @pytest.mark.parametrize("name", exporter._WRITES)
 def test_each_exporter_is_installed_with_workbench(name: exporter.Name) -> None:
-    assert isinstance(found(name), Exporter)
+    assert isinstance(found(name), Mirroring if name == "mirrors" else Exporter)
+
+
+def test_mirrors_are_more_than_written_once(site: Path) -> None:
+    assert mirrored([" ", ","]) == (), "nothing is looked up where none is named"
+    installed(site, "runs", "[workbench.exporters]\nmirrors = runs\n", runs=FOREIGN)
+    with pytest.raises(BadOption, match="lacks functions"):
+        mirroring()
 
 
 def test_another_distributions_exporter_is_found(site: Path, tmp_path: Path) -> None:

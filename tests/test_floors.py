@@ -223,6 +223,16 @@ def test_a_room_imports_nothing_that_its_law_forbids(room):
     assert not cracks, "\n".join(cracks)
 
 
+def test_exporters_are_named_nowhere_but_where_they_are_looked_up():
+    """They can leave for a distribution of their own: no import names them, and no command line or text does."""
+    naming = {
+        str(path.relative_to(ROOT))
+        for path in (*PACKAGE.rglob("*.py"), *files_of(_FACE))
+        if "workbench.exporters" in path.read_text(encoding="utf-8") and PACKAGE / "exporters" not in path.parents
+    }
+    assert naming == {"src/workbench/exporter.py"}
+
+
 def test_the_jupyterlab_face_reads_and_asks_only():
     """It reads the store, how experiments stand, snapshots and comparisons; it asks the engine for all else (decision
     009)."""

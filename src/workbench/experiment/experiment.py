@@ -90,9 +90,9 @@ class Experiment:
         from workbench.engine.judging.patience import checked_limit
         from workbench.engine.telling.alerts import rules
         from workbench.engine.telling.notify import checked
+        from workbench.exporter import mirrored
         from workbench.launch import settled
         from workbench.snapshot.reading.function import read_function
-        from workbench.store.lists import mirrors
 
         if not isinstance(goal, Goal):
             raise BadOption(f"goal={goal!r}: expected wb.maximize(METRIC) or wb.minimize(METRIC).")
@@ -121,7 +121,7 @@ class Experiment:
             alerts=tuple(rule.text for rule in rules(alerts)),
             keep=Keep.of(keep) if isinstance(keep, str) and keep else keep or Keep(),
             storage=storage,
-            mirror=mirrors.recorded([mirror] if isinstance(mirror, str) else mirror, "mirror="),
+            mirror=mirrored([mirror] if isinstance(mirror, str) else mirror, "mirror="),
             keep_data=read_keep_data(keep_data),
         )
         self._name = checked_name(name)
@@ -472,14 +472,10 @@ class Experiment:
         """
         from workbench import exporter
         from workbench.share import export, write_table
-        from workbench.share.mirror import write
-        from workbench.store.lists.mirrors import KINDS
 
-        if isinstance(target, str) and target.partition(":")[0] in KINDS:
-            return write(self.store, self.id, target)
-        path = Path(target)
-        if (name := exporter.of_target(os.fspath(target))) is not None:
+        if (name := exporter.of_target(target)) is not None:
             return exporter.found(name).write(self.store, exporter.Order(self.id, os.fspath(target)))
+        path = Path(target)
         if path.suffix in (".csv", ".parquet"):
             return write_table(self.store, self.id, path)
         return export(self.store, self.id, path, checkpoints=checkpoints, data=data, mask=mask)

@@ -5,7 +5,7 @@ imports this package, so that it can become a distribution of its own.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.exporter import Exporter
-    from workbench.exporters import containerfile, model
+    from workbench.exporter import Exporter, Mirroring
+    from workbench.exporters import containerfile, mirrors, model
 
-    _each: tuple[Exporter, ...] = (model, containerfile)
+    _each: tuple[Exporter, Exporter, Mirroring] = (model, containerfile, mirrors)

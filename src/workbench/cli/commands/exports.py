@@ -78,18 +78,12 @@ def _exported(options: Any, name: exporter.Name, order: exporter.Order) -> tuple
 def _written(options: Any, target: str) -> tuple[dict[str, Any], list[str]]:
     from workbench.share import export as write
     from workbench.share.tables import write_table
-    from workbench.store.lists.mirrors import KINDS
 
-    store, path = store_of(options), Path(target)
-    if target.partition(":")[0] in KINDS or options.tensorboard:
-        from workbench.share.mirror import write as mirror
-
-        told = mirror(store, options.ref, f"tensorboard:{target}" if options.tensorboard else target)
-        checked = f", {told['read_back']} read back" if "read_back" in told else ""
-        return told, [f"{told['trials']} trials, {told['points']} points{checked}", f"Written: {told['to']}"]
-    name = exporter.of_target(target)
-    if name is not None:
+    if options.tensorboard:
+        target = f"tensorboard:{target}"
+    if (name := exporter.of_target(target)) is not None:
         return _exported(options, name, exporter.Order(options.ref, target))
+    store, path = store_of(options), Path(target)
     if path.suffix in (".csv", ".parquet"):
         told = write_table(store, options.ref, path)
     else:
