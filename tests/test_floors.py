@@ -27,6 +27,7 @@ FLOORS = {
     "space": 0,
     "standing": 0,
     "terminal": 0,
+    "exporter": 1,
     "search": 1,
     "store": 1,
     "snapshot": 1,
@@ -45,6 +46,7 @@ FLOORS = {
     "cli": 4,
     "share": 4,
     "kernel": 4,
+    "exporters": 5,  # entry points lead here; nothing imports it
     "workbench": 5,  # the package itself: it gives out the names of all rooms
 }
 
@@ -82,6 +84,7 @@ DOORS = {
 #: environment, the engine's and the training code's may be three, and only the last is sure to hold torch.
 FORBIDDEN = {
     "errors": {"*"},
+    "exporter": {"*"},
     "facts": {"*"},
     "pace": {"*"},
     "records": {"*"},
@@ -248,6 +251,16 @@ def test_a_room_imports_nothing_that_its_law_forbids(room):
             if top in forbidden or ("*" in forbidden and foreign):
                 cracks.append(f"{path.relative_to(ROOT)}:{line}: {room} imports {name}")
     assert not cracks, "\n".join(cracks)
+
+
+def test_exporters_are_named_nowhere_but_where_they_are_looked_up():
+    """They can leave for a distribution of their own: no import names them, and no command line or text does."""
+    naming = {
+        str(path.relative_to(ROOT))
+        for path in (*PACKAGE.rglob("*.py"), *files_of(_FACE))
+        if "workbench.exporters" in path.read_text(encoding="utf-8") and PACKAGE / "exporters" not in path.parents
+    }
+    assert naming == {"src/workbench/exporter.py"}
 
 
 def test_the_jupyterlab_face_reads_and_asks_only():

@@ -90,9 +90,9 @@ class Experiment:
         from workbench.engine.judging.patience import checked_limit
         from workbench.engine.telling.alerts import rules
         from workbench.engine.telling.notify import checked
+        from workbench.exporter import mirrored
         from workbench.launch import settled
         from workbench.snapshot.reading.function import read_function
-        from workbench.store.lists import mirrors
 
         if not isinstance(goal, Goal):
             raise BadOption(f"goal={goal!r}: expected wb.maximize(METRIC) or wb.minimize(METRIC).")
@@ -121,7 +121,7 @@ class Experiment:
             alerts=tuple(rule.text for rule in rules(alerts)),
             keep=Keep.of(keep) if isinstance(keep, str) and keep else keep or Keep(),
             storage=storage,
-            mirror=mirrors.recorded([mirror] if isinstance(mirror, str) else mirror, "mirror="),
+            mirror=mirrored([mirror] if isinstance(mirror, str) else mirror, "mirror="),
             keep_data=read_keep_data(keep_data),
         )
         self._name = checked_name(name)

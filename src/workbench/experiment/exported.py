@@ -6,22 +6,18 @@ import os
 from pathlib import Path
 from typing import Any
 
+from workbench import exporter
 from workbench.share import export, write_table
-from workbench.share.container import NAMES, write_container
-from workbench.share.mirror import write
 from workbench.store import Store
-from workbench.store.lists.mirrors import KINDS
 
 
 def exported(
     store: Store, experiment: str, target: str | os.PathLike[str], *, checkpoints: bool, data: bool, mask: bool
 ) -> dict[str, Any]:
     """Export the experiment to ``target``; what was written. Raises StoreError and its kin."""
-    if isinstance(target, str) and target.partition(":")[0] in KINDS:
-        return write(store, experiment, target)
+    if (name := exporter.of_target(target)) is not None:
+        return exporter.found(name).write(store, exporter.Order(experiment, os.fspath(target)))
     path = Path(target)
-    if path.name in NAMES:
-        return write_container(store, experiment, path)
     if path.suffix in (".csv", ".parquet"):
         return write_table(store, experiment, path)
     return export(store, experiment, path, checkpoints=checkpoints, data=data, mask=mask)

@@ -3,7 +3,7 @@
 It runs in a process of the training environment's Python: the training code's set-up runs there, the checkpoint is put
 in, and the loop goes on until it calls the model: that call's input is the example.
 
-    python -m workbench.trial.export.exporting ORDER ANSWER      # two JSON files
+    python -m workbench.exporters.model.exporting ORDER ANSWER      # two JSON files
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _carried_out(python: str, order: dict[str, Any], env: dict[str, str]) -> dic
     with tempfile.TemporaryDirectory(prefix="workbench-model-") as folder:
         asked, answer = Path(folder) / "order.json", Path(folder) / "answer.json"
         asked.write_text(json.dumps(order))
-        command = interpreter.command("workbench.trial.export.exporting", str(asked), str(answer), python=python)
+        command = interpreter.command("workbench.exporters.model.exporting", str(asked), str(answer), python=python)
         try:
             done = subprocess.run(
                 command,

@@ -1,7 +1,9 @@
 """An experiment's trials written into another program: once, or while they train. Law: it reads the series by cursor
 and keeps how far it came, so that whoever is killed on the way leaves nothing out and writes nothing twice.
 
-    python -m workbench.share.mirror STORE EXPERIMENT KIND      # until all is there, or its input is closed
+    python -m workbench.exporters.mirrors.following STORE EXPERIMENT KIND
+
+runs until all is there, or its input is closed.
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.errors import BadOption, WorkbenchError
+from workbench.exporters.mirrors.foreign import Point, Run, Writer, run_of, writer
+from workbench.exporters.mirrors.progress import Progress, keep, progress
+from workbench.exporters.mirrors.words import read
 from workbench.interpreter import is_installed
 from workbench.records import ENDED, Spec
-from workbench.share.foreign import Point, Run, Writer, run_of, writer
 from workbench.snapshot.secrets.masking import masked
 from workbench.store import Store
 from workbench.store.lists.catalog import resolve
-from workbench.store.lists.mirrors import Mirror, Progress, keep, progress, read
+from workbench.store.lists.mirrors import Mirror
 from workbench.store.series import Series
 
 #: Seconds between looks while it trains, before a second try, and at most between two.
@@ -127,8 +131,6 @@ def write(store: Store, ref: str, word: str) -> dict[str, Any]:
     What an earlier writing left there is added to: MLflow is asked for it, TensorBoard's files are written anew. MLflow
     is read back and compared, point by point. Raises BadOption, StoreError.
     """
-    from workbench.share.foreign import run_of
-
     experiment = resolve(store.check(), ref).experiment
     spec = store.read_spec(experiment, viewing=True)
     (mirror,) = read([word], "--to")

@@ -13,8 +13,8 @@ from typing import Any
 
 import wandb
 
+from workbench.exporters.mirrors.foreign import Point, Run
 from workbench.records import Json, Spec
-from workbench.share.foreign import Point, Run
 from workbench.store.lists.mirrors import Mirror
 
 #: Runs that are open at a time. A paused trial's is closed, and goes on under its id.

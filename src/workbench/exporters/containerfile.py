@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from workbench import interpreter
 from workbench.errors import BadInput, NotFound
+from workbench.exporter import Order
 from workbench.records import Json, Spec, trial_label
 from workbench.share.archive import export
 from workbench.snapshot import read_snapshot
@@ -25,13 +26,23 @@ from workbench.store import Store
 from workbench.store.files.atomic import telling
 from workbench.store.lists.catalog import resolve
 
-#: Names by which tools find such a file.
-NAMES = ("Containerfile", "Dockerfile")
 LOCK, ARCHIVE, SOURCES = "requirements.lock", "experiment.zip", "workbench-sources"
 _PLATFORMS = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
 #: PyTorch's own index holds builds of these under a label, such as 2.13.0+cpu; PyPI does not.
 _TORCH = frozenset({"torch", "torchvision", "torchaudio"})
 _LABEL = re.compile(r"(?P<version>[^+]+)\+(?P<label>cpu|cu\d+|rocm[\d.]+|xpu)")
+
+
+def write(store: Store, order: Order) -> dict[str, Any]:
+    """Write the Containerfile ``order.target``; see :func:`write_container`."""
+    return write_container(store, order.ref, Path(order.target or "Containerfile"))
+
+
+def lines(told: dict[str, Any]) -> list[str]:
+    """What was written, in words."""
+    gone = [f"Not restored: {name}: {why}." for name, why in told["not_restored"].items()]
+    words = f"Python {told['python']}, {told['distributions']} distributions"
+    return [words, *gone, f"Written: {told['file']}, and beside it the files that it copies"]
 
 
 @dataclass(slots=True)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from workbench.errors import BadOption
+from workbench.exporters.mirrors.words import KINDS
 from workbench.records import Json, Spec, trial_label
 from workbench.snapshot.secrets.masking import MASK, is_secret, masked
 from workbench.store import Store
-from workbench.store.lists.mirrors import KINDS, Mirror
+from workbench.store.lists.mirrors import Mirror
 
 #: A point of one trial: metric, step, value, seconds since 1970.
 Point = tuple[str, int, float, float]
@@ -60,7 +61,7 @@ def writer(mirror: Mirror, spec: Spec) -> Writer:
     """The writer for ``mirror``. Raises BadOption where its package is missing."""
     module, how = KINDS[mirror.kind]
     try:
-        made: Writer = importlib.import_module(f"workbench.share.foreign.{mirror.kind}").Writer(mirror, spec)
+        made: Writer = importlib.import_module(f"{__name__}.{mirror.kind}").Writer(mirror, spec)
     except ModuleNotFoundError as error:
         raise BadOption(f"{mirror.kind} needs the package {error.name or module}: {how}.") from None
     return made

@@ -23,14 +23,18 @@ from running import SLOW, end, ended, engine, engine_process, lines, processes_b
 from workbench import Experiment, maximize
 from workbench.cli import main
 from workbench.errors import BadOption
+from workbench.exporter import mirrored
+from workbench.exporters.mirrors import following
+from workbench.exporters.mirrors.following import write
+from workbench.exporters.mirrors.progress import Progress, progress
+from workbench.exporters.mirrors.words import read
 from workbench.records import Scheduler, Spec
-from workbench.share import export, mirror
-from workbench.share.mirror import write
+from workbench.share import export
 from workbench.space import uniform
 from workbench.store import Store
 from workbench.store.files import packed
 from workbench.store.lists.catalog import read_catalog
-from workbench.store.lists.mirrors import Mirror, Progress, progress, read, recorded
+from workbench.store.lists.mirrors import Mirror
 from workbench.store.series import Series
 
 #: Its third turn waits for a file, so that something can be killed while it trains.
@@ -161,16 +165,16 @@ def test_what_was_half_written_to_tensorboard_is_written_once(
     once = in_tensorboard(tmp_path / "runs", spec)
     assert once == as_single(points(store, spec))
     accounts: list[Progress] = []
-    monkeypatch.setattr(mirror, "keep", lambda *known: accounts.append(copy.deepcopy(known[3])))
-    monkeypatch.setattr(mirror, "MOST_POINTS", 100)
+    monkeypatch.setattr(following, "keep", lambda *known: accounts.append(copy.deepcopy(known[3])))
+    monkeypatch.setattr(following, "MOST_POINTS", 100)
     where = Mirror("tensorboard", f"{tmp_path}/runs")
-    mirror.Mirroring(store, spec, where, Progress(), keeps=True).look()
+    following.Mirroring(store, spec, where, Progress(), keeps=True).look()
     assert len({known.cursor for known in accounts}) > 3
     # As processes leave it that were killed somewhere behind the account of what they had written.
     for known in accounts[20::6]:
         for file in (tmp_path / "runs").rglob("events*"):
             file.write_bytes(file.read_bytes() + b"torn")
-        mirror.Mirroring(store, spec, where, copy.deepcopy(known), keeps=False).look()
+        following.Mirroring(store, spec, where, copy.deepcopy(known), keeps=False).look()
         assert in_tensorboard(tmp_path / "runs", spec) == once
 
 
@@ -229,7 +233,7 @@ def mirrors_of(store: Store, process: subprocess.Popen[bytes]) -> dict[str, int]
             command = psutil.Process(pid).cmdline()
         except psutil.NoSuchProcess:
             continue
-        if "workbench.share.mirror" in command and str(store.root) in command:
+        if "workbench.exporters.mirrors.following" in command and str(store.root) in command:
             found[command[-1]] = pid
     return found
 
@@ -241,7 +245,7 @@ def test_mirrors_lose_and_double_nothing_though_they_and_the_engine_are_killed(
     pytest.importorskip("tensorboard")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     store = Store(tmp_path / "store").create()
-    mirrors = recorded([f"mlflow:{tmp_path}/mlruns,tensorboard:{tmp_path}/runs"])
+    mirrors = mirrored([f"mlflow:{tmp_path}/mlruns,tensorboard:{tmp_path}/runs"])
     spec = spec_of(GATED, tmp_path, name="mirrored", mirror=mirrors, **ALL)
     start(store, spec)
     process = engine_process(store)
@@ -309,7 +313,7 @@ def test_a_bad_name_is_refused_before_anything_starts(tmp_path: Path, monkeypatc
     assert "s3cr3t" not in str(refused.value)
     for wrong in ("wandb:a b", "tensorboard:s3://x", f"tensorboard:{__file__}", "mlflow,mlflow"):
         with pytest.raises(BadOption):
-            recorded([wrong])
+            mirrored([wrong])
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setenv("WANDB_MODE", "offline")

@@ -13,11 +13,11 @@ from running import ended, engine, spec_of, start
 
 import workbench as wb
 from workbench.errors import BadInput, BadOption, TrialFailed, Untrusted
+from workbench.exporters.model.exporting import difference, model_of
+from workbench.exporters.model.ordering import write_model
 from workbench.records import Keep, Scheduler, Spec
-from workbench.share.model import write_model
 from workbench.space import uniform
 from workbench.store import Store
-from workbench.trial.export.exporting import difference, model_of
 
 SOURCE = """
 import torch
@@ -97,6 +97,9 @@ def test_a_program_of_torch_export_takes_batches_of_any_size(trained: tuple[Stor
     x = torch.randn(5, 6)
     again = torch.export.load(tmp_path / "net.pt2").module()
     assert torch.allclose(again(x)["logits"], own(store, x), atol=1e-6)
+    # No file names a module of ours, so all of them are read wherever the exporter may lie.
+    code = "import sys, torch; sys.modules['workbench'] = None; torch.export.load('net.pt2').module()"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
 
 
 def test_onnx_runs_elsewhere_and_gives_the_same_and_the_command_line_says_how_far_it_is(

@@ -14,8 +14,8 @@ from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
 from workbench.errors import StoreError
+from workbench.exporters.mirrors.foreign import Point, Run
 from workbench.records import Json, Spec
-from workbench.share.foreign import Point, Run
 from workbench.snapshot.secrets.masking import masked
 from workbench.store.files import packed
 from workbench.store.lists.mirrors import Mirror

@@ -16,8 +16,8 @@ from tensorboard.plugins.hparams.api_pb2 import Status
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from workbench.exporters.mirrors.foreign import Point, Run
 from workbench.records import Json, Spec
-from workbench.share.foreign import Point, Run
 from workbench.store.lists.mirrors import Mirror
 
 #: TensorBoard knows event files by this name's middle.

@@ -19,7 +19,7 @@ import workbench as wb
 from workbench.cli import main
 from workbench.engine.asking.ask import ask
 from workbench.errors import BadInput
-from workbench.share.container import ARCHIVE, LOCK, SOURCES, lock_of
+from workbench.exporters.containerfile import ARCHIVE, LOCK, SOURCES, lock_of
 from workbench.snapshot.surroundings.environment import distributions
 from workbench.store import Store
 from workbench.store.owner.lease import read_engine
