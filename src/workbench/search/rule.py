@@ -48,7 +48,7 @@ class Words:
         return "diverged" if math.isinf(key) else f"{self._sign * key + 0.0:.6g}"
 
     def ranked(self, key: float, rank: int, of: int) -> str:
-        """A text for the rank of a key's value among ``of`` values."""
+        """A text for the rank of a key's value, such as ``rank 2 of 27``."""
         return f"{self.number(key)}{',' if math.isinf(key) else ' is'} rank {rank} of {of}"
 
     def cut(self, key: float) -> str:
