@@ -13,24 +13,24 @@ WorkbenchError
 ├── NotFound (LookupError)     no such experiment, trial, checkpoint or store
 ├── Declined                   the user was asked, and said no
 ├── Untrusted                  loading or training it would run another person's code
-│   └── NotAdopted             the whole store is not known as this person's
+│   └── NotAdopted             the whole store is not known as this user's
 ├── StoreError (OSError)       the disk's side
 │   ├── StoreFull
 │   ├── StoreReadOnly
 │   ├── NewerSchema            written by a later Workbench: open read-only
-│   ├── Broken                 a file is damaged; what others still know of its content can be put back
-│   ├── Unreadable             an experiment's files make no sense: it is not gone on with
+│   ├── Broken                 a file is damaged; content that other files also hold can be restored
+│   ├── Unreadable             an experiment's files are not valid, so it does not continue
 │   ├── StaleAttempt           a write by an attempt that is no longer the trial's
 │   └── EngineRunning          a second engine for one store
 ├── ClusterError               Dask's side
-│   ├── NoAnswer               an address nobody answers
+│   ├── NoAnswer               no cluster answers at an address
 │   ├── VersionsDiffer         training environment or protocol differ between machines
 │   └── StoreNotShared         a worker cannot see the store
-├── Paused                     what is waited for is paused, and does not go on by itself
+├── Paused                     the awaited experiment is paused, and does not resume by itself
 └── TrialError                 the training code's side
     ├── TrialFailed            it raised, exited or was killed
     ├── NotebookFailed         a cell of an executed notebook raised
-    └── CannotResume           the state cannot be put back exactly
+    └── CannotResume           the state cannot be restored exactly
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def publish(options: Any) -> int:
 
 
 def _consents(findings: Sequence[Finding]) -> bool:
-    """Show what was found, and ask. If nothing was found, do not ask."""
+    """Show the secrets found, and ask. If there are none, do not ask."""
     if not findings:
         return True
     say(*(clean(one) for one in findings))
