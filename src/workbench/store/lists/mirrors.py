@@ -1,7 +1,7 @@
-"""Other programs that show an experiment's trials while it trains: how they are named, and what is known of each.
+"""Mirrors: other programs that show an experiment's trials while it trains; their names, and the progress of each.
 
-Law: a name is checked before anything starts, and holds no secret. What was written where lies beside the experiment,
-in ``mirror/<kind>.json``; only the process that writes there writes it.
+Law: a name is checked before anything starts, and contains no secret. The progress is beside the experiment, in
+``mirror/<kind>.json``, written only by the mirroring process.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from workbench.records import SCHEMA, Json
 from workbench.store.files.atomic import make_folder, read_json, write_json
 from workbench.store.layout import Store
 
-#: Kinds, with the module that each needs and how it is installed.
+#: Kinds, with the module that each needs and how to install it.
 KINDS = {
     "mlflow": ("mlflow", "pip install mlflow-skinny, or workbench[mlflow]"),
     "tensorboard": ("tensorboard", "pip install tensorboard"),
     "wandb": ("wandb", "pip install wandb"),
 }
-#: What is said of an experiment's mirrors while something has not been written and there is no trouble.
+#: The text for an experiment's mirrors while something has not been written and there is no error.
 MIRRORING = "is being written"
 _PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,128}(/[A-Za-z0-9_.-]{1,128})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """Where to: ``where`` is an address for MLflow, a folder for TensorBoard, a project for W&B ('' is its name).
+    """The target: ``where`` is an address for MLflow, a folder for TensorBoard, a project for W&B ('' is its name).
 
-    offline, folder: W&B writes into that folder, and only there where it is offline.
+    offline, folder: W&B writes into that folder, and only there if it is offline.
     """
 
     kind: str
@@ -60,9 +60,9 @@ class Mirror:
 def read(
     words: Iterable[str], written: str = "--mirror", *, installed: Callable[[str], object] = find_spec
 ) -> list[Mirror]:
-    """The mirrors that a person means by words such as ``mlflow``, ``mlflow:http://host:5000``, ``tensorboard:runs`` or
-    ``wandb:project``; folders are taken from here. Raises BadOption before anything starts, also for a package that
-    this Python lacks.
+    """The mirrors for words such as ``mlflow``, ``mlflow:http://host:5000``, ``tensorboard:runs`` or
+    ``wandb:project``; folders are relative to the current one. Raises BadOption before anything starts, also if a
+    package is not installed.
     """
     found: dict[str, Mirror] = {}
     for word in words:
@@ -81,7 +81,7 @@ def read(
 
 
 def recorded(words: Iterable[str], written: str = "--mirror") -> tuple[Json, ...]:
-    """The same as plain data for a spec; a word may name several with commas between."""
+    """The same as plain data for a spec; a word may name several, separated by commas."""
     names = [part for word in words for part in word.split(",") if part.strip()]
     return tuple(one.to_json() for one in read(names, written))
 
@@ -135,10 +135,10 @@ _READERS: dict[str, Callable[[str, str], Mirror]] = {"mlflow": _mlflow, "tensorb
 class Progress:
     """How far a mirror has come.
 
-    cursor: the series' number up to which points are there. sending: the number up to which they were being sent; if
-    it is higher, nobody knows how many of those arrived. runs: what the writer knows of each trial's run, by number.
-    ended: trials whose end is there, and what it was. word: its trouble, in words; None where there is none.
-    is_done: the experiment has ended, and all is there.
+    cursor: the series' number up to which points have arrived. sending: the number up to which they were being sent; if
+    it is higher, it is not known how many of those arrived. runs: the writer's facts about each trial's run, by number.
+    ended: trials whose end has arrived, and their end. word: its problem, in words; None if there is none. is_done: the
+    experiment has ended, and everything has arrived.
     """
 
     cursor: int = 0
@@ -151,12 +151,12 @@ class Progress:
 
 
 def place(store: Store, experiment: str, kind: str) -> Path:
-    """Where the progress of a mirror is kept."""
+    """The path of a mirror's progress."""
     return store.experiment(experiment).folder / "mirror" / f"{kind}.json"
 
 
 def progress(store: Store, experiment: str, kind: str) -> Progress:
-    """How far the mirror has come; from the beginning where nothing can be read."""
+    """The mirror's progress; from the beginning if it cannot be read."""
     try:
         data = read_json(place(store, experiment, kind))
     except (OSError, ValueError):
@@ -166,7 +166,7 @@ def progress(store: Store, experiment: str, kind: str) -> Progress:
 
 
 def keep(store: Store, experiment: str, kind: str, known: Progress) -> None:
-    """Keep how far it has come, on the disk when this returns."""
+    """Store the progress; it is on disk when this returns."""
     path = place(store, experiment, kind)
     make_folder(path.parent)
     write_json(path, asdict(known))
