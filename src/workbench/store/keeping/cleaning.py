@@ -70,7 +70,7 @@ class Cleaned:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Checkpoints that a rule does not keep
+# Checkpoints not kept by a rule
 
 
 def history_of(store: Store, spec: Spec) -> History:
@@ -297,7 +297,7 @@ def begun_deletions(store: Store, wishes: Said) -> list[Path]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What nobody names
+# Unreferenced files
 
 
 def sweep(store: Store, wishes: Said, *, dry_run: bool = False, young_s: float = YOUNG_S) -> Cleaned:
