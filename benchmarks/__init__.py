@@ -1,1 +1,1 @@
-"""What Workbench costs, measured beside a reference in the same run. Never a test: figures depend on the machine."""
+"""The cost of Workbench, measured against a reference in the same run. Never a test: figures depend on the machine."""

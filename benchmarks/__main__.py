@@ -18,7 +18,7 @@ import benchmarks
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the benchmark that is named; 0 when it measured, 2 when there is no such benchmark."""
+    """Run the named benchmark; 0 if it measured, 2 if there is no such benchmark."""
     names = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name != "__main__")
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("name", help=f"one of {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""The references: the same decisions for nothing but pipes, and for nothing but Dask futures."""
+"""The references: the same decisions with pipes only, and with Dask futures only."""
 
 from __future__ import annotations
 

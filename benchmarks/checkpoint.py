@@ -1,6 +1,6 @@
 """What checkpoints cost training, by default, for models of 1, 12 and 100 MB: stall, share of the time, bytes.
 
-The last has nine of its ten layers frozen, as when a network is fine-tuned: what stays is not written again.
+The last has nine of its ten layers frozen, as in fine-tuning: unchanged parts are not written again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ print("RESULT", json.dumps({"parameters_mb": parameters / 1e6, "turns_a_second":
 """
 #: Megabytes, and how many of the ten layers are frozen.
 MODELS = ((1, 0), (12, 0), (100, 0), (100, 9))
-#: Seconds between checkpoints that never come: the reference.
+#: Seconds between checkpoints, longer than the run: the reference without checkpoints.
 NEVER = 1e9
 
 
@@ -82,11 +82,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _trained(store: Any, source: str, **fields: Any) -> dict[str, Any]:
-    # No levels on the way: a search wants a checkpoint there whatever it costs, and here they come within a second.
+    # No levels in between: a search takes a checkpoint at each one at any cost, and here they would be a second apart.
     one = engines.spec(source, store, Scheduler("all", 1_000_000, 1_000_000), trials=1, preload=("torch",), **fields)
     engines.run(store, one)
     text = store.experiment(one.id).trial(0).log.read_text()
     found = engines.told(text)
     (leg,) = engines.legs(store, one)
-    # The last checkpoint is the trial's own, waited for at its end; it is no part of the time measured.
+    # The trial waits for its last checkpoint when it ends; this is not part of the measured time.
     return {**found, **leg["detail"]["saved"]}

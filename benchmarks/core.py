@@ -37,7 +37,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     large, repeats = options.trials, options.repeats
     rules: dict[str, Any] = {}
     for name, scheduler in RULES.items():
-        # As many reports of the small size as keep the first ones, which warm the caches, from counting.
+        # Enough reports of the small size that the first ones, which warm the caches, do not count.
         few = [one for _ in range(repeats) for one in reports(scheduler, 1000)]
         many = reports(scheduler, large)
         rules[name] = {

@@ -1,6 +1,6 @@
 """The daily loop: a project module that imports torch is edited and trained, again and again, by one engine.
 
-Of each version the seconds from the request to the first line of its training code, and the memory of all forkservers
+For each version, the seconds from the request to the first line of its training code, and the memory of all forkservers
 and runners afterwards (shared pages by parts). A reference in the same run: importing torch in a new process. ``late``
 is a search of 20 short trials whose module imports torch where no text tells it, and its legs' seconds for that.
 """
@@ -21,7 +21,7 @@ from workbench.records import Scheduler
 from workbench.store import Store
 from workbench.store.series import Series
 
-#: Seconds until runners that nothing was asked of are gone.
+#: Seconds until unused runners have ended.
 SETTLE_S = 7.0
 SOURCE = """
 import time

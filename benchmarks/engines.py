@@ -1,4 +1,4 @@
-"""Engines and experiments for the benchmarks: started as a person's would be, measured by what the store says."""
+"""Engines and experiments for the benchmarks: started as a user's are, measured from the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPACE = {"x": uniform(0.0, 1.0)}
 
 @contextlib.contextmanager
 def engine(workers: int = 2) -> Iterator[Store]:
-    """A store of its own with a running engine, gone afterwards."""
+    """A temporary store with a running engine."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / "store").create()
         with open(store.engine_log, "ab") as log:
@@ -77,7 +77,7 @@ def run(store: Store, one: Spec, timeout: float = 300) -> float:
 
 
 def state(store: Store, one: Spec) -> str | None:
-    """The experiment's state as its journal says it, which is the quickest to look at."""
+    """The experiment's state from its journal, which is the fastest to read."""
     path = store.experiment(one.id).journal
     last = None
     if path.exists():
@@ -114,7 +114,7 @@ def told(printed: str) -> dict[str, Any]:
 
 
 def warm(store: Store, preload: tuple[str, ...] = ()) -> None:
-    """Have the cluster and the training environment up before anything is measured."""
+    """Start the cluster and the training environment before anything is measured."""
     source = "x = uniform(0.0, 1.0)\nfor turn in trial.steps():\n    trial.report(score=x)\n"
     run(store, spec(source, store, Scheduler("all", 1, 1), trials=8, preload=preload))
 

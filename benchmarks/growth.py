@@ -1,4 +1,4 @@
-"""What grows while searches come and go: memory of the engine and of all it started, descriptors, files in the store.
+"""What grows while searches come and go: memory of the engine and its processes, descriptors, files in the store.
 
 With ``--viewers`` threads follow the store as pages do; with ``--faults`` a runner or a worker is killed in each second
 search, so that what a fault leaves behind is counted too.
@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """A row for each look, and what 1,000 trials added after the first third of the rows, which is the warming up."""
+    """One row for each look, and the growth for 1,000 trials after the first third of the rows, which is warm-up."""
     rows: list[dict[str, float]] = []
     until = time.monotonic() + (options.minutes * 60 if options.minutes else float("inf"))
     every = max(options.each, options.trials // options.rows // options.each * options.each)

@@ -1,4 +1,5 @@
-"""A store with 1,000 finished experiments: what it costs to list, check and clean it, and to begin something in it.
+"""A store with 1,000 finished experiments: the cost of listing, checking and cleaning it, and of starting an engine in
+it.
 
 The experiments are copies of one that a real engine has trained, each with an id, a snapshot and blobs of its own.
 """

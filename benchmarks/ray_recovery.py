@@ -1,8 +1,8 @@
 """The loop of ``recovery`` under Ray Tune, as its documentation has it: a checkpoint with each report, always retried.
 
-Ray is none of our dependencies: ``python -m benchmarks recovery --ray PYTHON`` runs this file with a Python that has it
+Ray is not a dependency: ``python -m benchmarks recovery --ray PYTHON`` runs this file with a Python that has it
 and torch. Prints one line of JSON: seconds from each ``kill -9`` of the trial's process to training again, and the
-turns that were done and are trained once more.
+number of finished turns that are trained again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _kill(log: Path, kills: int, apart_s: float) -> dict[str, list[float]]:
             time.sleep(0.005)
         begun = next(line for line in _lines(log) if line["pid"] == again["pid"])
         found["seconds"].append(begun["at"] - killed)
-        # The turn that was under way is nobody's loss; those done before it are.
+        # The interrupted turn does not count as lost; turns finished before it do.
         found["steps_redone"].append(max(0, last["step"] - begun["step"]))
     return found
 

@@ -1,6 +1,6 @@
-"""From ``kill -9`` of a runner, a worker or the engine to training again: seconds, and the steps done once more.
+"""From ``kill -9`` of a runner, a worker or the engine to training again: seconds, and the steps that are repeated.
 
-``--load 8`` has eight processes keep the machine busy meanwhile, as a shared one is.
+With ``--load 8``, eight processes keep the machine busy, like a shared one.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ for turn in trial.steps():
 """
 #: What keeps one core busy.
 BUSY = "while True: pass"
-#: Who is killed.
+#: The processes to kill.
 VICTIMS = ("runner", "worker", "engine")
-#: Seconds within which training must go on, whatever the machine has to do beside.
+#: Seconds within which training must continue, however busy the machine is.
 PATIENCE_S = 300.0
 #: Seconds of training before the next kill, when all workers are there and have torch imported.
 APART_S = 2.5
@@ -54,7 +54,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds from each kill to training again, and turns done that are trained once more (not the one under way)."""
+    """Seconds from each kill to training again, and finished turns that are trained again (without the interrupted
+    one)."""
     found: dict[str, Any] = {}
     with _busy(options.load):
         for victim in options.victims:

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks import engines
 from workbench.records import Scheduler
 
-#: The loop measures itself, since nobody outside can see a microsecond.
+#: The loop measures itself, since microseconds cannot be measured from outside.
 SOURCE = """
 x = uniform(0.0, 1.0)
 import json, statistics, time

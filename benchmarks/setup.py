@@ -1,4 +1,5 @@
-"""What it costs to know that a set-up makes the same: beside the survey that checkpoints need anyway, and at a save.
+"""The cost of checking that a set-up makes the same values, on top of the survey that checkpoints need anyway, and at a
+save.
 
     python -m benchmarks setup --json
 

@@ -1,5 +1,6 @@
-"""Run for long: searches without end under faults and viewers; then what an engine costs at rest, when it is killed on
-a busy machine, over edited versions, and in a store of 1,000 experiments. Prints a table with what is wanted beside it.
+"""A long run: one search after another under faults and viewers; then the cost of an idle engine, of a killed one on a
+busy machine, of edited versions, and of a store with 1,000 experiments. Prints a table with the target beside each
+figure.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Each row: measured, wanted. It prints them as lines of a table as they come."""
+    """Rows of measured values and targets, printed as lines of a table while it runs."""
     rows: dict[str, tuple[str, str]] = {}
 
     def say(what: str, measured: str, wanted: str) -> None:

@@ -1,4 +1,4 @@
-"""From a stop decided to the next trial in the slot: training that listens, and training that does not."""
+"""From a stop decided to the next trial in the slot: training that cooperates, and training that does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The store: points in and out, polls, journal lines, checkpoints, and lists of 10,000, each beside its bare twin."""
+"""The store: points in and out, polls, journal lines, checkpoints, and lists of 10,000, each with its bare
+reference."""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def points_out(store: Store, repeats: int) -> dict[str, Any]:
 
 
 def polls(store: Store) -> dict[str, float]:
-    """What a viewer's look costs that finds nothing new, and one that finds 100 points; microseconds."""
+    """The cost of a viewer's look that finds nothing new, and of one that finds 100 points; microseconds."""
     with Series.open(store.root / "series-0.db") as writer, Series.read(store.root / "series-0.db") as reader:
         cursor, _ = reader.points_after(0)
         nothing = [1e6 * seconds(lambda: (reader.points_after(cursor), reader.trials_after(0))) for _ in range(200)]
@@ -134,7 +135,7 @@ def journal_lines(store: Store, repeats: int) -> dict[str, float]:
 
 
 def checkpoints(store: Store) -> dict[str, float]:
-    """Publishing 50 kB without fsync, and settling it; bare is a file written aside and renamed."""
+    """Publishing 50 kB without fsync, and settling it; bare is a temporary file that is renamed."""
     found = Checkpoints(store.experiment("bench").trial(0))
     ours, bare, settle = [], [], []
 

@@ -1,7 +1,7 @@
-"""Run the quickstart without a person, as `make demo` does, and say what came out: `python notebooks/demo.py [FOLDER]`.
+"""Run the quickstart unattended, as `make demo` does, and print the results: `python notebooks/demo.py [FOLDER]`.
 
-Store, figure and executed notebook go into a folder of their own (a new one under build/demo), so that the same cell in
-JupyterLab starts a search to watch.
+Store, figure and executed notebook go into a separate folder (a new one under build/demo), so that the same cell in
+JupyterLab still starts a search to watch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main(folder: Path) -> int:
 
 
 def show_what_cells_print() -> None:
-    """Papermill logs the cells' output, and lines of its own about each cell, which a person does not need."""
+    """Print the cells' output from papermill's log, without its own lines about each cell."""
     shown = logging.StreamHandler(sys.stdout)
     shown.addFilter(lambda record: not OF_PAPERMILL.match(record.getMessage()))
     logger = logging.getLogger("papermill")
@@ -84,7 +84,7 @@ def number(value: object) -> str:
 
 
 def shown(path: Path) -> str:
-    """A path as a person would type it here."""
+    """A path as one would type it here."""
     return os.path.relpath(path)
 
 

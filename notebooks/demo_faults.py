@@ -1,9 +1,9 @@
 """The story of faults in a real browser, as `make demo-faults` plays it: `python notebooks/demo_faults.py [FOLDER]`.
 
-A person's cell with 27 trials trains in JupyterLab, its ladder beside it. Then, by `kill -9`, a Dask worker dies, the
-kernel, and the engine; the tab is closed. A new tab, Restart and Run All: the view is complete, the model loads, and
-the last cell compares all that the search gave with a run that nobody disturbed. The exit code is 0 when it is
-identical. Pictures are kept in FOLDER (a new one under build/demo-faults).
+A cell with 27 trials trains in JupyterLab, its ladder beside it. Then a Dask worker, the kernel and the engine are
+killed with `kill -9`, and the tab is closed. A new tab, Restart and Run All: the view is complete, the model loads, and
+the last cell compares all results of the search with an undisturbed run. The exit code is 0 if they are identical.
+Pictures are kept in FOLDER (a new one under build/demo-faults).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ SHOW_END = """() => {
 
 
 def main(folder: Path) -> int:
-    """Play the story; 0 when what came out is identical to the calm run."""
+    """Play the story; 0 if the results are identical to the undisturbed run."""
     room = folder / "room"
     room.mkdir(parents=True)
     write_notebook(room / "faults.ipynb")
@@ -121,7 +121,7 @@ def main(folder: Path) -> int:
         page.evaluate(f"() => {{ ({RESTART_AND_RUN_ALL})() }}")
         told = until(lambda: told_at_the_end(page), "the comparison in the last cell", 3 * PATIENCE_S)
         page.evaluate(SHOW_END)
-        page.wait_for_timeout(1000)  # for a person's eye: the page comes to rest before its picture is taken
+        page.wait_for_timeout(1000)  # let the page settle before its picture is taken
         picture(page, folder / "3-the-result.png", say)
         browser.close()
         ask(store, {"kind": "end"})
@@ -133,7 +133,7 @@ def main(folder: Path) -> int:
 
 
 def write_notebook(path: Path) -> None:
-    """The notebook of faults without its own trouble: here trouble comes from outside."""
+    """The notebook of faults without its killing thread: here the kills come from outside."""
     notebook = nbformat.read(HERE / "faults.ipynb", as_version=4)
     kept = [cell for cell in notebook.cells if cell.cell_type == "code" and "trouble" not in tags(cell)]
     notebook.cells = [cell for cell in kept if cell.source]
@@ -156,7 +156,7 @@ def jupyterlab(root: Path, log: Path) -> Iterator[tuple[psutil.Process, str]]:
     ]
     surroundings = {name: value for name, value in os.environ.items() if name != "WORKBENCH_HOME"}
     surroundings |= {"WORKBENCH_WORKERS": "2", "WORKBENCH_IDLE": "60", "JUPYTERLAB_WORKSPACES_DIR": str(root.parent)}
-    # No question about news in the pictures, and no request to anybody.
+    # No question about news in the pictures, and no network requests.
     news = root.parent / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     news.parent.mkdir(parents=True)
     news.write_text('{"fetchNews": "false"}')
@@ -216,7 +216,7 @@ def found(name: str, store: Store) -> Any:
 
 
 def progress(exp: Any, before: int) -> int:
-    """Wait until some more steps are trained, or the search is over; how many there are."""
+    """Wait until some more steps are trained, or the search is over; return the number of steps."""
 
     def steps() -> int:
         trained = int(exp.trials["step"].sum()) if len(exp.trials) else 0
@@ -244,7 +244,7 @@ def kernel(store: Store, server: psutil.Process) -> psutil.Process | None:
 
 
 def picture(page: Page, path: Path, say: Callable[[str], None]) -> None:
-    """Take one, after JupyterLab's word that a kernel has died was read and put away."""
+    """Take a picture, after dismissing JupyterLab's message that a kernel has died."""
     told = page.locator(".jp-Dialog").get_by_role("button", name="Ok")
     if told.count():
         told.click()

@@ -1,6 +1,6 @@
 """Workbench: hyperparameter search from a notebook cell.
 
-``import workbench as wb`` is cheap: each name is fetched from its home when it is first used.
+``import workbench as wb`` is cheap: each name is imported from its module when it is first used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from workbench.experiment.why import why
     from workbench.space import choice, loguniform, quniform, randint, uniform
 
-#: Where each public name lives.
+#: The module of each public name.
 _HOMES = {
     "ASHA": "experiment.schedulers",
     "All": "experiment.schedulers",
@@ -81,13 +81,13 @@ def __getattr__(name: str) -> Any:
 
 class _Package(types.ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
-        # Python makes every room an attribute when it is imported. Where a public function has a room's name, the
-        # attribute stays the function's; `from workbench.compare import …` finds the room all the same.
+        # Python makes every room an attribute when it is imported. If a public function has the name of a room, the
+        # attribute stays the function; `from workbench.compare import …` still finds the room.
         if not (name in _HOMES and isinstance(value, types.ModuleType)):
             super().__setattr__(name, value)
 
     def __reduce__(self) -> Any:
-        # As modules are pickled where their class is plain: by name.
+        # Pickle it by name, as plain modules are.
         return importlib.import_module, (self.__name__,)
 
 

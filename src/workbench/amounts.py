@@ -1,5 +1,5 @@
-"""Times and sizes as people write them: ``1h30m``, ``50MB``. Law: text in, a number out; what is wrong is named with
-its option and an example."""
+"""Times and sizes as people write them: ``1h30m``, ``50MB``. Law: text in, a number out; an error names the option and
+gives an example."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from workbench.errors import BadOption
 from workbench.store.keeping.kept import MOST
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
-#: Bytes of the units in which sizes are written.
+#: Bytes of each unit of size.
 _SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
 
 def wrong(option: str, given: str, wanted: str, write: str) -> BadOption:
-    """The error for a value that an option cannot take: what was given, what was expected, what to write."""
+    """The error for an invalid value of an option: what was given, what was expected, what to write."""
     return BadOption(f"--{option} {given}: expected {wanted}. For example: --{option} {write}.")
 
 

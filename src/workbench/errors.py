@@ -1,36 +1,36 @@
-"""Every error Workbench raises on purpose. Law: each says what was given, what was wanted and what to do.
+"""Every error Workbench raises on purpose. Law: each says what was given, what was expected and what to do.
 
 WorkbenchError
-├── BadInput (ValueError)      the person can mend it; refused before anything starts
+├── BadInput (ValueError)      the user can fix it; refused before anything starts
 │   ├── BadCell                the cell's own text, with its line
 │   ├── BadSpace               a hyperparameter or its distribution
 │   ├── BadOption              an option of the magic, the command line or a constructor
-│   ├── BadMetric              a reported value, or a goal nobody reports
+│   ├── BadMetric              a reported value, or a goal that is never reported
 │   ├── BadName                a name of an experiment, metric, trial or file
-│   ├── BadCapture             a name from the notebook that cannot travel
-│   ├── BadSetting             a setting of the notebook's process that cannot travel
-│   └── InUse                  what was to be removed runs, is pinned, or something descends from it
+│   ├── BadCapture             a name from the notebook that cannot be sent to training
+│   ├── BadSetting             a setting of the notebook's process that cannot be sent to training
+│   └── InUse                  it cannot be removed: it runs, is pinned, or has descendants
 ├── NotFound (LookupError)     no such experiment, trial, checkpoint or store
-├── Declined                   the person was asked, and said no
-├── Untrusted                  loading or training it would run code of somebody else
-│   └── NotAdopted             the whole store is not known as this person's
+├── Declined                   the user was asked, and said no
+├── Untrusted                  loading or training it would run another person's code
+│   └── NotAdopted             the whole store is not known as this user's
 ├── StoreError (OSError)       the disk's side
 │   ├── StoreFull
 │   ├── StoreReadOnly
 │   ├── NewerSchema            written by a later Workbench: open read-only
-│   ├── Broken                 a file is damaged; what others still know of its content can be put back
-│   ├── Unreadable             an experiment's files make no sense: it is not gone on with
+│   ├── Broken                 a file is damaged; content that other files also hold can be restored
+│   ├── Unreadable             an experiment's files are not valid, so it does not continue
 │   ├── StaleAttempt           a write by an attempt that is no longer the trial's
 │   └── EngineRunning          a second engine for one store
 ├── ClusterError               Dask's side
-│   ├── NoAnswer               an address nobody answers
+│   ├── NoAnswer               no cluster answers at an address
 │   ├── VersionsDiffer         training environment or protocol differ between machines
 │   └── StoreNotShared         a worker cannot see the store
-├── Paused                     what is waited for is paused, and does not go on by itself
+├── Paused                     the awaited experiment is paused, and does not resume by itself
 └── TrialError                 the training code's side
     ├── TrialFailed            it raised, exited or was killed
     ├── NotebookFailed         a cell of an executed notebook raised
-    └── CannotResume           the state cannot be put back exactly
+    └── CannotResume           the state cannot be restored exactly
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import os
 import sysconfig
 import traceback
 
-#: Folders whose code a person did not write: Workbench's, Python's, and what is installed.
+#: Folders with code that is not the user's: Workbench, Python, and installed packages.
 _NOT_THEIRS = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
     *{sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")},
@@ -53,7 +53,7 @@ class WorkbenchError(Exception):
     """The root of all errors that Workbench raises on purpose."""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows in place of its own traceback: the person's own lines that led here, and the message."""
+        """What IPython shows instead of its own traceback: the user's own lines on the stack, and the message."""
         shown: list[str] = []
         for frame, line in traceback.walk_tb(self.__traceback__):
             filename = frame.f_code.co_filename
@@ -65,7 +65,7 @@ class WorkbenchError(Exception):
 
 
 class BadInput(WorkbenchError, ValueError):
-    """Input a person can mend. ``line`` is the 1-based line of the cell, where there is one."""
+    """Input that the user can fix. ``line`` is the 1-based line of the cell, if any."""
 
     def __init__(self, message: str, *, line: int | None = None) -> None:
         super().__init__(message)
@@ -81,11 +81,11 @@ class BadSpace(BadInput):
 
 
 class BadOption(BadInput):
-    """An option is unknown or its value makes no sense."""
+    """An option is unknown or its value is not valid."""
 
 
 class BadMetric(BadInput):
-    """A reported value is no number, or the goal was never reported."""
+    """A reported value is not a number, or the goal was never reported."""
 
 
 class BadName(BadInput):
@@ -97,11 +97,11 @@ class BadCapture(BadInput):
 
 
 class BadSetting(BadInput):
-    """A setting of the notebook's process cannot be given to the processes that train."""
+    """A setting of the notebook's process cannot be sent to the processes that train."""
 
 
 class InUse(BadInput):
-    """What was to be removed is still needed: it runs, is pinned, or something descends from it."""
+    """It cannot be removed because it is still needed: it runs, is pinned, or has descendants."""
 
 
 class NotFound(WorkbenchError, LookupError):
@@ -109,15 +109,15 @@ class NotFound(WorkbenchError, LookupError):
 
 
 class Untrusted(WorkbenchError):
-    """Loading it would run code of somebody whom nobody has vouched for."""
+    """Loading it would run code of an author who is not trusted."""
 
 
 class Declined(WorkbenchError):
-    """The person was asked and said no; nothing was written."""
+    """The user was asked and said no; nothing was written."""
 
 
 class NotAdopted(Untrusted):
-    """The store is not known as this person's: it can be read, and nothing in it runs before the person adopts it."""
+    """The store is not known as this user's: it can be read, and nothing in it runs before the user adopts it."""
 
 
 class StoreError(WorkbenchError, OSError):
@@ -125,7 +125,7 @@ class StoreError(WorkbenchError, OSError):
 
 
 class StoreFull(StoreError):
-    """No space is left where the store is."""
+    """No space is left on the store's disk."""
 
 
 class StoreReadOnly(StoreError):
@@ -137,11 +137,11 @@ class NewerSchema(StoreError):
 
 
 class Broken(StoreError):
-    """A file of the store is damaged. What other files know of its content can be put back."""
+    """A file of the store is damaged. Content that other files also hold can be restored."""
 
 
 class Unreadable(StoreError):
-    """What an experiment's files say makes no sense, so it is not gone on with."""
+    """An experiment's files are not valid, so it does not continue."""
 
 
 class StaleAttempt(StoreError):
@@ -157,7 +157,7 @@ class ClusterError(WorkbenchError):
 
 
 class NoAnswer(ClusterError):
-    """Nobody answers at the cluster's address."""
+    """No cluster answers at the given address."""
 
 
 class VersionsDiffer(ClusterError):
@@ -169,7 +169,7 @@ class StoreNotShared(ClusterError):
 
 
 class Paused(WorkbenchError):
-    """What is waited for is paused, and goes on only when a person resumes it. cause: as ``PauseAsked`` has it."""
+    """The awaited experiment is paused, and continues only when the user resumes it. cause: as in ``PauseAsked``."""
 
     cause: str = "person"
 
@@ -183,8 +183,8 @@ class TrialFailed(TrialError):
 
 
 class NotebookFailed(TrialError):
-    """A notebook that was executed came to an error in a cell, or its kernel died."""
+    """An executed notebook raised an error in a cell, or its kernel died."""
 
 
 class CannotResume(TrialError):
-    """A trial's state cannot be put back exactly; going on would be silently wrong."""
+    """A trial's state cannot be restored exactly; continuing would be silently wrong."""

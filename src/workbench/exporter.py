@@ -75,7 +75,7 @@ class Keeper(Protocol):
     """Writes experiments of one store while they train. An engine asks it, and waits for nothing."""
 
     def take(self, spec: Spec) -> None:
-        """Begin to write what the spec names; nothing happens for what was begun before."""
+        """Start to write to the programs that the spec names; those already started go on."""
 
     def look(self) -> None:
         """Called about once a second."""
@@ -133,7 +133,7 @@ def found(name: Name) -> Exporter:
     [(distribution, point)] = points.items()
     try:
         made = point.load()
-    except Exception as error:  # the code of whoever made the distribution
+    except Exception as error:  # the distribution's own code, which may do anything
         why = f"{type(error).__name__}: {error}"
         raise BadOption(
             f"the exporter for {_WRITES[name]} in {distribution} cannot be imported ({why}). Install it again."

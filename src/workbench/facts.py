@@ -35,7 +35,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The training code came to its own end after ``step`` turns (max_steps, or a ``break``). Its slot is free.
+    """The training code ended by itself after ``step`` turns (max_steps, or a ``break``). Its slot is free.
 
     value: the goal's newest; None where it was never reported.
     """
@@ -181,7 +181,7 @@ def to_line(record: Fact | Instruction) -> dict[str, Json]:
 
 
 def fact_from_line(line: Mapping[str, Json]) -> Fact | None:
-    """The fact that a journal line holds, or None where the line is no fact for the search core."""
+    """The fact that a journal line holds, or None if the line is not for the search core."""
     fact: Fact | None = _from_line(_FACTS, line)
     if isinstance(fact, PauseAsked) and "cause" not in line:
         return PauseAsked(fact.reason, former_cause(fact.reason))

@@ -1,8 +1,9 @@
-"""How a process of ours begins. Law: it imports what is installed, and nothing from the folder in which it begins.
+"""How Workbench starts its processes. Law: they import installed packages, and nothing from the folder in which they
+start.
 
 ``python -m`` puts the current folder first on the import path, and an empty or relative entry of ``PYTHONPATH`` means
-it too. A ``json.py`` in a store or beside a notebook would then run in the engine. Training's own modules are no matter
-of this module: the runner is told their folders, and puts them on its path when training begins.
+it too. A ``json.py`` in a store or beside a notebook would then run in the engine. This module does not handle
+training's own modules: the runner gets their folders, and puts them on its path when training begins.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from pathlib import Path
 PATH = "PYTHONPATH"
 #: The folder of this very Workbench.
 PACKAGE = Path(__file__).parent
-#: Where it lies: a ``site-packages``, or the ``src`` of a checkout.
+#: The folder that contains it: a ``site-packages``, or the ``src`` of a checkout.
 _OWN = str(PACKAGE.parent)
 
 
 def command(module: str, *words: str, python: str | None = None) -> list[str]:
-    """The command line that runs ``module`` in a process of its own (``python``: this one's interpreter)."""
+    """The command line that runs ``module`` in a new process (``python``: this one's interpreter)."""
     return [python or sys.executable, "-P", "-m", module, *words]
 
 
@@ -29,7 +30,7 @@ def surroundings(around: Mapping[str, str], *folders: str | os.PathLike[str]) ->
     made = dict(around)
     if PATH in made:
         kept = import_path(made.pop(PATH), *folders)
-        if not is_installed(_OWN):  # it may be found by an entry that was left out
+        if not is_installed(_OWN):  # a removed entry may have been the one that finds it
             kept = os.pathsep.join(dict.fromkeys([_OWN, *kept.split(os.pathsep)])).rstrip(os.pathsep)
         if kept:
             made[PATH] = kept
@@ -44,6 +45,6 @@ def import_path(written: str, *folders: str | os.PathLike[str]) -> str:
 
 
 def is_installed(entry: str) -> bool:
-    """Whether a folder of an import path belongs to an interpreter, and not to a person's project."""
+    """Whether a folder of an import path belongs to an interpreter, and not to a user's project."""
     parts = Path(entry).parts
     return bool({"site-packages", "dist-packages"} & {*parts}) or any(part.startswith("python3") for part in parts[-2:])

@@ -1,6 +1,6 @@
 """The kernel behind the *Workbench* kernelspec. Law: IPython's own kernel, with the magics already loaded.
 
-Threads and determinism settings stand in the kernelspec's environment (``kernels/workbench/kernel.json``), because
+Threads and determinism settings are in the kernelspec's environment (``kernels/workbench/kernel.json``), because
 they must be set before Python and torch start.
 """
 
@@ -15,12 +15,12 @@ class WorkbenchKernelApp(IPKernelApp):
     name = "workbench-kernel"
 
     def init_extensions(self) -> None:
-        """Load the person's own IPython extensions, then Workbench's."""
+        """Load the user's own IPython extensions, then Workbench's."""
         super().init_extensions()
         try:
             self.shell.extension_manager.load_extension("workbench")
         except Exception:
-            # A kernel without magics still runs cells; one that dies at its start shows the person nothing.
+            # A kernel without magics still runs cells; one that dies at its start shows the user nothing.
             self.log.exception("Workbench's magics did not load. `%load_ext workbench` in a cell shows why.")
 
 

@@ -1,6 +1,6 @@
 """From a train cell or function to an experiment that the engine can start. Law: all refusals come before any write.
 
-The two forms meet here: both become one spec with a capture and a snapshot, by the same steps.
+The cell form and the function form become the same kind of spec, with a capture and a snapshot, by the same steps.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ from workbench.store.lists.catalog import read_catalog
 from workbench.store.lists.said import said
 from workbench.store.owner import ownership
 
-#: What is compared when it is said what changed since the version before, in this order.
+#: What is compared to say what changed since the previous version, in this order.
 _COMPARED = ("goal", "searcher", "trials", "slots", "seed", "deterministic")
-#: Settings that make no other result.
+#: Settings that do not change the result.
 _BESIDES = ("notify", *BESIDES)
-#: Installed packages that take long to import: the forkserver imports them ahead when the notebook has them.
+#: Installed packages that take long to import: the forkserver imports them in advance if the notebook has imported
+#: them.
 _HEAVY = ("numpy", "scipy", "pandas", "sklearn", "torch", "torchvision", "torchaudio", "transformers", "lightning")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Choices):
-    """How to search, for one cell or function: what a person wrote, with the defaults that depend on the space."""
+    """How to search, for one cell or function: the user's options, with the defaults that depend on the space."""
 
     goal: Goal
     scheduler: Scheduler
     searcher: Searcher = field(default_factory=Searcher)
-    #: Whom to tell, as the spec keeps it.
+    #: The notification settings, in the form of the spec.
     notify: Json = None
 
 
@@ -76,24 +77,24 @@ class Draft:
     settings: Settings
     origin: Origin
     capture: Capture
-    #: Fingerprint by which running the same cell again reattaches.
+    #: The fingerprint by which the same cell, run again, finds its experiment.
     content: str
-    #: What training gets of this process: its variables, its settings, its threads.
+    #: What training gets from this process: its variables, its settings, its threads.
     around: Around
-    #: The newest experiment of this name with the same content, for which all that training depends on is as it was.
+    #: The newest experiment of this name with the same content for which no dependency of training has changed.
     twin: str | None
     #: The newest experiment of this name.
     previous: str | None
     version: int
-    #: The checkpoint at which its trials begin, for a fork: what the spec keeps of it.
+    #: For a fork, the checkpoint from which its trials start, in the form of the spec.
     parent: Json = None
-    #: How the twin, else the newest with the same content, else the newest of this name stands to what there is now.
+    #: How the twin, else the newest with the same content, else the newest of this name compares with the present.
     standing: Standing = field(default_factory=Standing)
-    #: The newest experiment of this name with the same content, whatever has changed around it.
+    #: The newest experiment of this name with the same content, whether or not its dependencies have changed.
     former: str | None = None
 
     def shown(self, *, again: bool, same: bool) -> str | None:
-        """The experiment that is shown instead of a new one. Raises BadOption where both were wanted."""
+        """The experiment that is shown instead of a new one. Raises BadOption if both were asked for."""
         if again and same:
             raise BadOption(
                 "--again retrains, and --same shows what was trained before. Expected only one of them; leave one out."
@@ -102,13 +103,13 @@ class Draft:
 
     @property
     def beside(self) -> list[str]:
-        """What a person is told whose training does not go into the folder's usual store."""
+        """The note for the user if training does not go into the folder's usual store."""
         told = ownership.note(self.store, self.store.root.with_name(FOLDER))
         return [] if told is None else [told]
 
     @property
     def plan(self) -> Plan:
-        """What would be trained."""
+        """The plan of what would be trained."""
         return planned(self.cell.space, self.settings)
 
     def launch(self) -> Spec:
@@ -181,8 +182,8 @@ def settled(
 ) -> Settings:
     """The settings for ``cell``, with what was not written filled in.
 
-    written: how the form at hand writes an option, for messages (``--goal`` or ``goal=``). Raises BadOption where the
-    goal or the number of steps is missing or the slots are not one, BadMetric where the goal is never reported.
+    written: how the cell or function form writes an option, for messages (``--goal`` or ``goal=``). Raises BadOption if
+    the goal or the number of steps is missing or the slots are not one, BadMetric if the goal is never reported.
     """
     flag = written == "--"
     if goal is None:
@@ -204,7 +205,7 @@ def settled(
     else:
         chosen = Scheduler(kind=scheduler or "hyperband", first=steps[0], last=steps[1])
     if cell.space.is_empty:
-        # One configuration has nobody to be compared with: a single trial.
+        # A single configuration cannot be compared: one trial.
         trials = 1 if trials is None else trials
         chosen = dataclasses.replace(chosen, kind="all")
     written_storage = others.get("storage") or os.environ.get(VARIABLE)
@@ -237,9 +238,9 @@ def draft(
     origin: Origin,
     parent: Json = None,
 ) -> Draft:
-    """Capture what ``cell`` needs from ``namespace``, and find out whether the same was trained before.
+    """Capture what ``cell`` needs from ``namespace``, and find out whether the same content was trained before.
 
-    parent: for a fork, what :func:`workbench.replay.fork.parent_of` gave.
+    parent: for a fork, the result of :func:`workbench.replay.fork.parent_of`.
     """
     checked_name(name)
     store.create()
@@ -287,9 +288,10 @@ def _executed_here(origin: Origin) -> list[str]:
 
 
 def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[str, str], parent: Json = None) -> str:
-    """The digest of all that makes a result: text (without comments), space, settings, captured values, project code.
+    """The digest of everything that determines a result: text (without comments), space, settings, captured values,
+    project code.
 
-    How many slots are used, for how long, how often it is saved, what stays and what is checked, is not part of it.
+    Slots, time limit, checkpoint frequency, retention and checks are not part of it.
     """
     chosen = dataclasses.asdict(settings)
     for name in (*_BESIDES, *(("threads",) if settings.threads is None else ())):
@@ -301,7 +303,7 @@ def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[
 
 
 def experiments(store: Store) -> list[dict[str, Any]]:
-    """The catalog's entries, and those whose start the engine has not taken yet."""
+    """The catalog's entries, and experiments whose start request the engine has not taken yet."""
     deleted = said(store).deleted
     entries = [dict(entry) for entry in read_catalog(store) if entry["id"] not in deleted]
     known = {entry["id"] for entry in entries} | deleted
@@ -313,7 +315,7 @@ def experiments(store: Store) -> list[dict[str, Any]]:
         try:
             spec = store.read_spec(name, viewing=True)
         except (StoreError, BadName, LookupError):
-            continue  # being written, or no experiment
+            continue  # being written, or not an experiment
         entries.append(
             {
                 "id": spec.id,
@@ -361,7 +363,7 @@ def changes(store: Store, old: Spec, new: Spec) -> list[str]:
     if not told and not since and old.content == new.content:
         return [f"the same as @{old.version}, trained again"]
     (before, ours), (after, theirs) = _captured(store, old), _captured(store, new)
-    # Of the project, a kernel may have loaded more than the cell imports.
+    # A kernel may have loaded more of the project than the cell imports.
     before |= {name: digest for name, digest in ours.items() if name in theirs}
     after |= {name: digest for name, digest in theirs.items() if name in ours}
     named = {re.split(r"[/. ]", one.name)[0] for one in since if one.kind in ("module", "package")}
@@ -375,7 +377,7 @@ def changes(store: Store, old: Spec, new: Spec) -> list[str]:
 
 
 def differences_of(spec: Spec) -> list[Difference]:
-    """What ``spec.since`` names; of a later Workbench's what this one understands."""
+    """The differences in ``spec.since``; of a later Workbench's, those that this one understands."""
     known = {one.name for one in dataclasses.fields(Difference)}
     found = (spec.since or {}).get("differences") or ()
     return [Difference(**{key: value for key, value in one.items() if key in known}) for one in found]
@@ -396,7 +398,7 @@ def _described(spec: Spec) -> dict[str, str]:
 
 
 def _captured(store: Store, spec: Spec) -> tuple[dict[str, str], dict[str, str]]:
-    """Digests of the names that it took along, and of the project code."""
+    """Digests of the names that it captured, and of the project code."""
     if spec.snapshot is None:
         return {}, {}
     try:
@@ -408,7 +410,7 @@ def _captured(store: Store, spec: Spec) -> tuple[dict[str, str], dict[str, str]]
 
 
 def _project(cell: Cell) -> dict[str, str]:
-    """Digests of the project code that the cell or the function comes from or imports itself."""
+    """Digests of the project code that contains the function or that the cell or function imports itself."""
     return project_digests([*cell.imports, *([cell.module] if cell.module else [])])
 
 
@@ -427,7 +429,7 @@ def _changed_lines(old: Spec, new: Spec, hyperparameters: set[str]) -> int:
 
 
 def _training(snapshot: Snapshot | None, imports: Sequence[str], around: Around) -> Training:
-    """This very process's surroundings, as runners get them."""
+    """This process's surroundings, as runners get them."""
     here = os.getcwd()
     path = [entry or here for entry in sys.path]
     if snapshot is not None and snapshot.code is not None:
@@ -451,7 +453,7 @@ def _training(snapshot: Snapshot | None, imports: Sequence[str], around: Around)
 
 
 def versions() -> dict[str, str]:
-    """Versions of what must be the same on every worker, without importing any of it."""
+    """Versions of the packages that must be the same on every worker, without importing them."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"python": sys.version.split()[0]}

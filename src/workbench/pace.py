@@ -1,7 +1,7 @@
-"""When what waits may go on. Law: at once after a rest, together while more keeps coming; no clock, no timer.
+"""When to forward points. Law: at once after a pause, in batches while more keep arriving; no clock, no timer.
 
-Points are gathered once, in the runner. Worker and engine pass on at once what they hear, unless they have just passed
-on something of another leg.
+Points are batched only in the runner. Worker and engine forward them at once, unless they have just forwarded points of
+another leg.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import math
 
 #: Seconds between two batches of points of one leg.
 BATCH_S = 0.05
-#: Seconds between two batches of what worker or engine pass on. Shorter than the runner's, so that each of one leg
-#: finds them at rest: with the same length, a stage that is a little slower than the runner would hold back each batch.
+#: Seconds between two batches that worker or engine forward. Shorter than the runner's, so that a leg's batch never
+#: waits: with the same length, a stage that is a little slower than the runner would delay each batch.
 PASS_S = 0.04
 
 
 class Pace:
-    """At most one batch in ``gap_s`` seconds, the first of them at once.
+    """At most one batch in ``gap_s`` seconds, the first one at once.
 
     >>> pace = Pace(0.05)
     >>> pace.wait_s(10.0)
@@ -31,9 +31,9 @@ class Pace:
         self._next = -math.inf
 
     def wait_s(self, now: float) -> float:
-        """Seconds for which what waits has to go on waiting."""
+        """Seconds until the waiting points may be sent."""
         return max(0.0, self._next - now)
 
     def gone(self, now: float) -> None:
-        """A batch has gone."""
+        """Note that a batch was sent."""
         self._next = now + self._gap_s

@@ -1,8 +1,8 @@
-"""Which trial is the best. Law: pure; search, retention and every face ask here, so that they name the same one.
+"""Which trial is the best. Law: pure; search, retention, notebook, command line and panel all ask here, so they name
+the same one.
 
 The best is, of the trials that reached the highest level so far, the one with the best value there. A trial whose
-newest value is nan or infinite has *diverged*: it comes after all others, with the last finite value that it had at a
-level.
+newest value is nan or infinite has *diverged*: it ranks after all others, by its last finite value at a level.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ __all__ = ["Standing", "Standings", "has_diverged"]
 
 
 def has_diverged(value: float | None) -> bool:
-    """Whether a value was reported that is nan or infinite. Where None was reported, nothing diverged."""
+    """Whether the reported value is nan or infinite; False for None."""
     return value is not None and not math.isfinite(value)
 
 
 class Standing(NamedTuple):
-    """How a trial stands; of two the lesser is the better one. Ties go to the older trial."""
+    """A trial's rank as a sort key: the lower, the better. Ties go to the older trial."""
 
     diverged: bool
     #: The highest level at which its value was finite, negated.
     below: int
-    #: The value there, with its sign turned where more is better.
+    #: The value there, negated if more is better.
     key: float
     trial: int
 
 
 class Standings:
-    """The trials of one search by what they were told at levels. The same values in the same order give the same."""
+    """The trials of one search by their values at levels. The same values in the same order give the same result."""
 
     def __init__(self, mode: Literal["max", "min"]) -> None:
         self._sign = -1.0 if mode == "max" else 1.0
@@ -42,7 +42,7 @@ class Standings:
         self.diverged: set[int] = set()
 
     def tell(self, trial: int, level: int, value: float | None) -> None:
-        """The value of a trial at a level; None where it reported none, which changes nothing."""
+        """Record a trial's value at a level; None (nothing reported) changes nothing."""
         if value is None:
             return
         if math.isfinite(value):
@@ -61,7 +61,7 @@ class Standings:
             self._best = min(self._of.values())
 
     def drop(self, trial: int) -> None:
-        """The trial failed: it is none of those that are compared."""
+        """Remove a failed trial from the comparison."""
         self.diverged.discard(trial)
         self._of.pop(trial, None)
         if self._best is not None and self._best.trial == trial:
@@ -69,7 +69,7 @@ class Standings:
 
     @property
     def best(self) -> Standing | None:
-        """The best one; None where no trial had a finite value at a level."""
+        """The best trial; None if no trial had a finite value at a level."""
         return self._best
 
     def level(self, trial: int) -> int | None:
@@ -83,5 +83,5 @@ class Standings:
         return [one.trial for one in nsmallest(count, wanted)]
 
     def value(self, standing: Standing) -> float:
-        """The value behind a standing, as it was reported."""
+        """The value of a standing, as reported."""
         return self._sign * standing.key

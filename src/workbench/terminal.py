@@ -1,4 +1,4 @@
-"""How words reach a person's terminal. Law: it imports no other room; names never act on a terminal."""
+"""Printing to a terminal. Law: it imports no other room; names cannot send control characters."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 
 def say(*lines: str) -> None:
-    """Print lines to whatever standard output is now (a cell's, under ``%workbench``)."""
+    """Print lines to the current standard output (a cell's, under ``%workbench``)."""
     write("".join(f"{line}\n" for line in lines))
 
 
 def write(text: str) -> None:
-    """Write to whatever standard output is now; what its encoding lacks becomes a question mark."""
+    """Write to the current standard output; characters that its encoding lacks become question marks."""
     out = sys.stdout
     try:
         out.write(text)
@@ -25,7 +25,7 @@ def write(text: str) -> None:
 
 
 def is_terminal() -> bool:
-    """True where standard output is a person's terminal now."""
+    """True if standard output is a terminal now."""
     try:
         return bool(sys.stdout.isatty())
     except (AttributeError, ValueError):
@@ -33,9 +33,9 @@ def is_terminal() -> bool:
 
 
 def clean(text: Any) -> str:
-    """``text`` on one line, in which nothing acts on a terminal: control and invisible characters are spelled out."""
+    """``text`` on one line, safe for a terminal: control and invisible characters are escaped."""
     shown = str(text)
-    if shown.isprintable():  # nearly always, and some lists are long
+    if shown.isprintable():  # the common case; keep it fast for long lists
         return shown
     return "".join(letter if letter.isprintable() else _spelled(letter) for letter in shown)
 

@@ -1,4 +1,4 @@
-"""Damage to the files of a store, a line for each. Law: it opens nothing but plain files, and changes nothing."""
+"""Damage to the files of a store, one line each. Law: it opens only plain files, and changes nothing."""
 
 from __future__ import annotations
 
@@ -33,29 +33,30 @@ from workbench.store.recalled import check_lines, check_spec
 from workbench.store.restored import Known
 from workbench.store.series import Series
 
-#: Bytes of blobs and checkpoints whose digests are computed in one look; of what is beyond only sizes are compared.
+#: Bytes of blobs and checkpoints that are digested in one run; for the rest, only sizes are compared.
 MOST_DIGESTED = 200_000_000
-#: How a lost series is made anew.
+#: How to rebuild a lost series.
 MEND = "`workbench doctor --mend` rebuilds it from the journal and checkpoints"
 _BLOCK = 1 << 20
-#: From so many experiments on several processes look, so many at most, each at so many experiments in one go.
+#: The number of experiments from which on several processes check, the maximum number of processes, and the experiments
+#: that each checks in one task.
 _MANY, _MOST_PROCESSES, _PART = 64, 8, 16
 #: A trial's folder, and the files of small checkpoints.
 _TRIAL, _BUNDLE = re.compile(r"t\d+"), re.compile(r"t\d+\.(?:\w+\.)?zip(?:\.old)?")
 
 _Lines = list[dict[str, Any]]
-#: About what, whether it is more than a warning, and what is wrong.
+#: The subject, whether it is more than a warning, and what is wrong.
 Found = tuple[str, bool, str]
 
 
 class Left:
-    """The bytes that may still be digested, by all processes that look."""
+    """The number of bytes that all checking processes may still digest."""
 
     def __init__(self, count: int = MOST_DIGESTED) -> None:
         self._count = multiprocessing.get_context("fork").Value("q", count)
 
     def take(self, count: int) -> bool:
-        """Whether so many may be digested. They are counted then."""
+        """Whether ``size`` bytes may be digested; if so, subtract them."""
         with self._count.get_lock():
             if count > self._count.value:
                 return False
@@ -65,7 +66,7 @@ class Left:
 
 @dataclass(slots=True)
 class Walk:
-    """What a look at all files of a store has found."""
+    """The findings in all files of a store."""
 
     store: Store
     left: Left
@@ -74,7 +75,7 @@ class Walk:
     found: list[Found] = field(default_factory=list)
 
     def see(self, folder: str = "") -> None:
-        """Look at the names, kinds and modes of everything below ``folder``."""
+        """Check the names, kinds and modes of everything below ``folder``."""
         try:
             with os.scandir(self.store.root / folder) as entries:
                 listed = sorted(entries, key=lambda entry: entry.name)
@@ -89,7 +90,7 @@ class Walk:
             try:
                 mode = entry.stat(follow_symlinks=False).st_mode
             except OSError:
-                continue  # it went away meanwhile
+                continue  # it was removed meanwhile
             if stat.S_ISDIR(mode) and not _is_file(kind, relative):
                 if relative != "requests/refused" and relative != "environments":
                     self.see(relative)
@@ -109,7 +110,7 @@ class Walk:
             self.files[relative] = kind
 
     def read(self) -> None:
-        """Read what says of itself whether it is whole."""
+        """Read the files that can be checked by themselves."""
         for relative, kind in self.files.items():
             path = self.store.root / relative
             if kind.look == "json" and kind.name not in ("catalog", "spec", "manifest"):
@@ -125,7 +126,7 @@ class Walk:
                 self.found.append((kind.name, True, says))
 
     def _is_sound(self, path: Path) -> bool:
-        """Whether a blob's bytes are those of its name; True where there are too many to be looked at."""
+        """Whether a blob's bytes match its name; True if the blob is too large to check."""
         hasher = hashlib.sha256()
         try:
             with open_file(path) as file:
@@ -141,7 +142,7 @@ class Walk:
         return hasher.hexdigest() == path.name
 
     def experiment(self, experiment: str) -> None:
-        """Look at one experiment: what it names must be there, and its files must agree."""
+        """Check one experiment: everything it refers to must exist, and its files must agree."""
         paths = self.store.experiment(experiment)
         spec: dict[str, Any] = {}
         try:
@@ -154,7 +155,7 @@ class Walk:
         lines = self.journal("journal", paths.journal, lambda damage: summary.lines_of(self.store, experiment, damage))
         entry = summary.entry_of(self.store, experiment)
         try:
-            if entry is not None and entry["state"] == UNREADABLE:  # its lines were looked at when they were read
+            if entry is not None and entry["state"] == UNREADABLE:  # its lines were checked when they were read
                 check_lines(paths, lines)
         except WorkbenchError as error:
             self.found.append(("journal", True, str(error)))
@@ -166,7 +167,7 @@ class Walk:
         self._checkpoints(paths)
 
     def journal(self, about: str, path: Path, lines_of: Callable[[list[Damage]], _Lines]) -> _Lines:
-        """The lines of a journal, as ``lines_of`` reads them; what cannot be read of it is noted."""
+        """The lines of a journal, as ``lines_of`` reads them; unreadable parts are noted."""
         damage: list[Damage] = []
         try:
             lines = lines_of(damage)
@@ -176,14 +177,14 @@ class Walk:
             self.found.append((about, True, f"{path}: {error.strerror or error}"))
             return []
         for piece in damage:
-            # The next engine cuts off a torn end; a line further up means that the file was changed.
+            # The next engine cuts off a torn end; a bad line further up means that the file was changed.
             is_lost = not piece.is_torn or not lines
             advice = ". Its content is lost; restore the file from a copy" if is_lost else ""
             self.found.append((about, is_lost, f"{piece}{advice}"))
         return lines
 
     def _named(self, spec: dict[str, Any]) -> None:
-        """What a spec names must be there."""
+        """Check that everything a spec refers to exists."""
         label = f"{spec.get('name')}@{spec.get('version')}"
         digest, capture = spec.get("snapshot"), (spec.get("program") or {}).get("capture")
         if digest:
@@ -259,7 +260,7 @@ class Walk:
             self.found.append(("packed", True, says))
 
     def _packed(self, trials: Path, others: Collection[Path]) -> str | None:
-        """Look at the packed checkpoints, but at those that lie at ``others``; why the rest cannot be read."""
+        """Check the packed checkpoints except those at ``others``; return why the rest cannot be read."""
         try:
             for path, data in packed.bundles(trials):
                 if path not in others:
@@ -269,12 +270,12 @@ class Walk:
         return None
 
     def _small(self, held: Bundle) -> None:
-        """Look at a trial's small checkpoints, which are in memory."""
+        """Check a trial's small checkpoints, which are in memory."""
         read = [small(held, step) for step in held.steps()]
         self._skipped("small checkpoints", [*unreadable(held), *(one for one in read if isinstance(one, Skipped))])
 
     def _kept(self, kept: Checkpoints) -> None:
-        """Look at a trial's checkpoints one by one: those that are too large in all are not digested."""
+        """Check a trial's checkpoints one by one; those beyond the total limit are not digested."""
         self._skipped("small checkpoints", unreadable(Bundle(kept.bundle)))
         for step in kept.steps():
             try:
@@ -313,11 +314,11 @@ def damage(store: Store) -> Iterator[Found]:
 
 @contextlib.contextmanager
 def _looked_at(walk: Walk) -> Iterator[Callable[[], list[Found]]]:
-    """Gives what is wrong in each experiment of the store that ``walk`` looks at. Where they are many, other processes
-    look at them meanwhile."""
+    """Yield what is wrong in each experiment of the store that ``walk`` checks. If there are many, other processes
+    check them in parallel."""
     experiments = walk.store.experiment_ids()
     cores = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
-    # A fork takes no other thread along, and what that holds stays locked.
+    # A forked child has no other threads, so locks that they hold would stay locked.
     if len(experiments) < _MANY or cores < 2 or threading.active_count() > 1:
         yield lambda: _in_some(walk.store, walk.left, experiments)
         return
@@ -342,12 +343,12 @@ def _in_some(store: Store, left: Left, experiments: Sequence[str]) -> list[Found
     return walk.found
 
 
-#: What a process of several looks at.
+#: The walk of a child process.
 _looking: list[tuple[Store, Left]] = []
 
 
 def _begin(store: Store, left: Left) -> None:
-    # The collector would go through all that was imported and read, again and again, and find nothing to free.
+    # The collector would repeatedly traverse all imported and read objects, and find nothing to free.
     gc.disable()
     _looking.append((store, left))
 
@@ -358,7 +359,7 @@ def _in_part(experiments: Sequence[str]) -> tuple[list[Found], Looks]:
 
 
 def _is_file(kind: kinds.Kind | None, relative: str) -> bool:
-    """Whether a file is wanted at this path, where a folder lies."""
+    """Whether this path, which is a folder, should be a file."""
     if kind is None or kind.name in ("broken", "snapshot's code", "notebook's file", "kept file", "mirror", "storage"):
         return False
     return kind.name not in ("checkpoint", "passing") and relative != "requests/refused"

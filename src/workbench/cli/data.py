@@ -1,5 +1,5 @@
-"""The part of `show` about the files that a trial read. Law: what was seen is called seen, never all; that none was
-seen is said, and so is what cannot be.
+"""The part of `show` about the files that a trial read. Law: files are called *seen*, never complete; it says if none
+was seen, and what cannot be seen.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from workbench.compare.section import counted, size
 from workbench.compare.sides import seen_of
 from workbench.store.keeping.kept import NOT_KEPT
 
-#: Files that are printed.
+#: The maximum number of printed files.
 _SHOWN = 20
 _UNSEEN = "not seen: files that libraries in C or subprocesses open and close themselves"
 
 
 def seen(legs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The files that the legs of a trial were seen to read, how many more there were, and what is known beside; None
-    where it was not looked.
+    """The files that the legs of a trial were seen to read, the number of others, and other facts; None if this was not
+    recorded.
     """
     files = seen_of(legs)
     details = [(leg.get("detail") or {}).get("seen") or {} for leg in legs]
@@ -32,7 +32,7 @@ def seen(legs: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def seen_part(legs: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
-    """The same as a title and lines; the title says it all where none was seen."""
+    """The same as a title and lines; only a title if none was seen."""
     found = seen(legs)
     if found is None:
         return ("data seen: not recorded", []) if legs else ("", [])
@@ -67,7 +67,7 @@ def seen_part(legs: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
 
 
 def back_lines(legs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Which files the newest leg met as they were once, and which not."""
+    """The files that the newest leg saw with their old content, and those it did not."""
     told = next((back for leg in reversed(legs) if (back := (leg.get("detail") or {}).get("back"))), None)
     if told is None:
         return []

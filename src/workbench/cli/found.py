@@ -1,4 +1,4 @@
-"""The experiments and trials that a command names, as :mod:`workbench.status` reads them."""
+"""The experiments and trials that a command refers to, as :mod:`workbench.status` reads them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from workbench.store.lists.catalog import Reference, read_catalog, read_entry, r
 
 Row = dict[str, Any]
 
-#: How a series that is lost is made anew.
+#: How to rebuild a lost series.
 MEND = "`workbench doctor --mend` restores what the journal and checkpoints hold."
 
 
 def store_of(options: Any) -> Store:
-    """The store that the command line means. Raises NotFound where it does not exist."""
+    """The store of the command line. Raises NotFound if it does not exist."""
     return Store.find(options.store).check()
 
 
 @dataclass(slots=True)
 class Experiment:
-    """One experiment as the store tells it now. ``close`` it after use."""
+    """One experiment as it is in the store now. ``close`` it after use."""
 
     store: Store
     reference: Reference
@@ -36,12 +36,13 @@ class Experiment:
     around: Around
     meta: Row = field(default_factory=dict)
     series: Any = None
-    #: Why its curves and trials cannot be read; None where they can.
+    #: Why its curves and trials cannot be read; None if they can.
     trouble: str | None = None
 
     @classmethod
     def found(cls, store: Store, text: str, *, trial: bool | None = None) -> Experiment:
-        """What ``text`` names. ``trial``: whether it must name one (True), must not (False), or may (None)."""
+        """The experiment or trial that ``text`` refers to. ``trial``: whether it must name a trial (True), must not
+        (False), or may (None)."""
         reference = resolve(store, text)
         if trial is True and reference.trial is None:
             raise BadOption(f"{text!r} names an experiment; expected a trial of it. For example: {reference}/t0000.")
@@ -75,7 +76,7 @@ class Experiment:
                 self.close()
 
     def look_around(self) -> None:
-        """Look whether the engine lives, and at the catalog."""
+        """Check whether the engine is alive, and read the catalog."""
         self.around = Around.of(self.store)
         self.entry = read_entry(self.store, self.id) or self.entry
 
@@ -108,12 +109,12 @@ class Experiment:
 
     @property
     def status(self) -> Status:
-        """How it stands."""
+        """Its status."""
         return Status.of(self.entry, self.meta, self.around, self.spec.trials)
 
     @property
     def is_ended(self) -> bool:
-        """True once it is in a state that it leaves only by being extended."""
+        """True once it is in a state that only an extension can change."""
         return self.status.is_ended
 
     def trials(self) -> list[Row]:
@@ -139,7 +140,7 @@ class Experiment:
         return self.around.trial(self.series.trial(number))
 
     def line(self) -> Row:
-        """What a list says of it."""
+        """Its line in a list."""
         named = {
             "id": self.id,
             "label": self.label,
@@ -181,7 +182,7 @@ def line_of(entry: Mapping[str, Any], status: Status) -> Row:
 
 
 def _meta(store: Store, entry: Mapping[str, Any]) -> Row:
-    # The series of what has ended are not opened: a store may hold thousands of experiments.
+    # Do not open the series of ended experiments: a store may hold thousands.
     if entry.get("state") in RESTING or "counts" in entry:
         return {}
     from workbench.store.series import Series
@@ -194,7 +195,7 @@ def _meta(store: Store, entry: Mapping[str, Any]) -> Row:
 
 
 def best_of(row: Mapping[str, Any]) -> float | None:
-    """A trial's best value of the goal, where it has a finite one."""
+    """A trial's best value of the goal, or None if it has no finite one."""
     for value in (row.get("best"), row.get("value")):
         if value is not None and math.isfinite(value):
             return float(value)

@@ -1,4 +1,4 @@
-"""What is typed behind a verb, as values. Law: a word that is none is refused with what was wanted."""
+"""Values of options and arguments. Law: an invalid word is refused with what was expected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`` Did you mean …?`` where something known is near to ``word``, else nothing."""
+    """`` Did you mean …?`` if a known word is similar to ``word``, else nothing."""
     names = list(known)
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
     starts = [name for name in names if len(word.lstrip("-")) > 1 and name.startswith(word)]
@@ -16,7 +16,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def among(choices: Sequence[str]) -> Callable[[str], str]:
-    """One of these words; the nearest is named where it is none."""
+    """One of these words; the error suggests the nearest one."""
 
     def read(text: str) -> str:
         if text in choices:

@@ -1,4 +1,4 @@
-"""What may be typed behind ``workbench``. Law: one table of verbs; a mistake is told in a line, not a traceback."""
+"""The verbs of ``workbench``. Law: one table of verbs; an error is one line, not a traceback."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from workbench.errors import (
 
 OK, FAILED, BAD, MISSING, AWAY, STORE, STOPPED, UNSURE, PAUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 130
 
-#: What each exit code means, as help and docs say it.
+#: What each exit code means, for help and docs.
 EXIT_CODES = {
     OK: "done",
     FAILED: "the experiment failed (watch), a trial differs (verify, replay), a notebook failed (replay), or doctor "
@@ -44,7 +44,7 @@ EXIT_CODES = {
     INTERRUPTED: "interrupted; the experiment continues",
 }
 
-#: Which code an error ends with; the first that fits.
+#: The exit code for each error class; the first match counts.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (BadInput, BAD),
     (NotFound, MISSING),
@@ -60,10 +60,10 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, except that a mistake is raised as BadOption instead of ending the process."""
+    """argparse, except that it raises BadOption instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse what was typed."""
+        """Raise BadOption with the message."""
         message = re.sub(r"argument (\S+): ignored explicit argument (.*)", r"\1 takes no value: \2 was given", message)
         stop = "" if message.endswith("?") else "."
         raise BadOption(f"{self.prog}: {message}{stop} {self.prog} --help shows what is allowed.")
@@ -71,7 +71,7 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One verb: what help says, where its function is, and what may stand behind it."""
+    """One verb: its help, its function, and its arguments."""
 
     help: str
     #: module:function
@@ -374,7 +374,7 @@ VERBS: dict[str, Verb] = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Carry out one command line and give its exit code. It prints to the ``sys.stdout`` of the moment."""
+    """Run one command line and return its exit code. It prints to the current ``sys.stdout``."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(words)
@@ -492,7 +492,7 @@ def _complain(error: BaseException) -> None:
 
 
 def _silence() -> None:
-    """The reader of our output is gone (``| head``); what Python flushes at its end must not complain."""
+    """The reader of our output has closed it (``| head``): prevent an error when Python flushes at exit."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())

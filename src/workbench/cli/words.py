@@ -1,4 +1,4 @@
-"""How things look in a terminal: numbers, spans, tables. Law: text in, text out; names never act on a terminal."""
+"""Formatting for a terminal: numbers, spans, tables. Law: text in, text out; names cannot send control characters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.records import SCHEMA
-from workbench.terminal import clean as clean  # the commands import all such words from here
+from workbench.terminal import clean as clean  # the commands import all formatting functions from here
 from workbench.terminal import is_terminal as is_terminal
 from workbench.terminal import say as say
 from workbench.terminal import write
@@ -19,7 +19,7 @@ from workbench.terminal import write
 #: The colour of each state in a terminal (ANSI).
 _COLOURS = {"running": "36", "completed": "32", "failed": "31", "stopping": "33", "paused": "33", "problem": "31",
             "warning": "33", "unreadable": "31", "ok": "32", "+": "32", "-": "31"}  # fmt: skip
-#: A terminal nobody told the width of.
+#: The width if the terminal does not report one.
 _WIDTH = 100
 
 
@@ -29,7 +29,7 @@ def say_json(data: Mapping[str, Any], *, indent: int | None = 2) -> None:
 
 
 def agreed(question: str) -> bool:
-    """Whether a person at a terminal says yes to ``question``."""
+    """Whether the user at the terminal says yes to ``question``."""
     if not (is_terminal() and sys.stdin is not None and sys.stdin.isatty()):
         return False
     say(question)
@@ -39,7 +39,7 @@ def agreed(question: str) -> bool:
 
 
 def finite(data: Any) -> Any:
-    """``data`` in which each number that JSON lacks is a word."""
+    """``data`` with each number that JSON lacks replaced by a word."""
     if isinstance(data, float) and not math.isfinite(data):
         return "nan" if math.isnan(data) else "inf" if data > 0 else "-inf"
     if isinstance(data, Mapping):
@@ -50,7 +50,7 @@ def finite(data: Any) -> Any:
 
 
 def number(value: Any) -> str:
-    """A value for people: four digits that count; text as it is, nothing as a dash."""
+    """A value for people: four significant digits; text unchanged, None as a dash."""
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -77,7 +77,7 @@ def span(seconds: float) -> str:
 
 
 def moment(text: str | None) -> datetime | None:
-    """The time that the store wrote, or None where it wrote none."""
+    """The time as parsed from the store, or None if there is none."""
     try:
         found = datetime.fromisoformat(text or "")
     except ValueError:
@@ -86,7 +86,7 @@ def moment(text: str | None) -> datetime | None:
 
 
 def between(start: str | None, end: str | None) -> float | None:
-    """Seconds from ``start`` to ``end`` (to now where it has no end)."""
+    """Seconds from ``start`` to ``end`` (to now if there is no end)."""
     first, last = moment(start), moment(end) if end else datetime.now(UTC)
     return None if first is None or last is None else max(0.0, (last - first).total_seconds())
 
@@ -104,7 +104,7 @@ def coloured(text: str, state: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, states: int | None = None) -> list[str]:
-    """Columns side by side; the last one is cut to the terminal's width. ``states``: the column that has colours."""
+    """Aligned columns; the last one is cut to the terminal's width. ``states``: the column that has colours."""
     every = [list(head), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*every, strict=True)]
     room = shutil.get_terminal_size((_WIDTH, 24)).columns if is_terminal() else None
@@ -121,12 +121,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, states: int | N
 
 
 def cut(text: str, width: int) -> str:
-    """``text`` in at most ``width`` letters."""
+    """``text`` cut to at most ``width`` letters."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def facts(rows: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Two columns, a word and what it is; those without anything are left out."""
+    """Two columns, names and values; empty values are left out."""
     kept = [(word, what) for word, what in rows if what]
     width = max((len(word) for word, _ in kept), default=0)
     return [f"  {word:{width}}  {what}" for word, what in kept]

@@ -1,5 +1,5 @@
-"""What differs between two trials or two experiments, and from which step on they part. Law: it reads the store and its
-snapshots, loads nothing that was captured, and writes nothing.
+"""What differs between two trials or two experiments, and the first step at which they differ. Law: it reads the store
+and its snapshots, loads nothing that was captured, and writes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["compare"]
 
 
 def __getattr__(name: str) -> Any:
-    # Late: most who import a part of this room (how bytes are written, say) compare nothing.
+    # Imported late: most importers use only a part of this room (say, how bytes are written) and compare nothing.
     if name == "compare":
         from workbench.compare.comparison import compare
 

@@ -1,5 +1,5 @@
 """The trial by which a side is compared, and how it was chosen. Law: an experiment has one best trial, the one that its
-header names; the best of many trials is the best partly by luck, and that is said.
+header names. The best of many trials is partly luck, and the text says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from workbench.records import Json, trial_label
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A trial and its goal's value. ``of``: of so many trials it is the best; None where it is not the best one."""
+    """A trial and its goal's value. ``of``: the number of trials of which it is the best; None if it is not the best
+    one."""
 
     trial: int
     value: float
@@ -31,7 +32,7 @@ def best_of(side: Side) -> Chosen | None:
     told = side.series.meta().get("best") if side.series is not None else None
     if told and told.get("value") is not None and math.isfinite(told["value"]):
         return Chosen(int(told["trial"]), float(told["value"]), max(len(values), 1))
-    # Written by a version that named none: the best last value, the older trial where two are equal.
+    # Written by a version that named none: take the best last value; of two equal ones, the older trial.
     sign = -1.0 if side.spec.goal.mode == "max" else 1.0
     finite = [(sign * value, number) for number, value in values.items() if math.isfinite(value)]
     if not finite:
@@ -41,7 +42,7 @@ def best_of(side: Side) -> Chosen | None:
 
 
 def chosen(side: Side) -> Chosen | None:
-    """The trial that a side names, or else its best one."""
+    """The trial that a side names, or else its best trial."""
     best = best_of(side)
     if side.trial is None:
         return best
@@ -52,7 +53,7 @@ def chosen(side: Side) -> Chosen | None:
 
 
 def selection(a: Side, b: Side, one: Chosen | None, other: Chosen | None) -> str | None:
-    """How the two were chosen, in words, where one of them is the best of several trials of another search."""
+    """How the two were chosen, in words, if one of them is the best of several trials of another search."""
     again = any(side.spec.replays or side.spec.puts_back for side in (a, b))
     if one is None or other is None or again or a.spec.id == b.spec.id:
         return None

@@ -1,4 +1,4 @@
-"""The whole comparison: sections in the order in which they explain a difference, results, and a title of one line."""
+"""The whole comparison: sections, the most likely cause first, results, and a title of one line."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from workbench.store import Store
 from workbench.store.lists.catalog import Reference
 
 _PARTS = (data, configuration, arguments, code, architecture, libraries, seeds, settings, environment, hardware)
-#: What the title leaves out where something else says the same in better words.
+#: Words that the title omits if another entry says the same better.
 _SAID_ELSEWHERE = {"arguments": {"settings", "seeds", "configuration", "environment"}}
 _TITLE = 4
 
 
 def compare(store: Store, a: str | Reference, b: str | Reference, *, other: Store | None = None) -> dict[str, Json]:
-    """What differs between ``a`` and ``b``: two trials (``digits@2/t0007``, perhaps at a step), or two experiments.
+    """What differs between ``a`` and ``b``: two trials (``digits@2/t0007``, optionally at a step), or two experiments.
 
-    other: the store of ``b``, where it is another one.
+    other: the store of ``b``, if it is another one.
 
     Plain data: ``title``, ``sections`` (the most likely causes first, and only what differs), ``results`` with the
-    first step at which they part, and in ``partial`` what could not be compared. Raises NotFound and BadName.
+    first step at which they differ, and in ``partial`` what could not be compared. Raises NotFound and BadName.
     """
     sides = []
     try:
@@ -59,9 +59,9 @@ def compared(a: Side, b: Side) -> dict[str, Json]:
 
 
 def differences(a: Side, b: Side) -> list[Section]:
-    """The sections that have something to say, the most likely causes first.
+    """The sections with differences, the most likely causes first.
 
-    A search seed that was changed comes before the configuration that it drew: that follows from it.
+    A changed search seed comes before the configuration, which was drawn with it.
     """
     found = [section for part in _PARTS if (section := part(a, b)) is not None]
     order = [*LIKELY]

@@ -1,4 +1,4 @@
-"""One thing that is not as it was when an experiment was trained. Law: it is data, and has one way to be said."""
+"""One thing that has changed since an experiment was trained. Law: it is data, with one way to put it into words."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from workbench.records import Json
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as it was.
+    """One thing that has changed.
 
-    how: in a word, for what has no values (``content``, ``gone``, ``new``); before, after: its values otherwise.
+    how: one word, if there are no values (``content``, ``gone``, ``new``); before, after: otherwise its values.
     """
 
     kind: Literal["file", "module", "package", "variable", "setting"]

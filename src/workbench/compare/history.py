@@ -1,4 +1,4 @@
-"""The versions under one name: what each changed, and what that gained."""
+"""The versions under one name: what each changed, and how much better it was."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from workbench.store.lists.catalog import Reference, read_catalog, resolve
 
 
 def history(store: Store, name: str) -> list[dict[str, Json]]:
-    """One entry for each version, oldest first: its best value, what it changed since the one before, and the gain.
+    """One entry for each version, oldest first: its best value, its changes since the previous version, and the gain.
 
-    ``best`` names the trial, and of how many it is the best. ``gained`` is that value against the best one before,
-    positive where the version is better, whichever way the goal goes. Raises NotFound.
+    ``best`` names the trial, and the number of trials it is the best of. ``gained`` is the difference from the earlier
+    best value, positive if the version is better, for both directions of the goal. Raises NotFound.
     """
     wanted = resolve(store, name)
     entries: list[dict[str, Any]] = [dict(entry) for entry in read_catalog(store)]

@@ -1,9 +1,9 @@
-"""How far values of one configuration scatter when only the seeds differ, and what that says of a difference.
+"""How much the values of one configuration vary with the seed, and what that means for a difference.
 
-Law: a seed counts once, however often it was trained; the trial that was repeated is none of its repeats, since it may
-have been chosen because it did well. The interval is Student's: mean ± t(n−1) · s/√n. Two repeated trials are compared
-by their means (Welch's t-test). A single value and n repeats differ by more than noise where it is further from their
-mean than t(n−1) · s · √(1 + 1/n), within which 95 % of single values lie that scatter alike.
+Law: a seed counts once, however often it was trained; the repeated trial is not one of its repeats, since it may have
+been chosen because it did well. The interval is Student's: mean ± t(n−1) · s/√n. Two repeated trials are compared by
+their means (Welch's t-test). A single value and n repeats differ by more than noise if it is further from their mean
+than t(n−1) · s · √(1 + 1/n); 95 % of single values with the same variation lie within that distance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workbench.compare.sides import Side
 from workbench.compare.student import quantile, welch
 from workbench.records import Json
 
-#: A difference that chance makes less often than this is no noise.
+#: A difference less probable than this by chance counts as real.
 _RARE = 0.05
 
 
@@ -37,15 +37,15 @@ def interval(values: Sequence[float]) -> dict[str, Json]:
 
 
 def within_noise(a: Side, b: Side, one: Chosen | None, other: Chosen | None) -> dict[str, Json] | None:
-    """Whether two trials differ by no more than their repeats do; None where neither was repeated with two seeds.
+    """Whether two trials differ by no more than their repeats; None if neither was repeated with two seeds.
 
-    ``how``: *means* where both were repeated, *single* where one was. ``why`` says it in words.
+    ``how``: *means* if both were repeated, *single* if one was. ``why`` explains it in words.
     """
     if one is None or other is None or a.spec.goal != b.spec.goal:
         return None
     firsts = [first_of(side.store, side.spec.id, found.trial) for side, found in ((a, one), (b, other))]
     if a.store.root == b.store.root and firsts[0] == firsts[1]:
-        return None  # one configuration: that one of them is trained with another seed is all there is to say
+        return None  # one configuration: the seed is the only difference
     groups = [
         [result.value for result in repeats_of(side.store, *first, step=side.reference.step).values()]
         for side, first in zip((a, b), firsts, strict=True)

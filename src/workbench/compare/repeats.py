@@ -1,4 +1,4 @@
-"""What the repeats of a trial came to. Law: a seed counts once, by its newest result, whichever command trained it."""
+"""The results of a trial's repeats. Law: a seed counts once, by its newest result, whichever command trained it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from workbench.records import Json
 from workbench.store import Store
 from workbench.store.series import Series
 
-#: The experiment's seed and the trial's number, from which all seeds of a trial come.
+#: The experiment's seed and the trial's number, from which all seeds of a trial are derived.
 Seeds = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one seed came to: the goal's value, which may not be finite, and the step at which that is."""
+    """The result of one seed: the goal's value, which may not be finite, and its step."""
 
     value: float
     step: int
 
 
 def first_of(store: Store, experiment: str, trial: int) -> tuple[str, int]:
-    """The trial that was trained first, where this one trains another again; else this one."""
+    """The original trial if this one trains another trial again; otherwise this one."""
     seen = {(experiment, trial)}
     while True:
         try:
@@ -47,7 +47,7 @@ def repeats_of(
 ) -> dict[Seeds, Result]:
     """The results of a trial's configuration with other seeds than its own, by their seeds.
 
-    seeds: only those. step: as they were then. Of results that are of different lengths the longest ones count.
+    seeds: only these. step: results as of this step. If results have different lengths, only the longest count.
     """
     first = first_of(store, experiment, trial)
     wanted = None if seeds is None else {*seeds}

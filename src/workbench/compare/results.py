@@ -1,4 +1,4 @@
-"""What came out on both sides, and the first step at which it parts."""
+"""The results of both sides, and the first step at which they differ."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MANY = 200
 
 
 def results(a: Side, b: Side) -> dict[str, Json]:
-    """Metrics with the first step at which they part; of experiments also their trials of equal configuration.
+    """Metrics with the first step at which they differ; for experiments also their trials of equal configuration.
 
-    ``bests``: the trials that are compared, the best one where none was named. ``selection``: how they were chosen.
+    ``bests``: the compared trials, the best one if none was named. ``selection``: how they were chosen.
     """
     goal = b.spec.goal
     names = [*dict.fromkeys([goal.metric, *a.metrics, *b.metrics])]
@@ -97,7 +97,7 @@ def _of_pairs(
 
 
 def _end(side: Side, name: str, best: Chosen | None, told: Mapping[int, Curve]) -> float | None:
-    """The goal's value of the trial that is compared; of another metric the last one there."""
+    """The goal's value of the compared trial; for other metrics, its last value."""
     if best is None:
         return None
     return best.value if name == side.spec.goal.metric else last(told.get(best.trial, {}))

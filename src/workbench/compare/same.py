@@ -1,8 +1,8 @@
-"""Whether what an experiment's training was seen to depend on is as it was. Law: it reads, and changes nothing; what it
-cannot tell it says, and takes for unchanged.
+"""Whether anything that an experiment's training was seen to depend on has changed. Law: it only reads; it treats what
+it cannot check as unchanged, and says so.
 
-A look at a file that has not changed asks for its size, time and number only; where one of these differs its content is
-read, so that a new date alone is no change.
+For an unchanged file it checks only size, time and inode number. If one of these differs, it reads the content, so a
+new date alone does not count as a change.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from workbench.snapshot.surroundings.used import ALWAYS, counts
 from workbench.store import Store
 from workbench.store.series import Series
 
-#: Names that are said of one kind; of the others, how many there are.
+#: Maximum number of names listed for one kind; the others are only counted.
 _SAID = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What a training would find that were launched now.
+    """What training would find if it were launched now.
 
-    around: what it would get of this process. variables: those that snapshots record.
+    around: what it would get from this process. variables: those that snapshots record.
     """
 
     around: Around
@@ -51,13 +51,13 @@ class Now:
 
     @classmethod
     def here(cls, around: Around | None = None) -> Now:
-        """What it would find if this process launched it. Raises BadSetting as ``Around.here`` does."""
+        """What it would find if this process launched it. Raises BadSetting like ``Around.here``."""
         return cls(around or Around.here(), variables(), distributions())
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How an experiment stands to what there is now: what differs, and what could not be checked, in words."""
+    """How an experiment compares with the present: what differs, and what could not be checked, in words."""
 
     experiment: str = ""
     differences: tuple[Difference, ...] = ()
@@ -65,17 +65,17 @@ class Standing:
 
     @property
     def holds(self) -> bool:
-        """Whether all that could be checked is as it was."""
+        """Whether everything that could be checked is unchanged."""
         return not self.differences
 
     @property
     def differs(self) -> str:
-        """``data/train.csv (content), OMP_NUM_THREADS 1 → 4``; empty where nothing differs."""
+        """``data/train.csv (content), OMP_NUM_THREADS 1 → 4``; empty if nothing differs."""
         return _listed([str(one) for one in self.differences], 8)
 
     @property
     def not_checked(self) -> str:
-        """``not checked: data/large.bin (samples of it are as they were)``; empty where all was checked."""
+        """``not checked: data/large.bin (samples of it are as they were)``; empty if everything was checked."""
         return f"not checked: {_listed([*self.unchecked])}" if self.unchecked else ""
 
     def __str__(self) -> str:
@@ -84,7 +84,8 @@ class Standing:
 
 
 def chosen(store: Store, experiments: Iterable[str], now: Now) -> tuple[Standing | None, Standing | None]:
-    """Of experiments with one content, newest first: the first one for which all is as it was, and the newest one."""
+    """Of experiments with the same content, newest first: the first one for which everything is unchanged, and the
+    newest one."""
     newest: Standing | None = None
     for experiment in experiments:
         found = standing(store, experiment, now)
@@ -110,7 +111,8 @@ def standing(store: Store, experiment: str, now: Now) -> Standing:
 
 
 def _used(store: Store, experiment: str) -> tuple[dict[str, Any], str]:
-    """What its trials told, all together, and its state. Of older releases only the files of each leg are known."""
+    """The dependencies reported by all its trials, and its state. For older releases only the files of each leg are
+    known."""
     path = store.experiment(experiment).series
     if not path.exists():
         return {}, "waiting"
@@ -127,7 +129,7 @@ def _used(store: Store, experiment: str) -> tuple[dict[str, Any], str]:
 
 
 class _Look:
-    """One comparison, as it goes on."""
+    """One comparison in progress."""
 
     def __init__(self, store: Store, spec: Spec, used: Mapping[str, Any], now: Now) -> None:
         self.store, self.spec, self.used, self.now = store, spec, used, now
@@ -201,7 +203,7 @@ class _Look:
             self.unchecked.append(f"{self._short(path)} (samples of it are as they were)")
 
     def _place(self, path: str) -> str:
-        """Where ``path`` would be read now: in the same place, seen from the notebook's folder, where that moved."""
+        """Where ``path`` would be read now: if the notebook's folder moved, at the same place relative to it."""
         if self.now.folder == self.folder:
             return path
         moved = os.path.normpath(os.path.join(self.now.folder, os.path.relpath(path, self.folder)))
@@ -257,7 +259,7 @@ class _Look:
             self.unchecked.append("packages and threads (its snapshot is gone)")
 
     def _variables(self, recorded: Mapping[str, str]) -> Iterator[Difference]:
-        """Variables that may matter to libraries, and those that its code has read, where their values are known."""
+        """Variables that may matter to libraries, and those that its code has read, if their values are known."""
         training, now = self.spec.training, self.now.around
         before, after = dict(recorded), dict(self.now.variables)
         if training.is_whole:
@@ -269,7 +271,7 @@ class _Look:
             if before.get(name) == after.get(name) or not counts(name):
                 continue
             if name == "PYTHONHASHSEED" and training.is_whole:
-                continue  # the seed of hashes is recorded by itself
+                continue  # PYTHONHASHSEED is recorded separately
             if name in hidden and name in read:
                 yield Difference("variable", name, "another secret")
             elif name not in hidden and (name in read or ALWAYS.fullmatch(name)):
@@ -319,7 +321,8 @@ def _code(path: Path | None) -> str | None:
 
 
 def _sibling(name: str, known: Mapping[str, str]) -> str:
-    """Where a module lies that was imported late, by the place of another one of its package; empty without one."""
+    """The path of a module that was imported late, derived from another module of its package; empty if there is
+    none."""
     top, *rest = name.split(".")
     for other, path in known.items():
         if other.partition(".")[0] == top:

@@ -1,4 +1,4 @@
-"""One section of a comparison, as plain data. Law: a section that has nothing to say does not exist."""
+"""One section of a comparison, as plain data. Law: there are no empty sections."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIKELY: tuple[Kind, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One difference: what it is called, its value on each side (None: not there), and what a person should know."""
+    """One difference: its name, its value on each side (None: missing), and a note for the user."""
 
     name: str
     a: Json
@@ -44,9 +44,9 @@ class Item:
 
 @dataclass(slots=True)
 class Section:
-    """What differs in one respect.
+    """The differences of one kind.
 
-    short: the words for the title, the most telling first. cells: texts side by side, for code. causes: False where
+    short: the words for the title, the most telling first. cells: texts side by side, for code. causes: False if
     nothing in it can make results differ. known: what could not be compared, in words.
     """
 
@@ -63,7 +63,7 @@ class Section:
         return listed(self.short)
 
     def to_json(self) -> dict[str, Json]:
-        """Plain data; :mod:`comparison` adds how likely it is."""
+        """Plain data; :mod:`comparison` adds its rank among the likely causes."""
         found: dict[str, Json] = {
             "kind": self.kind,
             "title": self.kind.capitalize(),
@@ -76,13 +76,13 @@ class Section:
 
 
 def listed(words: list[str], most: int = 3) -> str:
-    """The first of ``words`` with a dot between, and how many more there are."""
+    """The first of ``words``, separated by dots, and the number of the others."""
     rest = len(words) - most
     return " · ".join(words if rest <= 0 else [*words[:most], f"{rest} more"])
 
 
 def number(value: Any) -> str:
-    """A value in a few letters."""
+    """A value as a short text."""
     if value is None:
         return "none"
     if isinstance(value, float):
@@ -92,7 +92,7 @@ def number(value: Any) -> str:
 
 
 def change(name: str, a: Any, b: Any) -> str:
-    """``lr 0.01 → 0.02``, with as many digits as tell the two apart."""
+    """``lr 0.01 → 0.02``, with enough digits to tell the two apart."""
     one, other = number(a), number(b)
     if one == other and isinstance(a, float) and isinstance(b, float):
         one, other = repr(a), repr(b)
@@ -100,7 +100,7 @@ def change(name: str, a: Any, b: Any) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes for people."""
+    """Bytes as text."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"

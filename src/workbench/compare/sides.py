@@ -1,4 +1,4 @@
-"""One side of a comparison: what the store keeps of an experiment and, where one was named, of its trial."""
+"""One side of a comparison: what the store keeps of an experiment and, if one was named, of its trial."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from workbench.store import Store
 from workbench.store.lists.catalog import Reference, resolve
 from workbench.store.series import Series
 
-#: What a captured name stands for, as far as it matters here.
+#: The kinds of captured names that matter here.
 Kind = Literal["code", "data", "value", "module", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A name that travelled from the notebook: what it is, the digest of its content, and what is known of its size."""
+    """A name captured from the notebook: its kind, the digest of its content, and its size if known."""
 
     kind: Kind
     digest: str
@@ -32,7 +32,7 @@ class Captured:
 
 
 def seen_of(legs: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]] | None:
-    """The files that ``legs`` of one trial were seen to read, as :attr:`Side.seen` has them."""
+    """The files that ``legs`` of one trial were seen to read, in the form of :attr:`Side.seen`."""
     found: dict[str, dict[str, Any]] | None = None
     for leg in legs:
         told = (leg.get("detail") or {}).get("seen")
@@ -42,13 +42,13 @@ def seen_of(legs: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]] | No
 
 
 class Side:
-    """One side. Everything but the spec may be missing: what is, ``missing`` says."""
+    """One side. Everything but the spec may be missing; ``missing`` lists what is."""
 
     def __init__(self, store: Store, reference: Reference) -> None:
         self.store = store
         self.reference = reference
         self.spec: Spec = store.read_spec(reference.experiment, viewing=True)
-        #: What is not known of this side, in words.
+        #: What is not known about this side, in words.
         self.missing: list[str] = []
         self.snapshot: dict[str, Json] = self._snapshot()
         paths = store.experiment(self.spec.id)
@@ -58,7 +58,7 @@ class Side:
 
     @classmethod
     def of(cls, store: Store, text: str) -> Side:
-        """The side that ``text`` names. Raises NotFound and BadName as :func:`resolve` does."""
+        """The side that ``text`` names. Raises NotFound and BadName like :func:`resolve`."""
         return cls(store, resolve(store, text))
 
     def close(self) -> None:
@@ -87,11 +87,11 @@ class Side:
 
     @property
     def trial(self) -> int | None:
-        """The number of the trial that was named."""
+        """The number of the named trial."""
         return self.reference.trial
 
     def to_json(self) -> dict[str, Json]:
-        """Who it is."""
+        """Its identity."""
         reference = self.reference
         return {
             "ref": str(reference),
@@ -105,7 +105,7 @@ class Side:
 
     @property
     def series(self) -> Series | None:
-        """Its points, or None where it has not begun."""
+        """Its points, or None if it has not started."""
         return self._series
 
     @functools.cached_property
@@ -115,16 +115,16 @@ class Side:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The named trial, empty where none was named."""
+        """The row of the named trial; empty if none was named."""
         return self.trials.get(self.trial, {}) if self.trial is not None else {}
 
     @functools.cached_property
     def metrics(self) -> list[str]:
-        """Names of what was reported."""
+        """The names of reported metrics."""
         return [] if self._series is None else self._series.names()
 
     def detail(self, trial: int | None) -> dict[str, Json]:
-        """What the first leg of ``trial`` said when it began; empty where it never did."""
+        """What the first leg of ``trial`` reported when it started; empty if it never did."""
         if self._series is None or trial is None:
             return {}
         for leg in self._series.legs(trial):
@@ -135,8 +135,8 @@ class Side:
 
     @functools.cached_property
     def seen(self) -> dict[str, dict[str, Any]] | None:
-        """Files that the trial (the first one where none was named) was seen to read, each as it was when it was first
-        seen; None where nobody looked. It may have read others.
+        """Files that the trial (the first one if none was named) was seen to read, each as it was when first seen; None
+        if this was not recorded. It may have read others.
         """
         return None if self._series is None else seen_of(self._series.legs(self.trial or 0))
 
@@ -149,7 +149,7 @@ class Side:
 
     @functools.cached_property
     def captured(self) -> dict[str, Captured]:
-        """The names that travelled, modules left out."""
+        """The captured names, except modules."""
         capture = self.snapshot.get("capture") or {}
         kinds: Mapping[str, Mapping[str, Json]] = capture.get("kinds") or {}
         found = {}
@@ -161,8 +161,8 @@ class Side:
 
     @property
     def code(self) -> Path | None:
-        """The folder with the copied project code, where there is one."""
+        """The folder with the copied project code, if there is one."""
         own = [self.store.snapshot(self.spec.snapshot) / "code"] if self.spec.snapshot is not None else []
-        # What is trained again imports the code where it was copied first.
+        # A trial that is trained again imports the code from the original copy.
         others = [Path(entry) for entry in self.spec.training.path if entry.startswith(f"{self.store.snapshots}/")]
         return next((path for path in (*own, *others) if path.is_dir()), None)

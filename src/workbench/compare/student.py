@@ -1,6 +1,6 @@
-"""Student's t distribution, and what it says of two means. Law: numbers in, numbers out.
+"""Student's t distribution, and a test of two means. Law: numbers in, numbers out.
 
-SciPy, which has it too, is no package that every installation holds; the tests compare the two.
+SciPy has it too, but is not installed everywhere; the tests compare the two.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import math
 import statistics
 from collections.abc import Sequence
 
-#: Of an interval.
+#: Probability of an interval.
 _SHARE = 0.95
-#: Steps of a continued fraction and of a bisection; both end long before.
+#: Maximum steps of a continued fraction and of a bisection; both end long before.
 _STEPS = 300
 
 
 def two_sided(t: float, degrees: float) -> float:
-    """The probability that a t of so many degrees of freedom lies at least as far from 0 as ``t`` does.
+    """The probability that a t with that many degrees of freedom is at least as far from 0 as ``t``.
 
     It is I(ν/2, 1/2) at ν/(ν + t²), the regularised incomplete beta function.
     """
@@ -26,8 +26,8 @@ def two_sided(t: float, degrees: float) -> float:
 
 
 def quantile(degrees: float) -> float:
-    """Half of a 95 % interval in standard errors, for so many degrees of freedom (1 or more)."""
-    low, high = 0.0, 13.0  # of one degree it is 12.7
+    """Half of a 95 % interval in standard errors, for a number of degrees of freedom (1 or more)."""
+    low, high = 0.0, 13.0  # for one degree it is 12.7
     while high - low > 1e-9:
         middle = (low + high) / 2
         low, high = (middle, high) if two_sided(middle, degrees) > 1 - _SHARE else (low, middle)
@@ -35,9 +35,9 @@ def quantile(degrees: float) -> float:
 
 
 def welch(one: Sequence[float], other: Sequence[float]) -> float:
-    """The probability of means that are so far apart, if both samples were of one mean (Welch's t-test, two-sided).
+    """The probability of means at least this far apart if both samples had the same mean (Welch's t-test, two-sided).
 
-    Each has at least two values. Two samples that do not scatter are either the same or not.
+    Each has at least two values. Two samples without variation are either equal or not.
     """
     shares = [statistics.variance(values) / len(values) for values in (one, other)]
     apart = abs(statistics.fmean(one) - statistics.fmean(other))
@@ -50,7 +50,7 @@ def welch(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _beta(x: float, a: float, b: float) -> float:
-    """I(a, b) at x, by its continued fraction (DLMF 8.17.22) where that is quick, else by its symmetry."""
+    """I(a, b) at x, by its continued fraction (DLMF 8.17.22) where that converges fast, else by its symmetry."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):

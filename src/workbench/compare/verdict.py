@@ -1,4 +1,4 @@
-"""What a replay and what repeats have shown. Law: *identical* means every reported value, bit for bit."""
+"""The conclusions of replays and repeats. Law: *identical* means every reported value, bit for bit."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.lists.catalog import Reference
 from workbench.store.series import Series
 
-#: Relative difference up to which a replay counts as within tolerance unless told: single precision holds 7 digits,
-#: and a few of them go when sums are taken in another order.
+#: Relative difference up to which a replay counts as within tolerance unless told: single precision holds 7 digits, and
+#: a few of them are lost when sums are computed in another order.
 TOLERANCE = 1e-4
 #: Values smaller than this differ by noise only.
 _SMALL = 1e-8
@@ -30,7 +30,8 @@ _TENSORS = "tensors.safetensors"
 
 
 def conclusion(store: Store, spec: Spec) -> dict[str, dict[str, Json]]:
-    """What is kept of an experiment that trained something again: under ``replay`` or ``repeat``, or nothing."""
+    """What the store keeps about an experiment that trained something again: under ``replay`` or ``repeat``, or
+    nothing."""
     if spec.replays:
         return {"replay": verdict(store, spec)}
     if spec.repeats:
@@ -41,8 +42,8 @@ def conclusion(store: Store, spec: Spec) -> dict[str, dict[str, Json]]:
 def verdict(store: Store, spec: Spec) -> dict[str, Json]:
     """The verdict on a replay.
 
-    ``verdict`` is *identical*, *within tolerance*, *parts* (at step ``parts_at``) or *failed*; ``words`` says it in a
-    line, ``why`` holds the causes as far as they are known, the most likely first.
+    ``verdict`` is *identical*, *within tolerance*, *parts* (at step ``parts_at``) or *failed*; ``words`` is one line of
+    text, ``why`` holds the known causes, the most likely first.
     """
     origin: Mapping[str, Any] = spec.replays or {}
     label = str(origin.get("label", origin["experiment"])).partition("/")[0]
@@ -117,7 +118,7 @@ def _judge(found: dict[str, Json], a: Side, b: Side, spec: Spec) -> None:
 
 
 def _apart(one: float, other: float) -> float:
-    """Their difference as a share of the larger; nothing for two that are next to zero."""
+    """Their difference relative to the larger; zero if both are close to zero."""
     if bits(one) == bits(other):
         return 0.0
     if not (math.isfinite(one) and math.isfinite(other)):
@@ -127,7 +128,7 @@ def _apart(one: float, other: float) -> float:
 
 
 def _weights(a: Side, b: Side, step: int) -> bool | None:
-    """Whether the tensors of both checkpoints at ``step`` are the same bytes; None where one has none there."""
+    """Whether the tensors of both checkpoints at ``step`` are the same bytes; None if one has no checkpoint there."""
     files, apart = [], []
     for side in (a, b):
         try:
@@ -138,16 +139,16 @@ def _weights(a: Side, b: Side, step: int) -> bool | None:
             return None
         files.append(kept.manifest.files[_TENSORS])
         apart.append(any(NAMED.fullmatch(name) for name in kept.manifest.files))
-    if apart[0] != apart[1]:  # of a version that kept large tensors in the same file: other files, same bytes perhaps
+    if apart[0] != apart[1]:  # one kept large tensors in the same file: perhaps the same bytes
         return None
-    # It names the large ones by their bytes.
+    # It refers to large tensors by their digests.
     return bool(files[0] == files[1])
 
 
 def repeated(store: Store, spec: Spec) -> dict[str, Json]:
-    """Mean and 95 % interval of the goal over the seeds that ``spec`` wants, with each seed's value.
+    """Mean and 95 % interval of the goal over the seeds that ``spec`` asks for, with each seed's value.
 
-    Those that an earlier experiment has trained are among them.
+    Seeds that an earlier experiment has trained are included.
     """
     origin: Mapping[str, Any] = spec.repeats or {}
     seeds = [(int(seed), int(trial)) for seed, trial in origin.get("seeds") or spec.seeds]
@@ -168,7 +169,7 @@ def repeated(store: Store, spec: Spec) -> dict[str, Json]:
 
 
 def replays_of(store: Store, experiment: str, trial: int) -> list[dict[str, Json]]:
-    """The verdicts of all replays of a trial that have ended, the newest first."""
+    """The verdicts of all finished replays of a trial, the newest first."""
     found: list[dict[str, Json]] = []
     for one in reversed(store.experiment_ids()):
         origin = store.read_spec_json(one).get("replays")

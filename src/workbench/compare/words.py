@@ -1,4 +1,4 @@
-"""A comparison as lines of text. Law: text in, text out; whoever prints them sees to what a terminal would act on."""
+"""A comparison as lines of text. Law: text in, text out; the caller that prints them removes control characters."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from workbench.records import Json, trial_label
 
 #: Lines of unchanged text around a changed one.
 _AROUND = 2
-#: Items of one section, and pairs of trials, that are printed; the JSON form has all.
+#: The number of items of one section, and of pairs of trials, to print; the JSON form has all.
 _MOST = 12
 
-#: What a line is: a title, plain text, or one that came or went.
+#: The kind of a line: a title, plain text, added or removed.
 Line = tuple[str, str]
 
 
 def lines(comparison: Mapping[str, Json]) -> list[Line]:
-    """The comparison as a person reads it: each line with its kind (``title``, ``""``, ``+`` or ``-``)."""
+    """The comparison as text for people: each line with its kind (``title``, ``""``, ``+`` or ``-``)."""
     a, b = comparison["a"]["ref"], comparison["b"]["ref"]
     found: list[Line] = [("title", f"{a} → {b}: {comparison['title']}")]
     for section in comparison["sections"]:

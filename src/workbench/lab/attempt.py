@@ -1,4 +1,4 @@
-"""``--try``: two steps of the first trial in this kernel. Law: the code that a runner gets, and nothing is kept."""
+"""``--try``: two steps of the first trial in this kernel. Law: it runs the same code as a runner, and keeps nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = 2
 
 
 def attempt(made: Draft, say: Callable[[str], None]) -> None:
-    """Train the first trial for two steps here. What the code raises comes out as it is, so that %debug can look."""
+    """Train the first trial for two steps here. Exceptions of the code are not wrapped, so that %debug works."""
     spec = made.spec(None)
     search = Search.of(spec)
     search.handle(CapacityChanged(1))

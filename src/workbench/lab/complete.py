@@ -1,4 +1,4 @@
-"""Tab behind ``%%train``. Law: it offers what the grammar's table holds."""
+"""Tab completion after ``%%train``. Law: it offers the entries of the grammar's table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may stand behind ``%%train`` and in ``#|`` lines. Law: one table; parsing, help and completion all read it."""
+"""The options of ``%%train`` and of ``#|`` lines. Law: one table; parsing, help and completion all read it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMMENT = re.compile(r"\s*#\|\s*(.*?)\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(Choices):
-    """What a person wrote, read and checked. None where nothing was written and the default depends on the cell."""
+    """The user's options, parsed and checked. None if not written and the default depends on the cell."""
 
     name: str | None = None
     goal: Goal | None = None
@@ -55,14 +55,14 @@ class Options(Choices):
 
     @property
     def notify(self) -> dict[str, Any] | None:
-        """Whom to tell, checked; None where nothing was written."""
+        """The notification settings, checked; None if not written."""
         from workbench.engine.telling.notify import checked
 
         return checked(self.webhook, self.command) if self.webhook or self.command else None
 
     @property
     def searcher_record(self) -> Searcher:
-        """Who proposes configurations."""
+        """The searcher's record."""
         return Searcher(self.searcher)
 
 
@@ -70,7 +70,7 @@ class Options(Choices):
 class Option:
     """One option: how it is written, what it means, and how its words become a value.
 
-    words: how many words follow; 0 is a flag. choices: the words that may follow, for completion and refusal.
+    words: how many words follow; 0 for a flag. choices: the words that may follow, for completion and refusal.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Option:
     words: int = 1
     read: Callable[..., Any] | None = None
     choices: tuple[str, ...] = ()
-    #: A flag's value, or the value of an option written bare where its word may be left out.
+    #: A flag's value, or the value of an option written without its optional word.
     bare: Any = None
 
 
@@ -97,7 +97,7 @@ def _steps(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(?:(\d{1,12})-)?(\d{1,12})", text)
     first, last = (int(match[1] or 1), int(match[2])) if match else (0, 0)
     if not 1 <= first <= last:
-        # The nearest that may be meant: 1-9 for 0-9 and for 9-1.
+        # The nearest valid range: 1-9 for 0-9 and for 9-1.
         low, high = sorted((max(first, 1), last)) if last else (1, 27)
         raise wrong("steps", text, "the steps of the first and the last rung, 1 ≤ first ≤ last", f"{low}-{high}")
     return first, last
@@ -239,7 +239,7 @@ _BY_NAME = {option.name: option for option in OPTIONS}
 def parse(line: str, cell: str = "") -> Options:
     """The options in the magic's ``line`` and in the leading ``#|`` comments of ``cell``; the line wins over comments.
 
-    Raises BadOption, which names the nearest option where one is unknown.
+    Raises BadOption, which suggests the nearest option if one is unknown.
     """
     values: dict[str, Any] = {}
     for number, text in comments(cell):
@@ -253,7 +253,8 @@ def parse(line: str, cell: str = "") -> Options:
 
 
 def comments(cell: str) -> Iterable[tuple[int, str]]:
-    """The leading ``#|`` lines of a cell's body without their mark, each with its line; the magic's own is line 1."""
+    """The leading ``#|`` lines of a cell's body without their mark, each with its line number; the magic's own line is
+    line 1."""
     for number, line in enumerate(cell.splitlines(), 2):
         match = _COMMENT.fullmatch(line)
         if match:
@@ -320,7 +321,7 @@ def _read_words(words: list[str]) -> dict[str, Any]:
 
 
 def _value(option: Option, words: list[str]) -> tuple[Any, int]:
-    """The option's value from the words that follow it, and how many of them it took."""
+    """The option's value from the words that follow it, and how many of them it used."""
     if option.bare is not None and (not words or words[0] not in option.choices):
         return option.bare, 0
     taken = words[: option.words]
@@ -382,7 +383,7 @@ def completions(line: str) -> list[str]:
     if option is not None and option.choices and since == 0:
         return [word for word in option.choices if word.startswith(fragment)]
     if option is not None and option.words > since and option.bare is None:
-        return []  # a free value stands here
+        return []  # any value may follow here
     used = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
     return [f"--{known.name}" for known in OPTIONS if known.name not in used and f"--{known.name}".startswith(fragment)]
 

@@ -1,6 +1,6 @@
-"""Hidden state: names that a train cell uses and that the notebook, as it is now, would not make so again.
+"""Hidden state: names that a train cell uses and that the present notebook, run again, would not make the same.
 
-Law: one line, or none. What is not known for certain (an unsaved notebook, cells without ids) is not said.
+Law: one line, or none. It mentions nothing that is uncertain (an unsaved notebook, cells without ids).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from workbench.snapshot.reading.history import History
 from workbench.store import Store
 from workbench.store.files.atomic import read_json
 
-#: Files of notebooks up to this size are looked at: reading a larger one would be felt.
+#: The largest notebook file that is read: a larger one would cause a noticeable delay.
 _MOST_BYTES = 4 << 20
-#: Executions that are looked at for one name, and for all of them; the newest.
+#: The number of newest executions that are examined for one name, and for all names.
 _MOST_RUNS, _MOST_PAST = 100, 2000
-#: Seconds for which a page's word counts as now, and how many of the newest words are looked at.
+#: Seconds for which a page's message counts as current, and how many of the newest messages are examined.
 _NOW_S, _NEWEST = 30.0, 4
 
 DELETED, EDITED, ORDER = "its cell was deleted", "edited since", "executed out of order"
@@ -47,7 +47,7 @@ class Shown:
 
 
 def line(shell: Any, store: Store, notebook: str | None, names: Iterable[str]) -> str | None:
-    """The line about ``names``, or None where all is well or nothing is known."""
+    """The line about ``names``, or None if there is no problem or nothing is known."""
     log = log_of(shell)
     parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
     cell_id = (parent.get("metadata") or {}).get("cellId")
@@ -62,16 +62,16 @@ def line(shell: Any, store: Store, notebook: str | None, names: Iterable[str]) -
 
 
 def hidden(log: Log, used: dict[str, Run], shown: Shown | None, cell_id: str) -> dict[str, str]:
-    """Names with what is wrong with them. used: each with its last execution that may give it.
+    """Names with their problems. used: each with its last execution that may define it.
 
-    shown: what the notebook is now, where that is known. That a cell was executed twice is known without it.
+    shown: the present notebook, if known. Whether a cell was executed twice is known without it.
     """
     found = Past(log).hidden(used, shown)
     return found if shown is None else {**found, **_one_by_one(log, used, shown, cell_id)}
 
 
 def _one_by_one(log: Log, used: dict[str, Run], shown: Shown, cell_id: str) -> dict[str, str]:
-    """What the last execution that gives each name tells."""
+    """The problems seen from the last execution that defines each name."""
     found = {}
     order = {key: number for number, key in enumerate(shown.cells)}
     for name, run in used.items():
@@ -90,7 +90,7 @@ def _one_by_one(log: Log, used: dict[str, Run], shown: Shown, cell_id: str) -> d
 
 
 def _out_of_order(log: Log, name: str, run: Run, shown: Shown, order: dict[str, int], here: int | None) -> bool:
-    """Whether all cells from the top would give ``name`` by another cell, or from other values."""
+    """Whether running all cells from the top would define ``name`` in another cell, or from other values."""
     assert run.cell_id is not None
     at = order[run.cell_id]
     if here is None:
@@ -109,12 +109,12 @@ def _out_of_order(log: Log, name: str, run: Run, shown: Shown, order: dict[str, 
             continue
         place = _place(last, shown, order)
         if place is not None and place < at and one not in last.facts.modules:
-            return True  # what it was made from was changed above it, and it was not executed again
+            return True  # its inputs were changed above it, and it was not executed again
     return False
 
 
 class Past:
-    """All that a kernel has executed, and what of it made a name what it is."""
+    """All executions of a kernel, and which of them produced the value of a name."""
 
     def __init__(self, log: Log) -> None:
         self.runs = [log.runs[number] for number in sorted(log.runs)][-_MOST_PAST:]
@@ -125,7 +125,8 @@ class Past:
         }  # fmt: skip
 
     def hidden(self, names: Collection[str], shown: Shown | None) -> dict[str, str]:
-        """Names in which a cell had a part that would have none, or another one, from the top."""
+        """Names influenced by a cell that, in a run from the top, would not influence them or would do so
+        differently."""
         counts = Counter(run.cell_id for run, effects in zip(self.runs, self._effects, strict=True)
                          if run.cell_id is not None and (effects.again or effects.draws))  # fmt: skip
         gone = shown is not None and any(self._is_gone(run, shown) for run in self.runs)
@@ -136,7 +137,7 @@ class Past:
                           [at for at, run in enumerate(self.runs) if not run.is_whole])  # fmt: skip
         for name in names:
             needed = history.needed([name], len(self.runs))
-            # What is wrong with another of the names is said of that one.
+            # A problem of another of the names is reported there.
             matters = {name} | {one for at in needed for one in self.runs[at].facts.uses if one not in names}
             if self._twice(needed, matters):
                 found[name] = TWICE
@@ -147,7 +148,7 @@ class Past:
         return found
 
     def _again(self, at: int) -> frozenset[str]:
-        """What the run at ``at`` made of what it had been."""
+        """The names that the run at ``at`` computed from their own earlier values."""
         run, effects = self.runs[at], self._effects[at]
         return (effects.again | (effects.draws & self._generators)) & run.facts.uses
 
@@ -166,13 +167,13 @@ class Past:
         return False
 
     def _is_gone(self, run: Run, shown: Shown) -> bool:
-        """Whether the run's cell is known not to be in the notebook any more."""
+        """Whether the run's cell is known to be deleted from the notebook."""
         if run.cell_id is None or not run.is_whole or shown.at <= run.at or run.cell_id in shown.cells:
             return False
         return not _stands_elsewhere(run, shown)
 
     def _does(self, at: int, shown: Shown) -> frozenset[str]:
-        """The names that the run gave or changed, but for imports that another cell does as well."""
+        """The names that the run defined or changed, except imports that another cell makes as well."""
         run = self.runs[at]
         imported = {
             name
@@ -184,7 +185,7 @@ class Past:
         ) - imported
 
     def _changed_by_functions(self, run: Run) -> set[str]:
-        """What the run gave to functions of the notebook that store into it."""
+        """Arguments that the run passed to functions of the notebook that modify them."""
         found = set()
         for call in run.facts.body.calls:
             function = self._functions.get(call.root) if not call.attributes else None
@@ -196,12 +197,12 @@ class Past:
 
 
 def _stands_elsewhere(run: Run, shown: Shown) -> bool:
-    """Whether another cell has the text: one that is cut and pasted has another id."""
+    """Whether another cell has the same text: a cell that is cut and pasted gets another id."""
     return any(_alike(text, run.source) for text in shown.cells.values())
 
 
 def _place(run: Run, shown: Shown, order: dict[str, int]) -> int | None:
-    """Where the cell of ``run`` stands, if it is known to stand there as it was executed."""
+    """The position of the cell of ``run``, if the cell is known to be there unchanged."""
     if run.cell_id is None or not run.is_whole or shown.at <= run.at or run.cell_id not in shown.cells:
         return None
     return order[run.cell_id] if _alike(shown.cells[run.cell_id], run.source) else None
@@ -221,7 +222,7 @@ def words(found: dict[str, str]) -> str | None:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two texts are the same code; remarks do not count."""
+    """Whether two texts are the same code, comments not counted."""
     return one.rstrip() == other.rstrip() or _content(one) == _content(other)
 
 
@@ -238,7 +239,7 @@ def _content(source: str) -> str:
 
 
 def _document(store: Store, cell_id: str, source: str) -> Shown | None:
-    """The notebook as the page showed it when this cell was executed, where the page has said so already."""
+    """The notebook as the page showed it when this cell was executed, if the page has reported it already."""
     digest = hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
     try:
         names = sorted((name for name in os.listdir(store.documents) if name.endswith(".json")), reverse=True)
@@ -253,7 +254,7 @@ def _document(store: Store, cell_id: str, source: str) -> Shown | None:
 
 
 def _file(notebook: str | None, after: float) -> Shown | None:
-    """The notebook on the disk, where it was saved after the first of the executions that matter."""
+    """The notebook on disk, if it was saved after the first relevant execution."""
     if notebook is None:
         return None
     try:

@@ -51,17 +51,17 @@ along as they were at Shift-Enter; `%workbench --help` shows the command line.
 
 @magics_class
 class WorkbenchMagics(Magics):
-    """The magics. Where the kernel has a loop, ``%%train`` is awaited instead (see :func:`awaited`)."""
+    """The magics. If the kernel has an event loop, ``%%train`` is awaited instead (see :func:`awaited`)."""
 
     @no_var_expand
     @cell_magic
     def train(self, line: str, cell: str) -> None:
         # Called as a function, inside another magic, or with autoawait off: there is no loop to wait on.
-        with taken():  # a thread of its own may launch it
+        with taken():  # it may be launched from a separate thread
             _run(self.awaiting(line, cell))
 
     async def awaiting(self, line: str, cell: str) -> None:
-        """The train cell, awaited: it launches, shows, and where wanted waits without holding the kernel's loop."""
+        """The train cell, awaited: launch, show, and with ``--wait`` wait without blocking the kernel's loop."""
         experiment: Experiment | None = None
         try:
             prepared = _prepared(self.shell, line, cell)
@@ -106,7 +106,7 @@ def awaited(lines: list[str]) -> list[str]:
     return [f"await get_ipython().magics_manager.registry['WorkbenchMagics'].awaiting({line!r}, {body!r})\n"]
 
 
-#: IPython tries transformers while a person still types; this one is for whole cells.
+#: IPython also tries transformers while the user is typing; this one is for whole cells only.
 awaited.has_side_effects = True  # type: ignore[attr-defined]
 
 
@@ -115,8 +115,8 @@ awaited.has_side_effects = True  # type: ignore[attr-defined]
 
 
 def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Options, Standing | None] | None:
-    """The experiment of this cell, and how it stands to what there is now where it was found and not written; None
-    where nothing is to be trained.
+    """The experiment of this cell and, if it existed already, how it compares with the present; None if nothing is
+    trained.
     """
     from workbench.engine.telling.notify import masked
     from workbench.launch import draft, settled
@@ -129,11 +129,11 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
     namespace = shell.user_ns
     notify = options.notify
     line, expanded = masked(line, notify), masked(expanded, notify)  # a webhook's address is a secret
-    if options.storage:  # and so may be what is in a storage's
+    if options.storage:  # and so may be the storage's URL
         line, expanded, cell = (
             text.replace(options.storage, shown(options.storage)) for text in (line, expanded, cell)
         )
-    # The magic's line stays, as a comment: all lines keep the numbers that the person sees, in tracebacks too.
+    # The magic's line stays as a comment, so that line numbers match the cell, in tracebacks too.
     read = read_cell(f"# %%train {line}".rstrip() + "\n" + cell, namespace)
     store, parent = Store.find(options.store), None
     if options.parent is not None:
@@ -180,12 +180,13 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
     return experiment, options, None if is_new else made.standing
 
 
-#: Notes about the store that this kernel has shown: they are true of every cell.
+#: Notes about the store that this kernel has already shown: they apply to every cell.
 _told: set[str] = set()
 
 
 def _forked(store: Store, options: grammar.Options) -> tuple[grammar.Options, Any]:
-    """The options of a fork, where its parent says what was not written; and what its spec keeps of the parent."""
+    """The options of a fork, with the parent's values for options not written; and what its spec keeps of the
+    parent."""
     from workbench.replay.fork import checked_steps, length_of, parent_of
 
     assert options.parent is not None
@@ -195,7 +196,7 @@ def _forked(store: Store, options: grammar.Options) -> tuple[grammar.Options, An
 
 
 def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool]:
-    """The experiment that is shown, and whether it is a new one."""
+    """The experiment to show, and whether it is new."""
     from workbench.engine.asking.ask import check_cluster
     from workbench.experiment.experiment import Experiment
     from workbench.experiment.opening import remember
@@ -222,7 +223,7 @@ def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool
 
 
 async def _shown(shell: Any, experiment: Experiment, options: grammar.Options, found: Standing | None) -> None:
-    """Show the experiment, have it started, and wait for its end where that is wanted."""
+    """Show the experiment, start it, and wait for its end if asked to."""
     _give(shell, experiment)
     looker = face(shell)
     if experiment.is_ended:
@@ -246,7 +247,7 @@ async def _shown(shell: Any, experiment: Experiment, options: grammar.Options, f
 
 
 def _before(experiment: Experiment, found: Standing | None) -> str:
-    """The line of an experiment that had ended before."""
+    """The line for an experiment that ended earlier."""
     how = {"failed": "failed", "stopped": "was stopped"}.get(experiment.state, "was trained")
     line = f"{experiment.label} {how} before with the same content; nothing is trained. Use --again to retrain."
     if found is not None and found.differences:
@@ -255,7 +256,7 @@ def _before(experiment: Experiment, found: Standing | None) -> str:
 
 
 def _give(shell: Any, experiment: Experiment) -> None:
-    """Make the experiment the cell's value (``_`` and ``Out[n]``), without a second picture of it on the page."""
+    """Make the experiment the cell's value (``_`` and ``Out[n]``), without displaying it a second time."""
     hook = shell.displayhook
     hook.update_user_ns(experiment)
     hook.fill_exec_result(experiment)
@@ -275,7 +276,7 @@ def _expanded(shell: Any, line: str) -> str:
 
 
 def _stale(names: Iterable[str], namespace: Mapping[str, Any]) -> list[str]:
-    """Names of models, optimizers and the like that the kernel has and that the cell will set elsewhere."""
+    """Names of models, optimizers and the like that exist in the kernel and that the cell will assign in the runner."""
     return sorted(
         name
         for name in names
@@ -286,7 +287,7 @@ def _stale(names: Iterable[str], namespace: Mapping[str, Any]) -> list[str]:
 
 
 def _run(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Run ``coroutine`` to its end from ordinary code, beside a loop that may be running already."""
+    """Run ``coroutine`` to its end from synchronous code, even if a loop is already running."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -295,7 +296,7 @@ def _run(coroutine: Coroutine[Any, Any, None]) -> None:
     with concurrent.futures.ThreadPoolExecutor(1, "workbench-train") as pool:
         loop = asyncio.new_event_loop()
         task = loop.create_task(coroutine)
-        # Output goes to the cell that asked: the context travels along.
+        # Copy the context, so that output goes to the calling cell.
         future = pool.submit(contextvars.copy_context().run, loop.run_until_complete, task)
         try:
             while not future.done():
@@ -303,7 +304,7 @@ def _run(coroutine: Coroutine[Any, Any, None]) -> None:
                     future.result()
                 except KeyboardInterrupt:
                     if not future.done():
-                        loop.call_soon_threadsafe(task.cancel)  # and wait for what it has to say
+                        loop.call_soon_threadsafe(task.cancel)  # and wait for its output
             future.result()
         finally:
             concurrent.futures.wait([future])
@@ -315,12 +316,12 @@ def _run(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 def _calm(error: BaseException, line: str, cell: str) -> BaseException:
-    """``error`` with the cell's line it is about instead of a traceback through Workbench."""
+    """``error`` with its line of the cell instead of a traceback through Workbench."""
     words = [f"{type(error).__name__}: {error}"]
     number = getattr(error, "line", None)
     lines = [f"%%train {line}".rstrip(), *cell.splitlines()]
     if isinstance(number, int) and 1 <= number <= len(lines):
-        # Control characters that were typed do not act once more.
+        # Typed control characters must not take effect again.
         lines = ["".join(one if one.isprintable() or one == "\t" else "�" for one in text) for text in lines]
         shown = range(max(1, number - 1), min(len(lines), number + 1) + 1)
         words = [f"{'---->' if k == number else '     '} {k:3} {lines[k - 1]}" for k in shown] + ["", *words]
@@ -333,7 +334,7 @@ def _calm(error: BaseException, line: str, cell: str) -> BaseException:
 
 
 def register(shell: Any) -> None:
-    """Load the magics, the awaiting of train cells, and the completion of their options into ``shell``."""
+    """Register the magics, the awaiting of train cells, and the completion of their options with ``shell``."""
     from workbench.lab.complete import matcher
 
     executed.watch(shell)
@@ -346,7 +347,7 @@ def register(shell: Any) -> None:
 
 
 def unregister(shell: Any) -> None:
-    """Take out what :func:`register` put in."""
+    """Undo :func:`register`."""
     from workbench.lab.complete import matcher
 
     executed.unwatch(shell)

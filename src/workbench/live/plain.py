@@ -1,4 +1,4 @@
-"""Progress as plain lines, for logs and for notebooks that run without a person. Law: whole lines, and few of them."""
+"""Progress as plain lines, for logs and unattended notebooks. Law: whole lines, and few of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 from workbench.status.board import Board, progress, sentence
 
-#: Seconds between two lines at least, while only numbers change.
+#: Minimum seconds between two lines while only numbers change.
 LINE_S = 5.0
 
 
 class Progress:
-    """Says how an experiment goes: a line when its state changes, and at most one every ``every`` seconds besides."""
+    """Prints an experiment's progress: a line when its state changes, and otherwise at most one every ``every``
+    seconds."""
 
     def __init__(
         self,
@@ -27,7 +28,7 @@ class Progress:
         self._line = ""
 
     def look(self) -> None:
-        """Look at the store, and say a line if there is something to say."""
+        """Look at the store, and print a line if there is something new."""
         board = self._board
         board.look()
         state = board.status.state

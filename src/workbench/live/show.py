@@ -1,4 +1,4 @@
-"""How an experiment is shown where somebody looks: live, in a terminal, or in a log. Law: showing decides nothing."""
+"""Showing an experiment: live, in a terminal, or in a log. Law: showing decides nothing."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Watched(Protocol):
 
 
 def face(shell: Any) -> Face:
-    """Who looks: a person at a notebook (*live*), one at a terminal, or nobody (*batch*).
+    """How to show it: in an attended notebook (*live*), in a terminal (*terminal*), or unattended (*batch*).
 
-    A notebook's frontend says with each cell that it can ask a person for input; what executes notebooks without one
-    (nbclient, and so papermill, nbconvert and ``jupyter execute``) says that it cannot.
+    With each cell, a notebook's frontend says that it can ask the user for input. Programs that execute notebooks
+    unattended (nbclient, and so papermill, nbconvert and ``jupyter execute``) say that they cannot.
     """
     if shell is None or getattr(shell, "kernel", None) is None:
         return "terminal" if sys.stdin is not None and sys.stdin.isatty() else "batch"
@@ -51,7 +51,7 @@ def face(shell: Any) -> Face:
 
 
 class Shown:
-    """An experiment on a notebook's page: live while it runs, and then the figure that stays."""
+    """An experiment on a notebook's page: live while it runs, then a static figure."""
 
     def __init__(self, experiment: Watched) -> None:
         from IPython.display import display
@@ -72,13 +72,13 @@ class Shown:
             getattr(self.experiment, kind)()
 
     def _leave(self, board: Board) -> None:
-        """Put the figure where the live view was."""
+        """Replace the live view by the figure."""
         from IPython.display import update_display
 
         update_display(result(board), raw=True, display_id=self._display_id, metadata=named(self.experiment))
 
     async def until_end(self) -> None:
-        """Wait, without holding the kernel's loop, until the figure stands. Raises Paused; the view stays."""
+        """Wait, without blocking the kernel's loop, until the figure is shown. Raises Paused; the view stays."""
         pauses = Pauses(self.experiment.label)
         while not self.view.left.is_set():
             if not self._board.is_ended:
@@ -87,7 +87,7 @@ class Shown:
 
 
 def result(board: Board) -> dict[str, Any]:
-    """What stays in the notebook: the figure, or the words of an experiment in which nobody reported anything."""
+    """What the notebook keeps: the figure, or a sentence if no trial reported anything."""
     from workbench.status import figure
 
     if board.curves:
@@ -102,7 +102,7 @@ def result(board: Board) -> dict[str, Any]:
 
 
 def named(experiment: Watched) -> dict[str, Any]:
-    """What stays in a saved notebook beside the figure, so that the panel finds the experiment of a cell."""
+    """What a saved notebook keeps beside the figure, so that the panel finds the experiment of a cell."""
     return {"workbench": {"experiment": experiment.id}}
 
 
@@ -117,14 +117,14 @@ def show_result(experiment: Watched) -> None:
 
 
 async def follow(experiment: Watched, say: Callable[[str], None]) -> None:
-    """Say how it goes in plain lines until it has ended, without holding the kernel's loop. Raises Paused."""
+    """Print progress in plain lines until it has ended, without blocking the kernel's loop. Raises Paused."""
     with contextlib.closing(_looks(experiment, say)) as looks:
         for _ in looks:
             await asyncio.sleep(LOOK_S)
 
 
 def watch(experiment: Watched) -> None:
-    """Show it live in a notebook; elsewhere say lines until it has ended. Raises Paused there."""
+    """Show it live in a notebook; elsewhere print lines until it has ended, or raise Paused."""
     import time
 
     from IPython import get_ipython
@@ -141,7 +141,8 @@ def watch(experiment: Watched) -> None:
 
 
 def _looks(experiment: Watched, say: Callable[[str], None]) -> Generator[None, None, None]:
-    """Say how it goes in plain lines, look by look, until it has ended; the caller waits in between. Raises Paused."""
+    """Print progress in plain lines until it has ended; the caller waits between steps of the generator. Raises
+    Paused."""
     from workbench.engine.asking.ask import Tending
 
     board, tend = Board(experiment.store, experiment.id), Tending(experiment.store)
@@ -159,6 +160,6 @@ def _looks(experiment: Watched, say: Callable[[str], None]) -> Generator[None, N
 
 
 def say(line: str) -> None:
-    """One whole line, at once."""
+    """Print one whole line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -1,7 +1,8 @@
-"""The live view: one widget, one follower thread. Law: the store is read off the kernel's loop, and never waits for it.
+"""The live view: one widget, one follower thread. Law: the store is read outside the kernel's loop, and reading never
+waits for that loop.
 
-The page gets everything once (the synced ``snapshot``, and again whenever it asks) and from then on only what is new,
-in numbered messages. A page that misses one says hello and gets everything; so a reload comes back complete.
+The page gets everything once (the synced ``snapshot``, and again whenever it asks) and from then on only changes, in
+numbered messages. A page that misses one says hello and gets everything, so the view is complete after a reload.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from workbench.status.board import Board, Change, progress, sentence
 
 log = logging.getLogger("workbench.live")
 
-#: The page's side. Its scripts are put together to one module: a widget is one, and nothing is built.
+#: The page's side. Its scripts are joined to one module, since a widget is one module and there is no build step.
 PAGE = files("workbench.live").joinpath("page")
 MODULE = ("board.js", "plotly.js", "words.js", "curves.js", "view.js")
-#: Seconds between glances at the store's files (microseconds each); between looks while much is written; and between
-#: looks at the least, whatever the files' times say.
+#: Seconds between checks of the files' times (microseconds each); between looks while much is written; and the longest
+#: time between looks, whatever the files' times are.
 LOOK_S = 0.02
 PACE_S = 0.05
 IDLE_S = 1.0
-#: Points of a whole snapshot, shared by all curves. A screen shows no more, and 480 KB travel.
+#: Points of a whole snapshot, shared by all curves. A screen cannot show more, and they take 480 KB.
 SNAPSHOT_POINTS = 20_000
 #: Points read while the cell still runs; the follower reads the rest.
 FIRST_POINTS = 20_000
-#: Points in one message; more than that at once, and the page gets a thinned whole instead.
+#: Points in one message; if more arrive at once, the page gets all curves thinned instead.
 MESSAGE_POINTS = 40_000
 #: Seconds between refreshes of the synced snapshot, which a page without a kernel shows.
 SYNC_S = 15.0
@@ -47,7 +48,8 @@ SHOWN = ("number", "configuration", "state", "reason", "step", "value", "error")
 
 
 class LiveView(anywidget.AnyWidget):
-    """One experiment, live. It asks through ``asked(kind, trial)``, which raises WorkbenchError where it is refused."""
+    """One experiment, live. It sends requests through ``asked(kind, trial)``, which raises WorkbenchError if one is
+    refused."""
 
     _esm = "\n".join(PAGE.joinpath(name).read_text("utf-8") for name in MODULE)
     _css = PAGE.joinpath("live.css").read_text("utf-8")
@@ -65,11 +67,12 @@ class LiveView(anywidget.AnyWidget):
     ) -> None:
         self._board, self._asked, self._on_end, self._figure = board, asked, on_end, figure
         self._changed = list(changed)
-        #: Called again and again until the experiment has ended: it sees to the engine.
+        #: Called repeatedly until the experiment has ended: it keeps an engine running.
         self._tend = tend
-        #: The cell's, in which all is sent. A kernel with subshells (ipykernel 7) hands what a page says to the one
-        #: whose request was the parent of what the page heard last. A thread without a context has the newest request
-        #: of all as its parent, maybe one of a subshell that went with a page: what the next page says would be lost.
+        #: The cell's context, in which everything is sent. A kernel with subshells (ipykernel 7) gives a page's message
+        #: to the subshell whose request was the parent of the last message to the page. A thread without a context has
+        #: the newest request as its parent, maybe that of a subshell that ended with its page: the next page's messages
+        #: would be lost.
         self._cell = contextvars.copy_context()
         self._serial = 0
         self._orders: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
@@ -92,7 +95,7 @@ class LiveView(anywidget.AnyWidget):
     # -- what the page gets -------------------------------------------------------------------------------------------
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
-        """The widget's state for a page; its snapshot is made now."""
+        """The widget's state for a page, with a new snapshot."""
         if key is None or key == "snapshot" or (not isinstance(key, str) and "snapshot" in key):
             with self._lock:
                 self._trait_values["snapshot"] = self._whole()
@@ -148,11 +151,11 @@ class LiveView(anywidget.AnyWidget):
         return shown
 
     def send(self, content: Any, buffers: Any = None) -> None:
-        """Send the page a message, as the cell does."""
+        """Send the page a message in the cell's context."""
         self._cell.copy().run(super().send, content, buffers)
 
     def send_state(self, key: Any = None) -> None:
-        """Send the page what is synced, as the cell does."""
+        """Send the page the synced state in the cell's context."""
         self._cell.copy().run(super().send_state, key)
 
     # -- what the page asks -------------------------------------------------------------------------------------------
@@ -164,7 +167,7 @@ class LiveView(anywidget.AnyWidget):
             self._wake.set()
         elif kind in ("stop", "pause", "resume"):
             trial = message.get("trial")
-            # The engine may have to be started for the answer: not on the kernel's loop.
+            # Not on the kernel's loop: the answer may require starting an engine.
             threading.Thread(target=self._ask, args=(kind, trial), daemon=True).start()
         elif kind == "plotly":
             self.send({"kind": "plotly"}, [plotly_source()])
@@ -207,7 +210,7 @@ class LiveView(anywidget.AnyWidget):
                 self._end()
             if self._tend is not None and not told_end:
                 self._tend()
-            # A running trial may be quiet for an hour, and its next point is still to be on the screen at once.
+            # A running trial may be quiet for an hour, and its next point must still be on the screen at once.
             self._wake.wait(IDLE_S if told_end else LOOK_S if not change else PACE_S)
             self._wake.clear()
 
@@ -219,7 +222,7 @@ class LiveView(anywidget.AnyWidget):
                     self._tell(change)
                 self._carry_out()
             return change
-        except Exception as error:  # a viewer that cannot read must not die silently, nor take the kernel with it
+        except Exception as error:  # a viewer that cannot read must neither die silently nor kill the kernel
             log.debug("the live view of %s waits: %r", self._board.spec.label, error)
             return Change()
 
@@ -274,7 +277,7 @@ class LiveView(anywidget.AnyWidget):
 
 
 def plain(value: Any) -> Any:
-    """``value`` as the page's JSON can hold it: what is not finite becomes text."""
+    """``value`` for the page's JSON: a number that is not finite becomes text."""
     if isinstance(value, float) and value - value != 0:
         return str(value)
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
@@ -286,5 +289,6 @@ def seconds(text: str | None) -> float | None:
 
 
 def plotly_source() -> bytes:
-    """Plotly's JavaScript, as installed with the plotly package: for pages that the Jupyter server does not serve."""
+    """Plotly's JavaScript, as installed with the plotly package: for pages that are not served by the Jupyter
+    server."""
     return files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()

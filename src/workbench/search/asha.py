@@ -1,4 +1,4 @@
-"""Asynchronous successive halving, by stopping and by promotion. Law: nobody waits for a rung to fill.
+"""Asynchronous successive halving, by stopping and by promotion. Law: no trial waits for a rung to fill.
 
 Li et al., "A system for massively parallel hyperparameter tuning", MLSys 2020; its brackets as in Determined's adaptive
 ASHA. Decisions follow arrival: the same facts in the same order give the same ones.
@@ -24,16 +24,16 @@ class _Rung:
 
     def __init__(self, step: int, name: str) -> None:
         self.step = step
-        #: How reasons begin, and how they end; the end is made anew when the cut has moved.
+        #: The beginnings and the ends of reasons; an end is rebuilt when the cut has moved.
         self.name = name
         self.tail = ""
         self.ranking = Ranking()
-        #: How many of the best may go on, and the last of them.
+        #: How many of the best may be promoted, and the last of them.
         self.quota = 0
         self.cut: Ranked = (-math.inf, -1)
-        #: Trials that went on.
+        #: Promoted trials.
         self.promoted: set[int] = set()
-        #: Heap of trials that are, or were once, among the best ``quota``, and did not go on.
+        #: Heap of trials that are or were among the best ``quota`` and have not been promoted.
         self.hopeful: list[Ranked] = []
 
 
@@ -48,18 +48,18 @@ class _Bracket:
         self._grow(ladder)
         self._next = ladder.first
         self._end = ladder.first + ladder.sizes[0]
-        #: First trials of later shares, each with the trial behind its last one.
+        #: The first trial of each later share, with the number after its last trial.
         self._shares: deque[tuple[int, int]] = deque()
-        #: By stopping: the step to which each trial under way was sent, and trials that came there and may go on.
+        #: Stopping only: the step to which each running trial was sent, and trials that reached it and may continue.
         self._until: dict[int, int] = {}
         self._further: deque[tuple[int, int]] = deque()
-        #: Rung that each trial under way trains towards.
+        #: The rung that each running trial trains towards.
         self.towards: dict[int, int] = {}
         #: Trials that wait at a rung, with their keys.
         self._waiting: dict[int, tuple[int, float]] = {}
         self._gone: set[int] = set()
         self._ended: set[int] = set()
-        #: Trials that waited at a rung when nothing more could come.
+        #: Trials that waited at a rung when no more values could arrive.
         self._last: dict[int, tuple[int, float]] = {}
         self.open = True
 
@@ -75,7 +75,7 @@ class _Bracket:
     # -- growing
 
     def extend(self, ladder: Ladder, shares: list[tuple[int, int]]) -> list[Verdict]:
-        """Take higher rungs and further trials; those that waited when nothing more could come wait again."""
+        """Add higher rungs and more trials. Trials settled because no more values could arrive wait again."""
         top = self._top
         is_higher = len(ladder.levels) > len(self.ladder.levels)
         for first, end in shares:
@@ -99,7 +99,7 @@ class _Bracket:
         return [*verdicts, *self._drained()]
 
     def _raise(self, top: int) -> None:
-        """The rung that was the top one is so no more: its best may go on."""
+        """Allow promotions from the rung that was the top one."""
         rung = self._rungs[top]
         for rank in range(1, min(self._going(top), len(rung.ranking)) + 1):
             key, trial = rung.ranking.at(rank)
@@ -148,11 +148,11 @@ class _Bracket:
         return None
 
     def _promotable(self, at: int) -> Ranked | None:
-        """The best trial of a rung that may go on and did not yet."""
+        """The best trial of a rung that may be promoted and has not been yet."""
         rung = self._rungs[at]
         while rung.hopeful:
             entry = rung.hopeful[0]
-            # One that fell behind the cut is pushed anew when the cut reaches it again, so it may be here twice.
+            # A trial that fell behind the cut is pushed again when the cut reaches it, so it may be in the heap twice.
             if entry <= rung.cut and entry[1] not in self._gone and entry[1] not in rung.promoted:
                 return entry
             heappop(rung.hopeful)
@@ -191,7 +191,7 @@ class _Bracket:
             return []
         self._ended.add(trial)
         if self._stopping:
-            # Where it would have gone on, later ones are compared with it.
+            # Later trials are compared with it at the rungs that it would have reached.
             while at <= self._top and self._put(at, (key, trial)) <= self._going(at) and key < math.inf:
                 at += 1
         else:
@@ -206,7 +206,7 @@ class _Bracket:
         return self._drained()
 
     def _put(self, at: int, entry: Ranked) -> int:
-        """Tell a rung one value; its rank there. Trials that this lets go on become hopeful."""
+        """Add one value to a rung and return its rank. Trials that may be promoted as a result become hopeful."""
         rung = self._rungs[at]
         rank = rung.ranking.add(entry)
         grew = len(rung.ranking) // self._eta > rung.quota
@@ -226,7 +226,7 @@ class _Bracket:
         if math.isinf(key) or trial in self._rungs[at].promoted or trial in self._gone:
             return
         if trial in self._ended:
-            # It trains no more, but keeps its rank among those that do.
+            # It no longer trains, but keeps its rank among those that do.
             self._promote(at, entry)
             self._put(at + 1, entry)
         else:
@@ -235,7 +235,7 @@ class _Bracket:
     # -- ending
 
     def _drained(self) -> list[Verdict]:
-        """What is left to say when nothing of this bracket is under way and nothing new can start."""
+        """Close the bracket once no trial of it runs or can start; the verdicts that this leads to."""
         while self.open and not self.towards and self._has_new() and self._next in self._gone:
             self._next += 1
         if not self.open or self.towards or self._has_new():
@@ -243,7 +243,7 @@ class _Bracket:
         if not self._stopping:
             if any(self._promotable(at) for at in range(self._top)):
                 return []
-            # Few trials: no rung had η of them. As a rung keeps at least one, the best of the highest goes on.
+            # Too few trials: no rung had η of them. A rung keeps at least one, so promote the best of the highest rung.
             highest = max((at for at in range(self._top + 1) if len(self._rungs[at].ranking)), default=self._top)
             rung = self._rungs[highest]
             if highest < self._top and not rung.promoted:
@@ -260,12 +260,12 @@ class _Bracket:
         ]
 
     def _going(self, at: int) -> int:
-        """How many of those told at a rung may go on. Where trials are stopped, the best one always may."""
+        """How many of a rung's trials with a value may continue. In the stopping variant, the best one always may."""
         return max(1, self._rungs[at].quota) if self._stopping else self._rungs[at].quota
 
     @property
     def marks(self) -> list[tuple[int, float | None]]:
-        """As :attr:`Asha.marks` has it, of this bracket."""
+        """This bracket's part of :attr:`Asha.marks`."""
         found: list[tuple[int, float | None]] = []
         for at, rung in enumerate(self._rungs[: self._top]):
             going, count = min(self._going(at), len(rung.ranking)), len(rung.ranking)
@@ -291,7 +291,7 @@ class Asha:
     def _take(self, ladders: tuple[Ladder, ...]) -> None:
         self.trials = sum(ladder.sizes[0] for ladder in ladders)
         numbers = {bracket.ladder.number: bracket.position for bracket in self._brackets}
-        #: First trial of each share, and the bracket that it is of.
+        #: The first trial of each share, and its bracket.
         self._firsts = [ladder.first for ladder in ladders]
         self._owners = [numbers[ladder.number] for ladder in ladders]
         self._several = len(ladders) > 1
@@ -315,8 +315,8 @@ class Asha:
 
     def ask(self, slots: int) -> Place | None:
         part, more = divmod(slots, len(self._brackets))
-        # First each within its share, what is left over being the most aggressive one's; then whoever has work, so
-        # that no slot stands empty.
+        # First each bracket within its share of slots, the remainder going to the most aggressive one; then any bracket
+        # with work, so that no slot stays empty.
         for bracket in self._brackets:
             if len(bracket.towards) < part + more:
                 place = bracket.ask()

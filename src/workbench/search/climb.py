@@ -1,4 +1,4 @@
-"""How far trials have climbed: brackets, rungs, and each trial's entry at each. Law: it reads, and folds nothing."""
+"""How far trials have climbed: brackets, rungs, and each trial's entry at each. Law: it only reads."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from workbench.search.trials import Trial
 
 __all__ = ["Bracket", "Entry", "Fate", "Rung", "brackets", "entries"]
 
-#: What became of a trial at a rung. *training*: it holds a slot. *waiting*: it holds none. *on*: it went on to the next
-#: rung. *lost*: its leg was lost, and the trial is tried again.
+#: The outcome of a trial at a rung. *training*: it holds a slot. *waiting*: it holds none. *on*: it was promoted to the
+#: next rung. *lost*: its leg was lost, and the trial is retried.
 Fate: TypeAlias = Literal["training", "waiting", "on", "stopped", "failed", "completed", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One level of a bracket. places: how many trials it is planned for; None where that depends on their values.
+    """One level of a bracket. places: how many trials it is planned for; None if that depends on their values.
 
-    going: how many of the trials told here may go on. cut: the value of the last of them, as reported; None where all
-    or none may.
+    going: how many of the trials with a value here may be promoted. cut: the value of the last of them, as reported;
+    None if all or none may.
     """
 
     step: int
@@ -45,9 +45,9 @@ class Bracket:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A trial at a rung. start: the step it came from. value: as reported; None until it is told.
+    """A trial at a rung. start: the step it came from. value: as reported; None until it is known.
 
-    ranks: whether the value is compared with others'. A value that is no finite number comes last.
+    ranks: whether the value is compared with others. A value that is not finite ranks last.
     """
 
     step: int
@@ -59,7 +59,7 @@ class Entry:
 
 
 def entries(trial: Trial) -> Iterator[Entry]:
-    """The trial's entry at each rung it came to, then at the one it is on its way to."""
+    """The trial's entry at each rung it has reached, then at the one it trains towards."""
     came = 0
     is_between = trial.ahead > trial.step or not trial.rungs
     for step, value in zip(trial.rungs[: None if is_between else -1], trial.values, strict=False):
@@ -104,9 +104,9 @@ def brackets(planned: Plan, rule: Rule, words: Words) -> tuple[Bracket, ...]:
 def _brackets(
     ladders: Iterable[Ladder], marks: Iterable[Sequence[tuple[int, float | None]]], kind: str
 ) -> tuple[Bracket, ...]:
-    """The brackets of these ladders, each with how many go on at its rungs and the last value that does.
+    """The brackets of these ladders, each with its rungs' promotion counts and cut values.
 
-    kind: the scheduler's. Shares that a search was extended by are compared in the rungs of their bracket.
+    kind: the scheduler's. Trials added by an extension are compared in the rungs of their bracket.
     """
     joined: dict[tuple[int, int], list[Ladder]] = {}
     for ladder in ladders:
@@ -118,7 +118,7 @@ def _brackets(
         for at, step in enumerate(shares[0].levels):
             places: int | None = sum(share.sizes[at] for share in shares)
             if kind == "median" and at:
-                places = None  # how many are left depends on their values
+                places = None  # how many remain depends on their values
             rungs.append(Rung(step, places, *(marked[at] if at < len(marked) else (0, None))))
         found.append(Bracket(shares[0].number, shares[0].turn, tuple(rungs)))
     return tuple(found)

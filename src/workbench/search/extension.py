@@ -1,7 +1,7 @@
-"""A search made longer: more trials, more steps. Law: what was decided stays; ladders only grow.
+"""Extending a search: more trials, more steps. Law: decisions stay; ladders only grow.
 
-all, median: the next trials in order; trials that took all steps go on to the new last one.
-hyperband: further brackets in the same rotation; every bracket gets rungs on top, to which one in eta goes on.
+all, median: the next trials in order; trials that took all steps continue to the new last one.
+hyperband: further brackets in the same rotation; every bracket gets rungs on top, to which one in eta is promoted.
 asha: the next trials, shared among the brackets as at the start; every bracket gets rungs on top.
 """
 
@@ -21,9 +21,9 @@ __all__ = ["extended"]
 
 
 def extended(plan: Plan, trials: int, last: int | None, space: Space, searcher: Searcher) -> Plan:
-    """``plan`` with ``trials`` more of them, and with ``last`` steps for each where it is given.
+    """``plan`` with ``trials`` more trials and, if given, ``last`` steps for each.
 
-    Raises BadOption for steps that are not more, and for a grid whose points are all in the search.
+    Raises BadOption if the steps are not more than before, or if all points of a grid are already in the search.
     """
     if isinstance(trials, bool) or not isinstance(trials, int) or trials < 0:
         raise BadOption(f"--trials {trials}: expected how many more, a whole number of 1 or more. Write --trials 20.")
@@ -64,7 +64,7 @@ def _more(ladders: tuple[Ladder, ...], trials: int, eta: int, table: str) -> tup
 
 
 def _more_brackets(ladders: tuple[Ladder, ...], trials: int, eta: int, table: str) -> tuple[Ladder, ...]:
-    # Every ladder is the upper part of the first one, however often it was made higher.
+    # Every ladder is the upper part of the first one, however often it was extended.
     steps = ladders[0].levels
     starts = rungs.hyperband_sizes(len(steps), eta, "table1" if table == "table1" else "algorithm1")
     found = list(ladders)
@@ -74,7 +74,7 @@ def _more_brackets(ladders: tuple[Ladder, ...], trials: int, eta: int, table: st
         start = min(starts[at], trials)
         own, first = steps[at:], before.first + before.sizes[0]
         number, turn = len(own) - 1, before.turn + (at == 0)
-        # Brackets that were made higher keep their numbers, and no two of a round may have the same.
+        # Extended brackets keep their numbers, and no two brackets of a round may have the same number.
         turn += any((one.number, one.turn) == (number, turn) for one in found)
         found.append(Ladder(number, own, halving(start, len(own), eta), first, turn))
         trials -= start

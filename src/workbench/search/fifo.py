@@ -1,4 +1,4 @@
-"""Every trial to its end, in order. Law: nobody is compared."""
+"""Every trial to its end, in order. Law: trials are never compared."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Fifo:
         self._busy: set[int] = set()
         #: Trials stopped before their turn.
         self._gone: set[int] = set()
-        #: The last level when each trial was given out, for those that have come, or still come, to it.
+        #: The last level at the time each trial was given out, for trials that have reached it or still will.
         self._ends: dict[int, int] = {}
-        #: Trials that were at their last level when the levels were made more: (trial, step).
+        #: Trials that were at their last level when levels were added: (trial, step).
         self._further: deque[tuple[int, int]] = deque()
 
     def levels(self, trial: int) -> tuple[int, ...]:

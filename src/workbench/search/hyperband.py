@@ -1,4 +1,4 @@
-"""Synchronous Hyperband. Law: a rung is compared when its last place is told, so arrival order decides nothing.
+"""Synchronous Hyperband. Law: a rung is compared when its last value arrives, so the order of arrival does not matter.
 
 While one bracket's rung waits for its last values, places of other brackets fill the free slots.
 """
@@ -25,18 +25,18 @@ class _Bracket:
         self.name = f"round {ladder.turn + 1}, bracket {ladder.number}" if rounds else f"bracket {ladder.number}"
         self.rung = -1
         self.open = True
-        #: Why each member of the open rung is in it.
+        #: The reason why each member of the open rung is in it.
         self.why: dict[int, str] = {}
-        #: Values of the trials that came to their own end: they keep climbing by rank, and train no more.
+        #: Values of the trials whose code ended by itself: they are still promoted by rank, but no longer train.
         self.ended: dict[int, float] = {}
-        #: How many went on from each rung that was compared, and the key of the last; None where all did, or none.
+        #: How many were promoted from each compared rung, and the key of the last; None if all were, or none.
         self.marks: list[tuple[int, float | None]] = []
         self.enter(range(ladder.first, ladder.first + ladder.sizes[0]))
 
     def enter(self, members: Iterable[int]) -> None:
         """Open the next rung."""
         self.rung += 1
-        #: Key of each member told so far; infinity where it was withdrawn.
+        #: Key of each member with a value; infinity for withdrawn ones.
         self.told: dict[int, float] = {}
         self.members = members if isinstance(members, range) else dict.fromkeys(members)
         self.missing = len(self.members)
@@ -55,7 +55,7 @@ class _Bracket:
         return f"{self.name}, rung {self.rung} at step {self.until}"
 
     def take(self) -> Place | None:
-        """The next place of the open rung that nobody has begun."""
+        """The next place of the open rung that has not been started."""
         for trial in self.queue:
             if trial not in self.told:
                 start = self.ladder.levels[self.rung - 1] if self.rung else 0
@@ -74,7 +74,7 @@ class Hyperband:
         self._brackets = [_Bracket(ladder, position, rounds) for position, ladder in enumerate(ladders)]
         self._firsts = [ladder.first for ladder in ladders]
         self._open = len(ladders)
-        #: Rungs with places that nobody has begun: (-rung, bracket's position).
+        #: Rungs with places that have not been started: (-rung, bracket's position).
         self._ready = [(0, position) for position in range(len(ladders))]
 
     def _of(self, trial: int) -> _Bracket:

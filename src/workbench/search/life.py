@@ -1,6 +1,6 @@
-"""The life of an experiment: its state as its facts say. Law: pure; every change of state is one of the legal table.
+"""The state of an experiment, computed from its facts. Law: pure; every change of state is in the legal table.
 
-The engine's loop and the readers of a journal fold the same facts, so they agree.
+The engine's loop and the readers of a journal apply the same facts, so they agree.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from workbench.records import ENDED, LEGAL_EXPERIMENT, ExperimentState
 WAITS, TRAINS = "it waits for a slot", "training"
 PROBING = "the first trial is the probe; the others start after its first report"
 EXTENDED = "it was extended, and waits for a slot"
-#: What may change it. All else is about trials.
+#: The facts that may change it. All others are about trials.
 _TURNS = frozenset({PauseAsked, ResumeAsked, StopAsked, Extended, Finish})
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """How an experiment stands."""
+    """The state of an experiment, and why."""
 
-    #: Why it is to pause, until it is resumed, and that in words.
+    #: Why it should pause until it is resumed: the cause, and its text.
     pause: PauseCause | None = None
     why_paused: str = ""
     is_stopping: bool = False
     #: How it ended, until it is extended.
     end: Finish | None = None
-    #: Whether legs were begun since it last waited for a slot.
+    #: Whether legs were started since it last waited for a slot.
     trains: bool = False
-    #: What it waits for, where it has no leg.
+    #: What it waits for while it has no leg.
     waits: str = WAITS
-    #: When its first leg began, and when it ended: ISO 8601.
+    #: When its first leg started, and when the experiment ended: ISO 8601.
     started: str | None = None
     ended: str | None = None
 
     @property
     def state(self) -> ExperimentState:
-        """Its state, as far as the facts say."""
+        """Its state according to its facts alone."""
         if self.end is not None:
             return self.end.state
         if self.is_stopping:
@@ -60,9 +60,9 @@ class Life:
         return TRAINS if self.trains else self.waits
 
     def seen(self, slots: Collection[bool], lack: str | None, probed: bool) -> tuple[ExperimentState, str]:
-        """State and reason with what its engine knows besides.
+        """State and reason, including what only its engine knows.
 
-        slots: of each of its legs, whether it has a slot. lack: why some have none, where other engines hold them.
+        slots: for each of its legs, whether it has a slot. lack: why some have none, if other engines hold the slots.
         probed: whether a trial has reported.
         """
         if self.state not in ("waiting", "running") or not slots:
@@ -73,16 +73,15 @@ class Life:
         return "running", reason if lack is None or all(slots) else f"{reason}; {lack}"
 
     def after(self, fact: object, at: str) -> Life:
-        """How it stands after a fact of its search, or its end, at a time in ISO 8601.
+        """Its life after a fact of its search, or its end, at a time in ISO 8601.
 
-        Facts about trials change nothing, and neither do those that come late. Raises ValueError for a change that
-        is not legal.
+        Facts about trials and late facts change nothing. Raises ValueError for an illegal change.
         """
         if type(fact) not in _TURNS:
             return self
         match fact:
             case PauseAsked(reason=reason, cause=cause):
-                # What a person paused stays so when there is room again.
+                # A pause by the user stays when there is room again.
                 if self.pause is None or self.pause == "room" or cause != "room":
                     return self._changed(fact, pause=cause, why_paused=reason, trains=False, waits=WAITS)
             case ResumeAsked():
@@ -96,7 +95,7 @@ class Life:
         return self
 
     def extended(self) -> Life:
-        """Its search was made longer: one that has ended goes on, and one that is being stopped is not."""
+        """Its life after an extension: an ended experiment continues, and a stop under way is cancelled."""
         if self.end is None:
             return self._changed("Extended", is_stopping=False)
         return self._changed(
@@ -104,14 +103,14 @@ class Life:
         )
 
     def began(self, at: str) -> Life:
-        """Legs are begun at that time."""
+        """Its life after legs are started at that time."""
         if self.trains:
             return self
         return self._changed("LegStarted", trains=True, started=self.started or at)
 
     def _changed(self, why: object, **fields: Any) -> Life:
         if self.end is not None and why != "Extended":
-            return self  # it has ended; what comes late changes nothing
+            return self  # it has ended; late facts change nothing
         after = replace(self, **fields)
         if after.state != self.state and (self.state, after.state) not in LEGAL_EXPERIMENT:
             raise ValueError(f"an experiment that is {self.state} cannot become {after.state}: {why!r}")
@@ -119,5 +118,5 @@ class Life:
 
     @property
     def is_ended(self) -> bool:
-        """Whether it is in a state that it leaves only by being extended."""
+        """Whether it is in a state that only an extension can change."""
         return self.state in ENDED

@@ -1,8 +1,8 @@
-"""Median stopping. Law: a trial is held against the others' running averages, never against its own.
+"""Median stopping. Law: a trial is compared with the others' running averages, never with its own.
 
 Vizier's rule (Golovin et al., KDD 2017): stop a trial at step s when its best value so far is worse than the median of
 the averages that the other trials had over their values up to s. A trial that has diverged (its value is nan or
-infinite) is worse than any median of numbers, whatever it had before; such a value is no part of later averages.
+infinite) is worse than any median of numbers, whatever its earlier values; such a value is left out of later averages.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from workbench.search.rungs import Ladder, median_levels
 
 __all__ = ["FEWEST", "Median"]
 
-#: Others that must have come to a level before anybody is stopped there.
+#: How many other trials must have reached a level before any trial is stopped there.
 FEWEST = 3
 
 
 class Median(Fifo):
-    """Every trial in order, stopped early where it lags. The first level is the grace everybody has."""
+    """Run every trial in order, and stop it early if it lags. No trial is stopped before the first level."""
 
     def __init__(self, trials: int, levels: tuple[int, ...], words: Words) -> None:
         super().__init__(trials, levels)
         self._words = words
         self._averages = {step: Ranking() for step in levels}
-        #: For each trial under way: how many values, their sum, the best of them.
+        #: For each running trial: the number of its values, their sum, the best of them.
         self._history: dict[int, tuple[int, float, float]] = {}
-        #: The same of those that took all steps: they may go on.
+        #: The same for trials that took all steps: they may continue if the search is extended.
         self._finished: dict[int, tuple[int, float, float]] = {}
 
     def tell(self, trial: int, step: int, key: float) -> list[Verdict]:

@@ -16,7 +16,7 @@ __all__ = ["Plan", "PlannedBracket", "PlannedRung", "plan"]
 
 #: How many trials median stopping and ``all`` run unless told.
 TRIALS = 20
-#: Above so many a plan warns.
+#: A plan with more trials than this warns.
 MANY = 1000
 
 
@@ -40,9 +40,10 @@ class PlannedBracket:
 class Plan:
     """A search in numbers.
 
-    steps: trained in all when a promoted trial goes on from its checkpoint. steps_retrained: when it would begin anew.
-    legs: executions of trials. exact: whether it comes out so (it does when no trial fails and the scheduler is
-    synchronous; otherwise it depends on arrival, and the numbers are what successive halving would do).
+    steps: total steps if a promoted trial continues from its checkpoint. steps_retrained: total steps if it started
+    again. legs: executions of trials. exact: whether the numbers will be exactly these (yes if no trial fails and the
+    scheduler is synchronous; otherwise they depend on the order of arrival, and these are the numbers of successive
+    halving).
     """
 
     scheduler: Scheduler
@@ -57,7 +58,7 @@ class Plan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a person should know before starting it."""
+        """What the user should know before starting it."""
         if self.trials <= MANY:
             return ()
         return (f"{self.trials:,} trials: more than {MANY:,}. Give --trials, a higher first step or a larger --eta.",)
@@ -95,8 +96,8 @@ def plan(
     """What this search will do. Without ``trials``:
 
     hyperband: one whole round. asha: η^(rungs−1) of the most aggressive bracket. median and all: 20. A grid: all its
-    points (and never more). A space in which all configurations are the same: 1. A single trial has nobody to be
-    compared with, so it runs to its end in one leg, whatever the scheduler.
+    points (and never more). A space in which all configurations are the same: 1. A single trial cannot be compared, so
+    it runs to its end in one leg, whatever the scheduler.
     """
     if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 1):
         raise BadOption(f"--trials {trials}: expected an integer of 1 or more. For example: --trials 50.")
@@ -111,7 +112,7 @@ def plan(
 
 
 def counted(scheduler: Scheduler, ladders: tuple[Ladder, ...]) -> Plan:
-    """The plan that these ladders make."""
+    """The plan made by these ladders."""
     halves = scheduler.kind in ("hyperband", "asha")
     brackets = tuple(
         PlannedBracket(ladder.number, tuple(map(PlannedRung, ladder.levels, ladder.sizes))) for ladder in ladders

@@ -24,7 +24,7 @@ class _Block:
         self.trials = trials
 
     def index(self, entry: Ranked) -> int:
-        """Where ``entry`` is, or belongs."""
+        """The index of ``entry``, or where it belongs."""
         key, trial = entry
         low = bisect_left(self.keys, key)
         if low == len(self.keys) or self.keys[low] != key:
@@ -42,7 +42,7 @@ class Ranking:
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
-        #: Of each block: its last entry, and how many it has.
+        #: For each block: its last entry, and its number of entries.
         self._lasts: list[Ranked] = []
         self._sizes: list[int] = []
         self._size = 0
@@ -51,7 +51,7 @@ class Ranking:
         return self._size
 
     def add(self, entry: Ranked) -> int:
-        """Put ``entry`` in; its rank, where 1 is the best."""
+        """Add ``entry`` and return its rank; 1 is the best."""
         self._size += 1
         if not self._blocks:
             self._blocks, self._lasts, self._sizes = [_Block(array("d"), array("q"))], [entry], [0]
@@ -84,7 +84,7 @@ class Ranking:
         return sum(self._sizes[:at]) + self._blocks[at].index(entry) + 1
 
     def at(self, rank: int) -> Ranked:
-        """The entry of this rank. Raises IndexError where there is none."""
+        """The entry of this rank. Raises IndexError if there is none."""
         if rank < 1 or rank > self._size:
             raise IndexError(rank)
         at = 0

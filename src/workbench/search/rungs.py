@@ -10,7 +10,7 @@ from typing import Literal
 
 __all__ = ["Ladder", "asha_ladders", "halving", "hyperband_ladders", "levels", "longer", "median_levels", "share"]
 
-#: A trial is compared at no more levels than about this many, however long it is.
+#: A trial is compared at about this many levels at most, however long it is.
 MOST_LEVELS = 100
 
 
@@ -32,8 +32,8 @@ class Ladder:
 def levels(first: int, last: int, eta: int) -> tuple[int, ...]:
     """Steps at which trials are compared: ``first``, then ``eta`` times more each, and ``last`` itself on top.
 
-    As many as fit between both: where ``last`` is no such multiple, the top rung takes the place of the highest one
-    below it, so that no two rungs are nearer than ``eta``.
+    As many as fit between both: if ``last`` is not such a multiple, the top rung replaces the highest one below it, so
+    that no two rungs are closer than a factor of ``eta``.
     """
     steps = [first]
     while steps[-1] * eta <= last:
@@ -43,7 +43,7 @@ def levels(first: int, last: int, eta: int) -> tuple[int, ...]:
 
 
 def longer(steps: tuple[int, ...], last: int, eta: int) -> tuple[int, ...]:
-    """Levels that a trial has which was to end at the last of ``steps``, and now goes on to ``last``."""
+    """Levels of a trial that was planned to end at the last of ``steps``, and now continues to ``last``."""
     return (*steps, *(step for step in levels(steps[-1], last, eta) if step > steps[-1]))
 
 
@@ -54,7 +54,7 @@ def median_levels(first: int, last: int) -> tuple[int, ...]:
 
 
 def halving(start: int, rungs: int, eta: int) -> tuple[int, ...]:
-    """Trials in each rung when one in ``eta`` goes on: floors of the previous, and always at least one."""
+    """Trials in each rung if one in ``eta`` is promoted: rounded down, and always at least one."""
     sizes = [start]
     while len(sizes) < rungs:
         sizes.append(max(1, sizes[-1] // eta))
@@ -75,7 +75,8 @@ def hyperband_sizes(rungs: int, eta: int, table: Literal["algorithm1", "table1"]
 def hyperband_ladders(
     first: int, last: int, eta: int, table: Literal["algorithm1", "table1"], trials: int | None = None
 ) -> tuple[Ladder, ...]:
-    """Hyperband's brackets. With ``trials`` given, rounds of them until so many began; the last one is cut short."""
+    """Hyperband's brackets. With ``trials`` given, as many rounds as needed for that many; the last round is cut
+    short."""
     steps = levels(first, last, eta)
     starts = hyperband_sizes(len(steps), eta, table)
     wanted = sum(starts) if trials is None else trials
@@ -101,7 +102,7 @@ def bracket_rungs(rungs: int, brackets: Literal["aggressive", "standard", "conse
 def share(trials: int, rungs: tuple[int, ...], eta: int) -> tuple[int, ...]:
     """Trials of each bracket, so that each gets about the same training budget: weights η^(r−1)/r for r rungs.
 
-    What rounding leaves over goes to the most aggressive one, which stands first; every bracket has at least one, so
+    The remainder after rounding goes to the most aggressive one, which is first; every bracket has at least one, so
     with fewer trials than brackets the least aggressive are left out. 100 trials over 4, 3 and 2 rungs with η = 4 are
     70, 22 and 8.
     """

@@ -1,4 +1,5 @@
-"""Who proposes configurations. Law: a function of the experiment's seed and the trial's number, never of arrival."""
+"""Searchers propose configurations. Law: a function of the experiment's seed and the trial's number, never of the order
+of arrival."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from workbench.space import Space
 
 __all__ = ["MOST_POINTS", "Grid", "Proposals", "Random", "Sobol", "grid_size", "proposals"]
 
-#: A larger grid is surely a mistake: it would run for ever.
+#: A larger grid is surely a mistake: it would run forever.
 MOST_POINTS = 100_000
 
 
@@ -20,12 +21,13 @@ class Proposals(Protocol):
     """A searcher at work on one space."""
 
     def configuration(self, trial: int) -> Configuration:
-        """The configuration of this trial; the same whenever and in whatever order it is asked."""
+        """The configuration of this trial; the same for every call, in any order."""
         ...
 
 
 def proposals(searcher: Searcher, space: Space, seed: int) -> Proposals:
-    """The searcher of this kind. Raises BadOption for an unknown kind, or for one that needs what is not installed."""
+    """The searcher of this kind. Raises BadOption for an unknown kind, or if a package that it needs is not
+    installed."""
     kinds: dict[str, Any] = {"random": Random, "grid": Grid, "sobol": Sobol}
     if searcher.kind not in kinds:
         raise BadOption(f"--searcher {searcher.kind}: expected one of {', '.join(kinds)}. Use --searcher random.")
@@ -62,7 +64,7 @@ class Sobol:
 
     def __init__(self, space: Space, seed: int) -> None:
         try:
-            # scipy takes a while to import; only those who choose it wait.
+            # scipy takes a while to import; import it only for this searcher.
             from scipy.stats import qmc
         except ImportError as error:
             raise BadOption(
@@ -79,13 +81,13 @@ class Sobol:
         if self._engine is None:
             return self._space.from_unit([])
         while len(self._points) <= trial:
-            # As many again as there are: the sequence is balanced at powers of two, and scipy warns elsewhere.
+            # Double the number each time: the sequence is balanced at powers of two, and scipy warns otherwise.
             self._points += self._engine.random(max(64, len(self._points))).tolist()
         return self._space.from_unit(self._points[trial])
 
 
 def grid_size(space: Space) -> int:
-    """How many combinations there are. Raises BadSpace where there is no end of them."""
+    """The number of combinations. Raises BadSpace if it is infinite."""
     size = sum(1 for _ in itertools.islice(space.grid(), MOST_POINTS + 1))
     if size > MOST_POINTS:
         raise BadSpace(

@@ -1,4 +1,5 @@
-"""Seeds. Law: functions of the experiment's seed, the trial's number and the purpose; arrival order plays no part."""
+"""Seeds. Law: functions of the experiment's seed, the trial's number and the purpose; the order of arrival does not
+matter."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ __all__ = ["trial_seed", "units"]
 def trial_seed(experiment_seed: int, trial: int, purpose: str) -> int:
     """A seed, 0 ≤ seed < 2³², that differs for every trial and purpose (``python``, ``numpy``, ``torch``, …).
 
-    32 bits, since ``numpy.random.seed`` takes no more.
+    32 bits is the limit of ``numpy.random.seed``.
     """
     return int.from_bytes(_digest(experiment_seed, trial, purpose, 0)[:4], "big")
 

@@ -1,6 +1,6 @@
-"""A search in virtual time. Law: an event heap and a virtual clock; what it decides is the search core's alone.
+"""A search in virtual time. Law: an event heap and a virtual clock; only the search core decides.
 
-Try a scheduler on a curve, or on curves recorded before, in the time it takes to decide.
+Tries a scheduler on a curve function, or on recorded curves, in the time that the decisions take.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Curve = Callable[[Configuration, int], float] | Mapping[int, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One step trained: when it was done (virtual seconds), by which trial, which step, and the goal there."""
+    """One trained step: when it ended (virtual seconds), its trial, its number, and the goal there."""
 
     time: float
     trial: int
@@ -33,7 +33,8 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a search did. time: virtual seconds until it finished. points: every step trained, in order of time."""
+    """The result of a simulated search. time: virtual seconds until it finished. points: every step trained, in order
+    of time."""
 
     goal: Goal
     time: float
@@ -72,8 +73,8 @@ def simulate(
 ) -> Simulation:
     """Run a fresh ``search`` to its end on ``slots`` slots.
 
-    A trial whose recorded curve is shorter than the search wants comes to its own end there. step_time: virtual seconds
-    of one step, or a function of the configuration.
+    A trial ends by itself where its recorded curve ends. step_time: virtual seconds of one step, or a function of the
+    configuration.
     """
     if slots < 1:
         raise ValueError(f"{slots} slots given: a search on none never ends. Give 1 or more.")
@@ -87,7 +88,7 @@ class _Leg:
         self.run = run
         self.began = began
         self.pace = pace
-        #: The last step of it that somebody was told about.
+        #: Its last step that was told to the search.
         self.done = run.start
 
     def time(self, step: int) -> float:
@@ -101,11 +102,11 @@ class _Simulator:
         self._curve = curve
         self._step_time = step_time
         self._clock = 0.0
-        #: What will happen: time, a number that keeps the order of equal times, the fact, and the leg it comes from.
+        #: Future facts: time, a number that orders equal times, the fact, and its leg.
         self._events: list[tuple[float, int, Reached | Ended, _Leg]] = []
         self._numbers = itertools.count()
         self._legs: list[_Leg] = []
-        #: The newest leg of each trial. What an older one would have told no longer happens.
+        #: The newest leg of each trial. Facts of older legs no longer happen.
         self._current: dict[int, _Leg] = {}
 
     def run(self, slots: int) -> Simulation:
@@ -138,7 +139,7 @@ class _Simulator:
         if isinstance(instruction, Run):
             self._begin(instruction)
         elif isinstance(instruction, Stop):
-            # It leaves in the turn in which its level was told.
+            # It leaves in the turn in which it told its level.
             del self._current[instruction.trial]
             return [Left(instruction.trial)]
         return []
@@ -149,7 +150,7 @@ class _Simulator:
         self._legs.append(leg)
         self._current[run.trial] = leg
         levels = self._search.levels(run.trial)
-        # A callable knows every step; a recorded curve has an end of its own.
+        # A function has a value for every step; a recorded curve ends somewhere.
         length = levels[-1] if callable(self._curve) else min(len(self._curve[run.trial]), levels[-1])
         end = min(run.until, length)
         steps = {level for level in levels if run.start < level <= end} | ({end} if end == length else set())
@@ -159,7 +160,7 @@ class _Simulator:
             heappush(self._events, (leg.time(step), next(self._numbers), fact, leg))
 
     def _happen(self) -> Fact:
-        """The next thing that happens; the clock jumps there."""
+        """Advance the clock to the next fact, and return that fact."""
         while True:
             self._clock, _, fact, leg = heappop(self._events)
             if self._current.get(fact.trial) is leg:

@@ -57,30 +57,30 @@ class Trial:
         #: The last level told, and the value there.
         self.step = 0
         self.value: float | None = None
-        #: The order whose end has not been told, while it holds a slot.
+        #: The unfinished order, while the trial holds a slot.
         self.run: Run | None = None
-        #: Where its interrupted leg was going; 0 when no leg of it was interrupted.
+        #: The step to which its interrupted leg was sent; 0 if no leg was interrupted.
         self.until = 0
-        #: Its last level when it was sent on its way: training code that comes to there did not end by itself.
+        #: Its last level when its leg started: training code that reaches it did not end by itself.
         self.length = levels[-1]
-        #: It was stopped with all the others, and goes on with them where the search is extended.
+        #: It was stopped with all the others, and continues with them if the search is extended.
         self.dismissed = False
-        #: What it becomes when its leg is gone, once that was told to leave, and why.
+        #: Its state once its leg, which was told to leave, has ended, and why.
         self.leaving: Literal["stopped", "paused"] | None = None
         self.why = ""
-        #: The rungs that it was told at, in order, and the values there. Median stopping has a hundred a trial.
+        #: The rungs at which it has a value, in order, and the values. Median stopping has a hundred for each trial.
         self.rungs = array("q")
         self.values = array("d")
-        #: Rungs at which its value is compared with no others'.
+        #: Rungs at which its value is not compared.
         self.unranked: set[int] = set()
-        #: Why it was sent on from each rung from which it was.
+        #: Why it was promoted from each rung.
         self.whys: dict[int, str] = {}
-        #: The end of the leg that it is on, or was on last; 0 where it has come to a rung and no leg follows.
+        #: The last step of its current or last leg; 0 if it has reached a rung and no leg follows.
         self.ahead = 0
 
 
 class Views(Mapping[int, TrialView]):
-    """Trials by number, each as a view made when it is asked for."""
+    """Trials by number, each as a view made on access."""
 
     def __init__(self, trials: Mapping[int, Trial], view: Callable[[Trial], TrialView]) -> None:
         self._trials = trials

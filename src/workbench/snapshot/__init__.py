@@ -1,7 +1,7 @@
-"""What is frozen when a person presses Shift-Enter: the cell, its names, modules, notebook, environment and data.
+"""Freezing a train cell at Shift-Enter: the cell, its names, modules, notebook, environment and data.
 
 Law: it reads the kernel and the disk, and writes blobs and one folder under ``snapshots/``; it never starts anything,
-and imports no torch of its own. ``cell``, ``function``, ``loading`` and ``spawned`` are used inside runners too.
+and does not import torch itself. ``cell``, ``function``, ``loading`` and ``spawned`` are used inside runners too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Snapshot", "read_snapshot", "take"]
 
 
 def __getattr__(name: str) -> Any:
-    # Runners import `cell` and `capture` only: what freezes is fetched where it is asked for.
+    # Runners import only `cell` and `capture`: the code that freezes is imported on first use.
     if name in __all__:
         from workbench.snapshot import folder
 

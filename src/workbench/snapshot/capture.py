@@ -1,5 +1,5 @@
 """The names that a cell takes from the notebook, frozen as one graph. Law: written once at Shift-Enter, by content;
-what a trial writes into it afterwards is that trial's own.
+later changes by a trial are visible to that trial only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from workbench.snapshot.trouble import explain
 
 __all__ = ["Capture", "blobs_of", "capture", "contents", "load"]
 
-#: From this many bytes on, several large buffers are hashed and written side by side.
+#: From this many bytes on, large buffers are hashed and written in parallel.
 _SIDE_BY_SIDE = 1 << 25
 
 
@@ -43,10 +43,10 @@ _SIDE_BY_SIDE = 1 << 25
 class Capture:
     """What was captured.
 
-    digest: the blob by which a runner loads it, or None where the cell needs nothing. names: every name that travels,
-    each with the digest of its content. modules: modules that it imports, each with its version or the digest of its
-    project file. fingerprint: of all of that, equal between kernels for equal content. size: bytes in large buffers and
-    in the stream. kinds: what each name stands for, in words. notes: what a person should know.
+    digest: the blob that a runner loads, or None if the cell needs nothing. names: every captured name, each with the
+    digest of its content. modules: modules that it imports, each with its version or the digest of its project file.
+    fingerprint: of all of these, equal between kernels for equal content. size: bytes in large buffers and in the
+    stream. kinds: what each name stands for, in words. notes: what the user should know.
     """
 
     digest: str | None
@@ -69,12 +69,12 @@ def capture(
     imports: Collection[str] = (),
     values: Mapping[str, Any] | None = None,
 ) -> Capture:
-    """Freeze ``names`` of ``namespace`` with all that they reach, and keep them in ``store``.
+    """Freeze ``names`` of ``namespace`` with everything that they reach, and keep them in ``store``.
 
-    names: as :attr:`Cell.needs` has them (with their lines, for messages); those that are not in the namespace are
-    left to Python. assigned: names that the cell gives itself: functions see the cell's. attributes: names after a dot
-    in the cell, by which submodules are found. imports: modules that the cell imports itself: they count in the
-    fingerprint. values: values that count as the namespace's. Raises BadCapture.
+    names: in the form of :attr:`Cell.needs` (with their lines, for messages); names that are not in the namespace are
+    left to Python. assigned: names that the cell assigns itself: functions see the cell's values. attributes: names
+    after a dot in the cell, used to find submodules. imports: modules that the cell imports itself: they are part of
+    the fingerprint. values: values that are treated as the namespace's. Raises BadCapture.
     """
     begun = time.perf_counter()
     lines: Mapping[str, int] = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
@@ -119,7 +119,7 @@ def capture(
 
 
 def _home(namespace: Mapping[str, Any], values: list[Any]) -> Mapping[str, Any]:
-    """The namespace itself, not a copy of it: functions are told from others by the identity of their globals."""
+    """The namespace itself, not a copy: the notebook's functions are recognised by the identity of their globals."""
     homes = [value.__globals__ for value in values if isinstance(value, types.FunctionType)]
     if namespace is vars(sys.modules["__main__"]) or any(home is namespace for home in homes):
         return namespace
@@ -135,7 +135,8 @@ def _digest(value: Json) -> str:
 
 
 class _Writer:
-    """Writes one name after the other with one pickler, in an order in which loading finds what it needs."""
+    """Writes one name after the other with one pickler, in an order in which each name's dependencies are loaded
+    first."""
 
     def __init__(
         self,
@@ -162,8 +163,8 @@ class _Writer:
             stream, pickler, late = self.attempt({name: users[name] for name in ordered})
             if not late:
                 return stream, pickler, {name: users[name] for name in ordered}
-            # An object brought functions along whose names come after it in the stream, but an object may call its
-            # own methods while it is loaded. Now that they are known, they go first.
+            # An object brought functions along whose names come after it in the stream, but an object may call its own
+            # methods while it is loaded. Now that these names are known, write them first.
             users |= late
 
     def attempt(self, users: dict[str, str]) -> tuple[bytes, Pickler, dict[str, str]]:
@@ -210,7 +211,7 @@ class _Writer:
         return BadCapture(f"{told}{what}.", line=line)
 
     def place(self, user: str, name: str) -> str:
-        """Where functions of ``user`` load ``name``, in words: their text may be another cell's, or not be known."""
+        """Where functions of ``user`` load ``name``, in words: their text may be from another cell, or unknown."""
         for function in functions_in(self.space[user], self.namespace, set()):
             waiting = [function.__code__]
             while waiting:
@@ -234,9 +235,10 @@ def _rank(value: Any) -> int:
 
 
 def _put_buffers(store: Blobs, buffers: list[memoryview]) -> tuple[list[str], list[int], dict[tuple[int, int], str]]:
-    """Keep the buffers. Their blobs, the number of the blob of each buffer, and the digests by place in memory.
+    """Store the buffers; return their blobs, the blob number of each buffer, and the digests by address.
 
-    Two buffers that are the same memory (an array and a tensor made from it) become one region, and share it again.
+    Two buffers with the same memory (an array and a tensor made from it) become one region, and share memory again
+    after loading.
     """
     places = [(_address(view), view.nbytes) for view in buffers]
     order = {place: number for number, place in enumerate(dict.fromkeys(places))}
@@ -250,7 +252,7 @@ def _put_buffers(store: Blobs, buffers: list[memoryview]) -> tuple[list[str], li
 
 
 def _address(view: memoryview) -> int:
-    """Where the memory of ``view`` begins; ctypes alone cannot tell for memory that may not be written."""
+    """The address of ``view``'s memory; plain ctypes cannot get it for read-only memory."""
     held = ctypes.py_object(view)
     buffer = _Buffer()
     ctypes.pythonapi.PyObject_GetBuffer(held, ctypes.byref(buffer), 0)
@@ -261,7 +263,7 @@ def _address(view: memoryview) -> int:
 
 
 class _Buffer(ctypes.Structure):
-    """``Py_buffer``, as the stable interface of Python has it."""
+    """``Py_buffer``, as in Python's stable ABI."""
 
     _fields_ = (
         ("buf", ctypes.c_void_p),
@@ -293,7 +295,7 @@ def _versions(modules: Collection[str]) -> dict[str, str]:
 def _submodules(
     users: Collection[str], space: Mapping[str, Any], namespace: Mapping[str, Any], attributes: Collection[str]
 ) -> list[str]:
-    """Loaded submodules that code reaches by dots (``import a`` where the code says ``a.b.c``)."""
+    """Loaded submodules that code reaches by dots (``import a``, then ``a.b.c``)."""
     roots = {space[name].__name__ for name in users if isinstance(space[name], types.ModuleType)}
     seen: set[int] = set()
     words = set(attributes)
@@ -318,8 +320,8 @@ def _submodules(
 
 
 def _sources(files: Collection[str]) -> dict[str, str]:
-    """The texts of the cells in which captured functions were written, for tracebacks and for ``inspect``; without the
-    secrets that such a cell may hold beside them.
+    """The texts of the cells in which captured functions were written, for tracebacks and for ``inspect``; with secrets
+    elsewhere in such a cell masked.
     """
     found = {}
     for filename in files:

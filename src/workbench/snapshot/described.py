@@ -1,5 +1,5 @@
-"""What a captured name stands for, in plain words. Law: it looks at types and sizes, never at more than a small value,
-and writes no secret down.
+"""What a captured name stands for, in plain words. Law: it reads types, sizes and small values only, and records no
+secret.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any
 from workbench.records import Json
 from workbench.snapshot.secrets.masking import MASK, is_secret, masked
 
-#: Letters of a small value that are kept.
+#: The maximum length of a kept value.
 _LETTERS = 80
-#: Containers of up to so many entries count as values that a person wrote, larger ones as data.
+#: Containers with at most this many entries count as values that the user wrote, larger ones as data.
 _FEW = 32
 
 
 def described(name: str, value: Any) -> dict[str, Json]:
-    """``kind`` (code, module, value or data) and, where known, ``words``, ``rows``, ``bytes`` and ``value``."""
+    """``kind`` (code, module, value or data) and, if known, ``words``, ``rows``, ``bytes`` and ``value``."""
     if isinstance(value, types.ModuleType):
         return {"kind": "module", "words": value.__name__}
     if isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType):
@@ -46,7 +46,7 @@ def _shown(name: str, value: Any) -> Json:
 
 
 def _sizes(value: Any) -> dict[str, Json]:
-    """Of arrays, tensors and tables by what they say of themselves; of others the class and length."""
+    """Sizes of arrays, tensors and tables from their own attributes; for others, class and length."""
     kind = type(value)
     words = kind.__name__
     found: dict[str, Json] = {}
@@ -62,6 +62,6 @@ def _sizes(value: Any) -> dict[str, Json]:
         size = getattr(value, "nbytes", None)
         if isinstance(size, int):
             found["bytes"] = size
-    except Exception:  # somebody's class that answers no question: its name says enough
+    except Exception:  # a class that raises when it is inspected: its name must do
         return {"words": words}
     return {"words": words, **found}

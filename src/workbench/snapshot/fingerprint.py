@@ -1,6 +1,6 @@
-"""A digest of values that two kernels agree on. Law: by content; functions by their code and what they reach, classes
-by their members, modules by name and version, views by what they show; never by addresses, pickle bytes or numbers of
-lines.
+"""A digest of values that is equal in two kernels. Law: by content; functions by their code and what they reach,
+classes by their members, modules by name and version, views by the part that they show; never by addresses, pickle
+bytes or line numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workbench.snapshot.surroundings.environment import version_of_distribution
 
 _ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None), type(Ellipsis)})
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
-#: Members of a class that Python, pickle or a text editor puts there.
+#: Members of a class that Python or pickle adds, or that depend on the text editor.
 _NOISE = frozenset(
     {
         *("__dict__", "__weakref__", "__module__", "__doc__", "__slotnames__", "__firstlineno__", "__annotate_func__"),
@@ -34,17 +34,17 @@ _NOISE = frozenset(
         *("_abc_negative_cache", "_abc_negative_cache_version", "__classcell__"),
     }
 )
-#: Recursion of the walk, which is in Python, where pickle's is in C.
+#: The recursion limit of the walk, which recurses in Python, while pickle recurses in C.
 _DEPTH = 20_000
-#: Levels of an object that are looked into to find its place among the elements of a set.
+#: Levels of an object that are examined to sort the elements of a set.
 _LOOK = 4
 
 
 class Fingerprint:
     """Digests of the values of one notebook.
 
-    known: digests of memory that was hashed already, by address and size. modules: names of all modules that were
-    reached by reference, filled while it goes.
+    known: digests of memory that was already hashed, by address and size. modules: names of all modules that were
+    reached by reference, filled during the walk.
     """
 
     def __init__(self, namespace: Mapping[str, Any], known: Mapping[tuple[int, int], str] | None = None) -> None:
@@ -56,7 +56,8 @@ class Fingerprint:
             self._tables.pop(kind, None)
 
     def of(self, value: Any) -> str:
-        """The digest of ``value`` with all that it reaches, apart from the notebook's names, which have their own."""
+        """The digest of ``value`` and everything that it reaches, except the notebook's names, which have their own
+        digests."""
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _DEPTH))
         try:
@@ -66,16 +67,16 @@ class Fingerprint:
 
 
 class _Walk:
-    """One way through a value. ``depth``: how many levels are looked into; all of them where it is None."""
+    """One walk through a value. ``depth``: how many levels to visit; None for all."""
 
     def __init__(self, owner: Fingerprint, depth: int | None = None) -> None:
         self.owner = owner
         self.depth = depth
         self.sink = hashlib.sha256()
         self.memo: dict[int, int] = {}
-        #: Objects met on the way: as long as they live, no other object has their id.
+        #: Visited objects, kept alive so that no other object gets their id.
         self.alive: list[Any] = []
-        #: Copies that are being looked into: their addresses will be other memory's.
+        #: Copies being visited: their addresses will be reused by other memory.
         self.copies = 0
 
     def digest(self, value: Any) -> str:
@@ -99,7 +100,7 @@ class _Walk:
             self.say("again", seen)
             return
         if kind is not tuple:
-            # Whether equal tuples are one object is the compiler's choice.
+            # The compiler decides whether equal tuples are one object.
             self.memo[id(value)] = len(self.memo)
             self.alive.append(value)
         if self.depth == 0:
@@ -117,7 +118,7 @@ class _Walk:
     def container(self, kind: type, value: Any) -> None:
         self.say(kind.__name__, len(value))
         if {*map(type, value)} <= _ATOMS and (kind is not dict or {*map(type, value.values())} <= _ATOMS):
-            # One call in C. Version 2 knows neither references nor interned strings, and sorts sets.
+            # One call in C. Version 2 has neither references nor interned strings, and sorts sets.
             self.sink.update(marshal.dumps(value, 2))
         elif kind is dict:
             for key, one in value.items():
@@ -132,7 +133,8 @@ class _Walk:
     def unordered(self, elements: Collection[Any]) -> None:
         """Elements of a set, whose own order depends on addresses and hash seeds.
 
-        A look at each gives their order: whole digests of nodes in a graph, each with its neighbours, would not end.
+        Shallow digests give their order: full digests of nodes in a graph, each with its neighbours, would not
+        terminate.
         """
         plain = sorted(marshal.dumps(one, 2) for one in elements if _is_plain(one))
         for data in plain:
@@ -172,14 +174,14 @@ class _Walk:
             self.feed(content)
 
     def reduced(self, kind: type, value: Any) -> None:
-        """An object as pickle sees it: how it is made, and its state."""
+        """An object as pickle sees it: its constructor and its state."""
         reduction = plain_reduction(value)
         if reduction is NotImplemented:
             table = self.owner._tables.get(kind) or internals.Pickler.dispatch_table.get(kind)
             try:
                 reduction = table(value) if table is not None else value.__reduce_ex__(5)
             except Exception:
-                # Descriptors of slots and the like: classes hold them, and pickle never meets them.
+                # Descriptors of slots and the like: they are in classes, and pickle never sees them.
                 self.say("opaque", kind.__module__, kind.__qualname__, getattr(value, "__qualname__", ""))
                 return
         self.alive.append(reduction)
@@ -200,7 +202,7 @@ class _Walk:
     # -- code ---------------------------------------------------------------------------------------------------------
 
     def reference(self, value: Any) -> bool:
-        """Note a function or class that is imported rather than sent."""
+        """Record a function or class that is imported rather than sent."""
         if not internals._should_pickle_by_reference(value):
             return False
         self.say("import", value.__module__, value.__qualname__)
@@ -231,7 +233,7 @@ class _Walk:
             self.feed({name: namespace[name] for name in names if name in namespace})
 
     def code(self, code: types.CodeType) -> None:
-        """What the code does; not where it stands, and not what its lines are called."""
+        """What the code does, without its file name and line numbers."""
         self.say(
             *("code", code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags),
             *(code.co_code.hex(), code.co_exceptiontable.hex(), code.co_names, code.co_varnames),
@@ -273,7 +275,7 @@ class _Walk:
         if kind not in (numpy.ndarray, numpy.memmap) or value.dtype.hasobject:
             return False
         if value.dtype.names:
-            # A view of some fields keeps the others between them, which it does not show.
+            # A view of some fields keeps the hidden fields between them.
             value = value.astype(_packed(value.dtype), copy=False)
         self.say("array", value.dtype.descr if value.dtype.names else value.dtype.str, value.shape)
         if is_huge_map(value):
@@ -289,7 +291,7 @@ class _Walk:
         return True
 
     def tensor(self, kind: type, value: Any) -> bool:
-        """A strided tensor of torch. Sparse ones are made of such; quantized ones count with all their memory."""
+        """A strided torch tensor. Sparse ones consist of strided ones; for quantized ones, all their memory counts."""
         torch: Any = sys.modules.get("torch")
         known: Any = getattr(torch, "Tensor", ())
         if not isinstance(value, known) or value.layout is not torch.strided:
@@ -298,7 +300,7 @@ class _Walk:
             return False
         if kind is not torch.Tensor or vars(value):
             if any(getattr(kind, one) != getattr(torch.Tensor, one) for one in ("__reduce_ex__", "__torch_dispatch__")):
-                return False  # it says itself what it is made of, as parameters do
+                return False  # it describes its own parts, as parameters do
             self.say("tensor")
             for part in (kind, torch._utils._get_obj_state(value), value.as_subclass(torch.Tensor)):
                 self.feed(part)
@@ -328,16 +330,17 @@ class _Walk:
 
 
 def compact(tensor: Any) -> tuple[Any, bool]:
-    """A strided tensor that shows a part of its memory, as one that has that part only; any other as it is.
+    """A strided tensor that shows a part of its memory, reduced to that part; any other tensor unchanged.
 
-    And whether its memory is a copy. Pickle writes down all the memory of a tensor, and where its elements are there.
+    Also returns whether its memory is a copy. Pickle writes all the memory of a tensor, and the position of its
+    elements in it.
     """
     plain, item = tensor.detach(), tensor.element_size()
     steps = [(size, step) for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1 and step]
     span = 1 + sum((size - 1) * step for size, step in steps) if tensor.numel() else 0
     storage = tensor.untyped_storage()
     if math.prod(size for size, _ in steps) < span or tensor.is_conj() or tensor.is_neg():
-        # Elements of others stand between its own. What is expanded stays so: copied, it could be of any size.
+        # Other elements lie between its own. An expanded tensor stays expanded: a copy could be of any size.
         first = tuple(slice(None) if step else slice(1) for step in tensor.stride())
         return plain[first].clone().expand(tensor.shape).requires_grad_(tensor.requires_grad), True
     if span * item == storage.nbytes():
@@ -348,21 +351,21 @@ def compact(tensor: Any) -> tuple[Any, bool]:
 
 
 def _packed(dtype: Any) -> Any:
-    """The same fields without room between them."""
+    """The same fields without gaps."""
     from numpy.lib.recfunctions import repack_fields
 
     return repack_fields(dtype, recurse=True)
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether it is made of numbers, texts, tuples and frozen sets only: marshal writes equal ones equally."""
+    """Whether it consists only of numbers, texts, tuples and frozen sets: marshal writes equal ones the same."""
     kind = type(value)
     return kind in _ATOMS or (kind in (tuple, frozenset) and all(map(_is_plain, value)))
 
 
 @functools.cache
 def version_of(module: str) -> str:
-    """The version of an imported module's package, or of Python for its own."""
+    """The version of an imported module's package, or Python's version for the standard library."""
     root = module.partition(".")[0]
     if root in sys.stdlib_module_names:
         return "{}.{}".format(*sys.version_info)

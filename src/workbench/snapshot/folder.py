@@ -1,5 +1,5 @@
-"""A snapshot's folder: everything that was frozen, under the digest of its content. Law: written once, whole or not at
-all; taking the same again writes nothing.
+"""A snapshot's folder: everything that was frozen, named by the digest of its content. Law: written once, completely or
+not at all; taking the same snapshot again writes nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workbench.store import Store
 from workbench.store.files.atomic import REMOVED, fsync_folder, telling
 from workbench.store.owner.trust import is_marked
 
-#: Of the environment, what makes two snapshots differ: not the host, nor the moment.
+#: The parts of the environment that make two snapshots differ: neither the host nor the time.
 _STABLE = ("python", "threads", "libraries", "variables", "distributions")
 
 
@@ -37,8 +37,8 @@ _STABLE = ("python", "threads", "libraries", "variables", "distributions")
 class Snapshot:
     """What was frozen.
 
-    digest: of its content. path: its folder. code: the folder with the project's code, first on a runner's search
-    path, or None without any. notes: what a person should know. seconds: how long it took.
+    digest: of its content. path: its folder. code: the folder with the project's code, first on a runner's search path,
+    or None if there is none. notes: what the user should know. seconds: how long it took.
     """
 
     digest: str
@@ -65,9 +65,9 @@ def take(
 ) -> Snapshot:
     """Freeze what surrounds ``cell``: executed cells, notebook file, project code, packages, machine, named files.
 
-    cells, cell_id: as :func:`executed_cells` takes them. folder: where the notebook works; its files are named from
-    there. data: files that the person names, beside those that the cells name. ``namespace`` is not looked into: what
-    travels is in ``capture``.
+    cells, cell_id: as for :func:`executed_cells`. folder: the notebook's working directory; its file names are relative
+    to it. data: files that the user names, besides those that the cells name. ``namespace`` is not inspected: the
+    captured names are in ``capture``.
     """
     begun = time.perf_counter()
     here = Path(folder) if folder is not None else Path.cwd()
@@ -119,15 +119,15 @@ def take(
 
 
 def retake(store: Store, digest: str, *, environment: Mapping[str, Json], data: Iterable[files.DataFile]) -> Snapshot:
-    """The snapshot ``digest`` with another environment and the data files as they are now, and without its copied code.
+    """The snapshot ``digest`` with another environment and the data files as they are now, but without its copied code.
 
-    That stays where it is: whoever trains it again has it on the search path, and a process that has it there may be
-    waiting already. It is the very same one where nothing differs. Raises NotFound where it is gone.
+    The code stays in its first place, which a replay has on its search path, and a process with that path may be
+    waiting already. Returns the same snapshot if nothing differs. Raises NotFound if it no longer exists.
     """
     begun = time.perf_counter()
     old = read_snapshot(store, digest)
     frozen = {key: value for key, value in old.items() if key not in ("cells", "environment", "data")}
-    # What ``read_snapshot`` adds is kept apart on the disk; the digest of the cells' order stands under their name.
+    # The parts that ``read_snapshot`` adds are separate files; under ``cells`` is the digest of their order.
     frozen["cells"] = old["cells_digest"]
     described = [*data]
     parts = {
@@ -147,8 +147,8 @@ def retake(store: Store, digest: str, *, environment: Mapping[str, Json], data: 
 
 
 def _touched(target: Path) -> bool:
-    """Whether the snapshot is there, as it was taken here; cleaning up spares what was touched within a day."""
-    with contextlib.suppress(PermissionError):  # another person's, who need not know
+    """Whether the snapshot exists; marks it as used, since cleaning up keeps what was touched within a day."""
+    with contextlib.suppress(PermissionError):  # it belongs to another user; no need to mark it
         try:
             os.utime(target)
         except FileNotFoundError:
@@ -177,7 +177,7 @@ def _write_folder(
         try:
             os.rename(temporary, target)
         except OSError:
-            if not target.is_dir():  # otherwise somebody took the same at the same moment
+            if not target.is_dir():  # otherwise another process took the same snapshot at the same moment
                 raise
         fsync_folder(target.parent)
     finally:
@@ -186,7 +186,8 @@ def _write_folder(
 
 
 def read_snapshot(store: Store, digest: str) -> dict[str, Json]:
-    """All parts of a snapshot: what ``snapshot.json`` holds, and under ``cells``, ``environment``, ``data`` the rest.
+    """All parts of a snapshot: the content of ``snapshot.json``, and the rest under ``cells``, ``environment``,
+    ``data``.
 
     Raises NotFound, NewerSchema.
     """

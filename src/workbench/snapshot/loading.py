@@ -1,5 +1,5 @@
-"""Captured names come back. Law: it runs in every runner and in loaders' workers, so it imports little; large arrays
-are mapped and not read, and what is written into them stays in this process.
+"""Loading captured names. Law: it runs in every runner and in loaders' workers, so it imports little; large arrays are
+mapped and not read, and writes into them stay in this process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workbench.snapshot.rebuilding import loading_into
 
 
 class Blobs(Protocol):
-    """What a capture needs of a store."""
+    """The part of a store that a capture needs."""
 
     def put_blob(self, data: bytes | bytearray | memoryview) -> str:
         """Keep bytes by content; their sha256."""
@@ -37,10 +37,10 @@ class Blobs(Protocol):
 
 
 def load(store: Blobs, digest: str, namespace: dict[str, Any]) -> dict[str, Any]:
-    """Put the captured names into ``namespace``, in which captured functions and classes then live; also returned.
+    """Put the captured names into ``namespace`` and return it; captured functions and classes use it as their globals.
 
-    Large arrays are mapped from the store: they are read when they are used, and what is written into them stays in
-    this process. Raises VersionsDiffer where another Python wrote it, NewerSchema where a later Workbench did.
+    Large arrays are mapped from the store: they are read when they are used, and writes into them stay in this process.
+    Raises VersionsDiffer if another Python version wrote it, NewerSchema if a later Workbench did.
     """
     manifest = _manifest(store, digest)
     here = python_of_captures()
@@ -57,7 +57,7 @@ def load(store: Blobs, digest: str, namespace: dict[str, Any]) -> dict[str, Any]
     found: dict[str, Any] = {}
     with loading_into(namespace):
         for name in manifest["submodules"]:
-            with contextlib.suppress(ImportError):  # the code that uses it says so
+            with contextlib.suppress(ImportError):  # the code that uses it will raise
                 __import__(name)
         unpickler = _Unpickler(stream, namespace, [regions[index] for index in manifest["buffers"]])
         for _ in manifest["names"]:
@@ -67,9 +67,9 @@ def load(store: Blobs, digest: str, namespace: dict[str, Any]) -> dict[str, Any]
 
 
 def overlay(store: Blobs, digest: str, names: Collection[str], namespace: dict[str, Any]) -> None:
-    """Take ``names`` from the capture ``digest``, and leave the other names of ``namespace`` as they are.
+    """Load ``names`` from the capture ``digest``, and leave the other names of ``namespace`` unchanged.
 
-    Functions and classes find the names that they use in ``namespace``, whichever capture those come from.
+    Functions and classes use the names in ``namespace``, whichever capture these come from.
     """
     before = dict(namespace)
     for name in load(store, digest, namespace):
@@ -88,7 +88,7 @@ def contents(store: Blobs, digest: str) -> dict[str, dict[str, str]]:
 
 
 def blobs_of(store: Blobs, digest: str) -> list[str]:
-    """Every blob that the capture ``digest`` needs, itself first: what cleaning up must spare."""
+    """Every blob that the capture ``digest`` needs, itself first: cleaning up must keep these."""
     manifest = _manifest(store, digest)
     return [digest, manifest["stream"], *manifest["regions"]]
 
@@ -100,12 +100,12 @@ def _manifest(store: Blobs, digest: str) -> dict[str, Json]:
 
 
 def python_of_captures() -> str:
-    """The Python whose compiled code a capture holds."""
+    """The Python version whose compiled code a capture holds."""
     return "{}.{}".format(*sys.version_info)
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds what was ``__main__``'s in the namespace being loaded into."""
+    """Looks names of ``__main__`` up in the namespace being loaded into."""
 
     def __init__(self, file: io.BytesIO, namespace: Mapping[str, Any], buffers: list[Any]) -> None:
         super().__init__(file, buffers=buffers)
@@ -131,9 +131,9 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
 
 def _mapped(path: Path) -> memoryview:
-    """The bytes of a file, mapped privately: written pages are this process's own.
+    """The bytes of a file, mapped privately: written pages belong to this process only.
 
-    By the C library, since :mod:`mmap` keeps a file descriptor open for every mapping, and a model has hundreds.
+    Uses the C library, since :mod:`mmap` keeps a file descriptor open for every mapping, and a model has hundreds.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

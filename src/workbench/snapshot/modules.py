@@ -1,5 +1,6 @@
-"""Project modules: files of the person's own that a notebook imports. Law: what is on the disk at Shift-Enter is
-copied, and every leg imports the copy; installed packages and Python's own modules are noted by version instead.
+"""Project modules: the user's own files that a notebook imports. Law: files are copied as they are on disk at
+Shift-Enter, and every leg imports the copy; installed packages and the standard library are recorded by version
+instead.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from pathlib import Path
 
 from workbench.snapshot.reading.cell import content_of
 
-#: Packages that are ours or a debugger's, wherever they lie.
+#: Packages of Workbench or a debugger, wherever they are.
 _OTHERS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext", "debugpy", "pydevd", "_pydevd_bundle"})
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 #: A file beside the modules of a package is copied up to this size, and linked above it.
 _SMALL = 1 << 18
-#: Most files that are copied for one snapshot; what is beyond is imported from where it lies.
+#: The maximum number of files copied for one snapshot; others are imported from their original place.
 _FILES = 2000
 
 
@@ -32,8 +33,8 @@ class ProjectModule:
     """One module of the project.
 
     path: its file. folder: the folder on the search path from which it is imported. digest: of the file's bytes.
-    content: of its code, comments and layout aside. imports: all modules that it imports, of whatever kind. changed:
-    the file was edited after Python last compiled it, so the kernel may hold an older one.
+    content: of its code without comments and layout. imports: all modules that it imports, of any kind. changed: the
+    file was edited after Python last compiled it, so the kernel may hold an older version.
     """
 
     name: str
@@ -46,12 +47,12 @@ class ProjectModule:
 
     @property
     def top(self) -> str:
-        """The package (or module) at the top of its name."""
+        """The top-level package (or module) of its name."""
         return self.name.partition(".")[0]
 
 
 def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
-    """The project's modules that are loaded, those in ``imports``, and all that these import in turn."""
+    """The loaded project modules, those in ``imports``, and everything that these import in turn."""
     found: dict[str, ProjectModule] = {}
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
@@ -72,9 +73,9 @@ def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
 
 
 def project_digests(imports: Iterable[str] = ()) -> dict[str, str]:
-    """For the top of each of ``imports`` that is the project's: the digest of all project code that they import.
+    """For the top-level name of each project module among ``imports``: the digest of all project code that they import.
 
-    What else this process has loaded does not count: a new kernel would give another digest.
+    Other loaded modules do not count: otherwise a new kernel would give another digest.
     """
     wanted = {one for name in imports for one in (name, *_parents(name))}
     modules = project_modules(wanted)
@@ -84,7 +85,7 @@ def project_digests(imports: Iterable[str] = ()) -> dict[str, str]:
 def digests_of(modules: Mapping[str, ProjectModule], imports: Collection[str] | None = None) -> dict[str, str]:
     """For each top-level name among ``modules``: the digest of its code and of all project code that it imports.
 
-    imports: the modules from which that is reached; where None, all of them.
+    imports: the modules to start from; None for all of them.
     """
     found = {}
     for top in {module.top for module in modules.values()}:
@@ -101,7 +102,7 @@ def digests_of(modules: Mapping[str, ProjectModule], imports: Collection[str] | 
 
 
 def code_of(path: Path) -> str | None:
-    """The digest of the code in a file, comments and layout left out; None where it cannot be read."""
+    """The digest of the code in a file, without comments and layout; None if it cannot be read."""
     try:
         status = path.stat()
         return _read(str(path), path.stem, status.st_mtime_ns, status.st_size)[1]
@@ -119,7 +120,7 @@ def _add(found: dict[str, ProjectModule], name: str, path: Path) -> ProjectModul
         status = path.stat()
         digest, content, imports = _read(str(path), name, status.st_mtime_ns, status.st_size)
     except (OSError, ValueError):
-        return None  # it is gone: whoever imports it says so
+        return None  # it is gone: importing it will raise
     levels = name.count(".") + (1 if path.name == "__init__.py" else 0)
     folder = path.parents[levels] if levels < len(path.parents) else path.parent
     found[name] = ProjectModule(name, path, folder, digest, content, imports, _changed(path, status))
@@ -148,7 +149,7 @@ def _read(path: str, name: str, _mtime: int, _size: int) -> tuple[str, str, tupl
 
 
 def _changed(path: Path, status: os.stat_result) -> bool:
-    """Whether the compiled file that Python keeps beside it is of an older text."""
+    """Whether Python's compiled file is older than the source."""
     try:
         with open(importlib.util.cache_from_source(str(path)), "rb") as file:
             head = file.read(16)
@@ -199,8 +200,8 @@ def _find(name: str) -> Path | None:
 def copy_code(modules: Mapping[str, ProjectModule], target: Path) -> None:
     """Copy the project's code into ``target``, as one folder for the search path.
 
-    Whole packages are copied, so that what they import only later is the copy too. Files beside the code (data that a
-    module finds by its ``__file__``) are linked.
+    Whole packages are copied, so that late imports get the copy too. Files beside the code (data that a module finds by
+    its ``__file__``) are linked.
     """
     if not modules:
         return
@@ -220,7 +221,7 @@ def copy_code(modules: Mapping[str, ProjectModule], target: Path) -> None:
 
 
 def stale(modules: Mapping[str, ProjectModule]) -> list[str]:
-    """What a person should know about modules that were edited since."""
+    """Notes for the user about modules that were edited since."""
     return [
         f"{module.path.name} was edited after this kernel imported it; trials use the file as it is on the disk"
         for module in modules.values()
@@ -259,14 +260,14 @@ def _copy(source: Path, target: Path) -> None:
     try:
         shutil.copyfile(source, target)
     except OSError:
-        _link(source, target)  # it cannot be read: then neither here nor there
+        _link(source, target)  # it cannot be read, so leave it out
 
 
 def _link(source: Path, target: Path) -> None:
     try:
         target.symlink_to(source.absolute())
     except OSError:
-        pass  # a file system without links: the module finds its data by the working directory or not at all
+        pass  # a file system without links: the module can find its data only through the working directory
 
 
 def _link_siblings(folder: Path, target: Path) -> None:
@@ -287,7 +288,7 @@ def _holds_store(path: Path) -> bool:
 
 
 def sources(modules: Collection[ProjectModule]) -> list[dict[str, str]]:
-    """The modules as a snapshot lists them."""
+    """The modules in the form of a snapshot."""
     return [
         {"name": module.name, "path": str(module.path), "digest": module.digest}
         for module in sorted(modules, key=lambda module: module.name)

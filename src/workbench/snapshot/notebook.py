@@ -1,5 +1,5 @@
-"""The notebook as it was: the cells that the kernel executed, in order, and the file on the disk. Law: the two are kept
-apart and labelled, since a kernel sees neither unsaved edits nor what was executed before it started.
+"""The recorded notebook: the cells that the kernel executed, in order, and the file on disk. Law: the two are kept
+separate and labelled, since a kernel sees neither unsaved edits nor executions before it started.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from workbench.records import Json
 from workbench.snapshot.secrets.literals import masked_cell
 from workbench.snapshot.secrets.masking import HEADS, MASK, is_secret, masked
 
-#: A picture, in its letters: what no secret is looked for in, and which would break.
+#: An encoded picture: it is not searched for secrets, and masking would break it.
 _PICTURE = re.compile(r"(?:image/(?!svg)|application/pdf|audio/|video/)")
-#: Longer parts of a file without any blank are pictures.
+#: Longer parts of a file without a blank are treated as pictures.
 _LONG = 4096
-#: Keys that begin with anything are at least so long.
+#: The minimum length of keys without a fixed prefix.
 _RUN = re.compile(rb"[a-z0-9_-]{26}")
 _HEADS = tuple(head.encode() for head in HEADS)
 
 
 class Blobs(Protocol):
-    """What a notebook's file needs of a store."""
+    """The part of a store that a notebook's file needs."""
 
     def put_blob(self, data: bytes | bytearray | memoryview) -> str:
         """Keep bytes by content; their sha256."""
@@ -37,7 +37,7 @@ class Blobs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """One executed cell: its place in the order of execution (from 1), its text, and its id where that is known.
+    """One executed cell: its place in the order of execution (from 1), its text, and its id if known.
 
     failed: it ended with an error.
     """
@@ -57,8 +57,8 @@ class Executed:
 def executed_cells(cells: Iterable[Any], cell_id: str | None = None) -> list[Executed]:
     """The executed cells in order.
 
-    cells: texts as IPython's ``In`` or ``input_hist_raw`` has them (their first entry is empty), or mappings with
-    ``source`` and perhaps ``cell_id`` and ``failed``. cell_id: the id of the last one, which is the one being executed.
+    cells: texts like IPython's ``In`` or ``input_hist_raw`` (the first entry is empty), or mappings with ``source`` and
+    optionally ``cell_id`` and ``failed``. cell_id: the id of the last one, which is the one being executed.
     """
     found: list[Executed] = []
     for number, cell in enumerate(cells):
@@ -83,10 +83,9 @@ def order_digest(cells: Sequence[Executed]) -> str:
 
 
 def keep_file(path: str | os.PathLike[str] | None, store: Blobs) -> dict[str, Json] | None:
-    """Keep the notebook's file as it is on the disk but for its secrets, in the store once by content.
+    """Keep the notebook's file as it is on disk, with secrets masked, in the store once by content.
 
-    What is known of it: its path, size, time of its last saving (UTC) and the digest of what is kept; None where there
-    is no notebook.
+    Returns its path, size, time of the last save (UTC) and the digest of the kept bytes; None if there is no notebook.
     """
     if path is None:
         return None
@@ -105,7 +104,7 @@ def keep_file(path: str | os.PathLike[str] | None, store: Blobs) -> dict[str, Js
 
 
 def link_file(blob: Path, folder: Path) -> None:
-    """Show a kept notebook in ``folder`` as ``notebook.ipynb``, without a second copy where the disk allows it."""
+    """Link a kept notebook into ``folder`` as ``notebook.ipynb``, without a second copy if the disk supports it."""
     target = folder / "notebook.ipynb"
     try:
         os.link(blob, target)
@@ -118,9 +117,9 @@ def link_file(blob: Path, folder: Path) -> None:
 
 
 def masked_notebook(data: bytes) -> bytes:
-    """A notebook's file without secrets in code, texts, outputs and metadata; ``data`` itself where there are none.
+    """A notebook's file without secrets in code, texts, outputs and metadata; ``data`` itself if there are none.
 
-    It costs a look at the bytes where no word in them is a secret's; only others are read as a notebook.
+    It scans the bytes first, and parses the notebook only if they contain a word that may name a secret.
     """
     if not _may_hold(data):
         return data
@@ -145,9 +144,10 @@ def _may_hold(data: bytes) -> bool:
 
 
 def masked_json(value: Json, mask_code: Callable[[str], str] = masked, *, by_name: bool = False) -> Json:
-    """Plain data of a notebook's or a snapshot's form whose texts lost their secrets: code under ``source`` as a cell.
+    """Plain data in the form of a notebook or a snapshot, with secrets in its texts masked; code under ``source`` is
+    masked as a cell.
 
-    by_name: texts under a secret's name too, whatever they are.
+    by_name: also mask every text under a secret's name.
     """
     if isinstance(value, str):
         return mask_code(value)
@@ -171,7 +171,7 @@ def _masked_field(
 
 
 def _masked_list(value: list[Any], mask_code: Callable[[str], str], by_name: bool) -> list[Any]:
-    """Lines of one text are masked as one: a value may stand below its name."""
+    """Lines of one text are masked together: a value may be on the line below its name."""
     if len(value) > 1 and all(isinstance(one, str) for one in value) and all(one.endswith("\n") for one in value[:-1]):
         text = "".join(value)
         found = mask_code(text)

@@ -1,7 +1,7 @@
-"""How a name from the notebook is written down: cloudpickle, with functions and classes that live in ``__main__``.
+"""Pickling names of the notebook: cloudpickle, with functions and classes that live in ``__main__``.
 
-Law: one pickler for all names, so that what they share stays shared. Functions of the notebook keep no copy of their
-globals: the names they use are noted and travel once, under their own name, unless the cell assigns them itself.
+Law: one pickler for all names, so that shared objects stay shared. Functions of the notebook keep no copy of their
+globals: the names they use are recorded and sent once, under their own name, unless the cell assigns them itself.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from cloudpickle import cloudpickle as internals
 from workbench.snapshot import rebuilding
 from workbench.snapshot.reading.names import global_names
 
-#: Buffers of at least this many bytes become blobs of their own.
+#: Buffers of at least this many bytes become separate blobs.
 LARGE = 1 << 16
-#: Files mapped by numpy of more than this are not copied: their trials map the same file.
+#: Larger files mapped by numpy are not copied: trials map the same file.
 HUGE = 1 << 30
-#: What a function has beside its code, its globals and its closure.
+#: A function's attributes besides its code, its globals and its closure.
 _SLOTS = ("__name__", "__qualname__", "__annotations__", "__kwdefaults__", "__defaults__", "__module__", "__doc__")
 
 
 class _Globals:
-    """Stands for the namespace of functions while they are written down."""
+    """Represents the namespace of functions while they are pickled."""
 
     def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
         self.reduced = (make, arguments)
 
 
 class Pickler(cloudpickle.Pickler):
-    """Writes names down. ``wanted``: further names that functions of the notebook turned out to use."""
+    """Pickles names. ``wanted``: further names that functions of the notebook turned out to use."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Pickler(cloudpickle.Pickler):
     ) -> None:
         #: Large buffers in the order in which they are loaded again.
         self.buffers: list[memoryview] = []
-        # A method of this object would make a cycle with the buffers in it, which Python's collector cannot take apart.
+        # A method of this object would make a cycle with the buffers in it, which Python's collector cannot break.
         super().__init__(file, protocol=5, buffer_callback=functools.partial(_keep, self.buffers))
         self.namespace = namespace
         self.left_out = left_out
@@ -61,7 +61,7 @@ class Pickler(cloudpickle.Pickler):
         self.wanted: dict[str, str] = {}
         #: Filenames of the code of captured functions.
         self.files: dict[str, None] = {}
-        #: What a person should know: data that took a detour.
+        #: Notes for the user: data that was not stored directly.
         self.notes: dict[str, int] = {}
         #: ids of arrays captured under a name: their parts share their memory.
         self._owners = owners
@@ -116,7 +116,7 @@ class Pickler(cloudpickle.Pickler):
         return known
 
     def _used_globals(self, function: types.FunctionType) -> dict[str, Any]:
-        """Note the names that a function of the notebook uses; those of a namespace of its own travel with it."""
+        """Record the names that a function of the notebook uses; a function with its own namespace takes that along."""
         names = global_names(function.__code__)
         if function.__globals__ is self.namespace:
             for name in names:
@@ -136,7 +136,7 @@ class Pickler(cloudpickle.Pickler):
 
     def _cell(self, cell: types.CellType) -> Any:
         if id(cell) in self._cells:
-            return types.CellType, ()  # its content comes with the function, which it may hold
+            return types.CellType, ()  # its content is set together with the function, which it may contain
         return NotImplemented
 
     # -- classes ------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class Pickler(cloudpickle.Pickler):
         if not isinstance(reduced, tuple) or len(reduced) != 6:
             return reduced
         make, arguments, state, *_ = reduced
-        # Without its tracker: a kernel that loads a trial's result would otherwise change its own, living class.
+        # Without its tracker: a kernel that loads a trial's result would otherwise change its own existing class.
         *first, _tracker, extra = arguments
         outer = None
         top, dot, _ = cls.__qualname__.partition(".")
@@ -186,7 +186,7 @@ class Pickler(cloudpickle.Pickler):
         return rebuilding.same, (np.asarray(array),)
 
     def _storage(self, storage: Any) -> Any:
-        """A torch storage: every tensor brings its own handle of it, and they become one again."""
+        """A torch storage: every tensor has its own handle of it, and they are merged again."""
         key = (str(storage.device), storage.data_ptr(), storage.nbytes())
         first = self._storages.setdefault(key, storage) if storage.nbytes() else storage
         if first is not storage:
@@ -207,14 +207,14 @@ class Pickler(cloudpickle.Pickler):
 
 
 def is_huge_map(array: Any) -> bool:
-    """Whether an array is a huge file that is mapped as a whole. (A part of one keeps the offset of the whole.)"""
+    """Whether an array is a huge file that is mapped as a whole. (A part of one has the offset of the whole.)"""
     return bool(
         array.nbytes > HUGE and isinstance(array.base, mmap.mmap) and getattr(array, "filename", None) is not None
     )
 
 
 def _keep(buffers: list[memoryview], buffer: pickle.PickleBuffer) -> bool:
-    """Whether a buffer stays in the stream; large ones are kept aside."""
+    """Whether a buffer stays in the stream; large ones are stored separately."""
     view = buffer.raw()
     if view.nbytes < LARGE:
         return True
@@ -238,7 +238,7 @@ def _stream(stream: io.IOBase) -> Any:
 
 
 def plain_reduction(value: Any) -> Any:
-    """How some objects that pickle cannot take are written down; NotImplemented for all others."""
+    """The reduction of some objects that pickle cannot handle; NotImplemented for all others."""
     kind = type(value)
     if kind is functools._lru_cache_wrapper:
         if internals._lookup_module_and_qualname(value) is not None:
@@ -262,7 +262,7 @@ _SENTINELS: dict[type, str] = {
     type(dataclasses.MISSING): "MISSING",
     type(dataclasses.KW_ONLY): "KW_ONLY",
 }
-#: Types of the typing module that pickle looks up by name, which the notebook's own are not found by.
+#: Types of the typing module that pickle looks up by name; this fails for those of the notebook.
 _TYPES: dict[type, Callable[[Any], Any]] = {
     typing.TypeVar: lambda one: (
         internals._make_typevar,
@@ -291,7 +291,7 @@ _REDUCERS: dict[type, Callable[[Pickler, Any], Any]] = {
 
 
 def _special_reducer(kind: type) -> Callable[[Pickler, Any], Any] | None:
-    """The reducer for ``kind``; numpy's and torch's types only where the notebook has imported them."""
+    """The reducer for ``kind``; numpy's and torch's types only if the notebook has imported them."""
     found = _REDUCERS.get(kind)
     if found is None and kind.__module__ in ("numpy", "torch.storage", "torch"):
         if kind.__module__ == "numpy":

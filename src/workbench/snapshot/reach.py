@@ -1,4 +1,4 @@
-"""What names of the notebook reach through functions and classes. Law: it looks; it neither calls nor pickles."""
+"""The names that the notebook's functions and classes reach. Law: it only inspects; it neither calls nor pickles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.snapshot.reading.names import global_names
 
 
 def reached(values: Mapping[str, Any], namespace: Mapping[str, Any], left_out: Collection[str] = ()) -> dict[str, str]:
-    """Every name of the notebook that ``values`` use through its functions and classes, each with the one that uses it.
+    """Every name of the notebook that ``values`` use through its functions and classes, each with its user.
 
     The names of the values come first, with an empty user.
     """
@@ -28,9 +28,9 @@ def reached(values: Mapping[str, Any], namespace: Mapping[str, Any], left_out: C
 
 
 def functions_in(value: Any, namespace: Mapping[str, Any], seen: set[int]) -> Iterator[types.FunctionType]:
-    """The notebook's functions that ``value`` is, or holds as a method, a wrapped or an enclosed function.
+    """The notebook's functions in ``value``: itself, its methods, wrapped and enclosed functions.
 
-    ``seen`` holds ids of what was looked at already; the values themselves stay alive in the notebook.
+    ``seen`` holds ids of values already visited; the values themselves stay alive in the notebook.
     """
     waiting = [value]
     while waiting:

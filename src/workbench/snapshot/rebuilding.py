@@ -1,6 +1,6 @@
-"""What a captured stream calls while it is loaded: functions, classes, arrays and storages are made again here.
+"""The functions that a captured stream calls while it is loaded: they rebuild functions, classes, arrays and storages.
 
-Law: used inside runners; it imports nothing heavy before a value asks for it, and torch only where torch was captured.
+Law: used inside runners; it imports large packages only when a value needs them, and torch only if torch was captured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _target: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def loading_into(namespace: dict[str, Any]) -> Iterator[None]:
-    """Captured functions and classes that are loaded inside live in ``namespace``."""
+    """While this context is active, captured functions and classes are loaded into ``namespace``."""
     token = _target.set(namespace)
     try:
         yield
@@ -35,17 +35,17 @@ def main_globals() -> dict[str, Any]:
 
 
 def module_globals(name: str) -> dict[str, Any]:
-    """The namespace of an importable module, for its functions that travel by value (decorated ones)."""
+    """The namespace of an importable module, for its functions that are pickled by value (decorated ones)."""
     return importlib.import_module(name).__dict__
 
 
 def own_globals(basis: dict[str, Any]) -> dict[str, Any]:
-    """A namespace of its own, as code run by ``%run`` or ``exec`` has."""
+    """A separate namespace, like that of code run by ``%run`` or ``exec``."""
     return basis
 
 
 def same(value: Any) -> Any:
-    """``value`` itself: several handles of one thing become one again."""
+    """``value`` itself: several handles of one object are merged again."""
     return value
 
 
@@ -87,12 +87,12 @@ def _put(place: tuple[str, bool] | None, value: Any) -> None:
     if sure:
         main_globals()[name] = value
     else:
-        # The notebook has another thing of this name by now, or none.
+        # By now this name is another object in the notebook, or undefined.
         main_globals().setdefault(name, value)
 
 
 def make_cached(function: Any, attributes: dict[str, Any], maxsize: int | None, typed: bool) -> Any:
-    """A function under ``functools.lru_cache``; what it had cached stays in the notebook."""
+    """A function under ``functools.lru_cache``; its cached values stay in the notebook."""
     cached = functools.lru_cache(maxsize=maxsize, typed=typed)(function)
     cached.__dict__.update(attributes)
     return cached
@@ -106,7 +106,7 @@ def make_cached_property(function: Any, name: str | None) -> Any:
 
 
 def make_weak(kind: type, items: Sequence[tuple[Any, Any]]) -> Any:
-    """A dictionary with weak keys or values; what nothing else holds goes at once."""
+    """A dictionary with weak keys or values; entries that nothing else refers to disappear at once."""
     made: weakref.WeakKeyDictionary[Any, Any] = kind()
     for key, value in items:
         made[key] = value
@@ -125,14 +125,15 @@ def view_of(owner: Any, dtype: Any, shape: Any, strides: Any, offset: int, writa
 
 
 def open_mapped(filename: str, dtype: Any, mode: str, offset: int, shape: Any, order: Any) -> Any:
-    """A huge file that the notebook had mapped: mapped again, and what a trial writes stays with that trial."""
+    """A huge file that the notebook had mapped: map it again; a trial's writes stay in that trial."""
     import numpy as np
 
     return np.memmap(filename, dtype, mode, offset, shape, order)  # type: ignore[call-overload]
 
 
 def make_storage(data: Any, device: str | None) -> Any:
-    """A torch storage over ``data``: a mapped file is used in place, bytes are copied. Then on to its device."""
+    """A torch storage over ``data``: a mapped file is used in place, bytes are copied. Then it is moved to its
+    device."""
     import torch
 
     view = memoryview(data)
@@ -150,12 +151,12 @@ def make_storage(data: Any, device: str | None) -> Any:
             f"A captured tensor lives on {device}, and this machine has no {kind} device. Move it to the CPU above the "
             "train cell (tensor = tensor.cpu()), and to the trial's device inside it."
         )
-    # Numbers of devices differ between machines, and a runner sees its own devices only.
+    # Device numbers differ between machines, and a runner sees only its own devices.
     return storage.to(device=torch.device(kind))
 
 
 def make_typed(storage: Any, dtype: Any) -> Any:
-    """The typed handle of a storage, which torch's own tensors are pickled by."""
+    """The typed handle of a storage, by which torch pickles its tensors."""
     import torch
 
     return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)

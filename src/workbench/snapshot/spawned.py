@@ -1,10 +1,10 @@
 """The ``__main__`` of processes that training code starts by ``spawn`` or ``forkserver`` (loaders' workers above all).
 
-Law: such a process rebuilds the names that a pickle may look for: what was captured, and the imports, functions,
-classes and hyperparameter values of the train cell. It never runs the training itself.
+Law: such a process rebuilds the names that a pickle may refer to: captured names, and the imports, functions, classes
+and hyperparameter values of the train cell. It never runs the training itself.
 
 A runner calls :func:`announce`. Python's multiprocessing then finds this module as the specification of the runner's
-``__main__``, runs it in the child under the name ``__mp_main__``, and takes what it leaves as the child's ``__main__``.
+``__main__``, runs it in the child under the name ``__mp_main__``, and uses the result as the child's ``__main__``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-#: Where a child finds what its runner announced.
+#: The variable that tells a child where its runner's announcement is.
 VARIABLE = "WORKBENCH_SPAWNED"
 _DEFINITIONS = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -37,10 +37,10 @@ def announce(
     values: Mapping[str, Any] | None = None,
     seen: str | None = None,
 ) -> None:
-    """Let children of this process rebuild ``main``, by what is written to ``file`` (which nobody else reads).
+    """Let children of this process rebuild ``main``, by what is written to ``file`` (which only they read).
 
-    main: the module that holds the training code's namespace. capture, overlays, source, filename, values: as the leg
-    has them; no source for the function form. seen: where children tell what they read.
+    main: the module that holds the training code's namespace. capture, overlays, source, filename, values: those of the
+    leg; no source for the function form. seen: where children report which files they read.
     """
     told = {
         "store": os.fspath(store),
@@ -54,7 +54,7 @@ def announce(
     file.write_text(json.dumps(told))
     os.environ[VARIABLE] = str(file)
     main.__spec__ = ModuleSpec("workbench.snapshot.spawned", None, origin=filename)
-    # multiprocessing keeps the module that was there when it was imported, for what children send back.
+    # multiprocessing keeps the ``__main__`` of its import time, for objects that children send back.
     sys.modules["__mp_main__"] = main
 
 
@@ -66,7 +66,7 @@ def rebuild(namespace: dict[str, Any], file: Path) -> None:
     if told.get("seen") is not None:
         from workbench.snapshot.surroundings.seen import Seen
 
-        with contextlib.suppress(OSError):  # without it less is seen
+        with contextlib.suppress(OSError):  # without it, fewer files are seen
             Seen(told["seen"])
     # Classes made here belong to the module in which pickles look for them.
     namespace["__name__"] = "__main__"
@@ -87,7 +87,8 @@ def rebuild(namespace: dict[str, Any], file: Path) -> None:
 
 
 def _define(tree: ast.Module, source: str, filename: str, values: Mapping[str, Any], namespace: dict[str, Any]) -> None:
-    """Run the cell's definitions, each on its own: one that fails leaves its name out, and whoever needs it says so."""
+    """Run the cell's definitions, each on its own: one that fails leaves its name undefined, and code that needs it
+    will raise."""
     flags = _future(source)
     for statement in wanted(tree, values):
         try:
@@ -102,9 +103,9 @@ def _define(tree: ast.Module, source: str, filename: str, values: Mapping[str, A
 
 
 def wanted(tree: ast.Module, values: Mapping[str, Any]) -> list[ast.stmt]:
-    """The statements that a child repeats: definitions, hyperparameters, and assignments that functions here rely on.
+    """The statements that a child repeats: definitions, hyperparameters, and assignments that these functions need.
 
-    What stands in or after the first loop over the trial's steps is not repeated, and nothing that uses ``trial``.
+    Statements in or after the first loop over the trial's steps are not repeated, nor any that use ``trial``.
     """
     kept: list[ast.stmt] = []
     for statement in tree.body:

@@ -1,4 +1,5 @@
-"""Why a name cannot travel, in words. Law: it finds the part that is to blame, and says where it is and what to do."""
+"""Why a name cannot be sent to training, in words. Law: it finds the part that causes the failure, and says where it is
+and what to do."""
 
 from __future__ import annotations
 
@@ -38,9 +39,9 @@ _KINDS: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 
 def explain(name: str, value: Any, error: BaseException, pickles: Callable[[Any], bool]) -> tuple[str, str]:
-    """Where the part to blame is (``loader.dataset.lock``), and what it is with what to do about it.
+    """Where the failing part is (``loader.dataset.lock``), what it is, and what to do about it.
 
-    pickles: whether a part can be written down on its own.
+    pickles: whether a part can be pickled on its own.
     """
     path, part = name, value
     for _ in range(_DEPTH):
@@ -61,7 +62,7 @@ def explain(name: str, value: Any, error: BaseException, pickles: Callable[[Any]
 
 
 def _known(kind: type) -> tuple[str, str] | None:
-    """Why objects of this kind cannot travel, and what to do, for the kinds that are met often."""
+    """Why objects of this kind cannot be sent, and what to do, for common kinds."""
     # Its own name and those of its bases: `DaskClient(Client)` is a client.
     names = [base.__name__.lower().lstrip("_") for base in kind.__mro__[:-1]]
     for words, why, what in _KINDS:
@@ -76,7 +77,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """The parts of ``value`` with the way to each, as it would be typed."""
+    """The parts of ``value``, each with the expression that reaches it."""
     for count, part in enumerate(_all_parts(value)):
         if count >= _PARTS:
             return

@@ -1,8 +1,9 @@
-"""Hyperparameters and their distributions. Law: standard library only; a point of the unit cube is all its chance.
+"""Hyperparameters and their distributions. Law: standard library only; all randomness comes from a point of the unit
+cube.
 
-A configuration is plain JSON data. Options that are no JSON data (classes, functions, modules, objects) appear in it by
-their label; :meth:`Choice.pick` turns a label back into the object. A hyperparameter whose condition does not hold is
-inactive: its value is None.
+A configuration is plain JSON data. Options that are not JSON data (classes, functions, modules, objects) appear in it
+by their label; :meth:`Choice.pick` turns a label back into the object. A hyperparameter whose condition does not hold
+is inactive: its value is None.
 """
 
 from workbench.space.conditions import Condition, Parameter

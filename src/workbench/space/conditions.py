@@ -1,4 +1,4 @@
-"""When a hyperparameter is active. Law: a condition is data; it is never asked for a truth value of its own."""
+"""When a hyperparameter is active. Law: a condition is data; it has no truth value."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ORDER: dict[str, Callable[[Any, Any], bool]] = {
 class Condition:
     """When a hyperparameter is active: a comparison with another one, or several joined by ``&`` and ``|``.
 
-    A comparison with an inactive hyperparameter never holds, whichever way it compares.
+    A comparison with an inactive hyperparameter never holds, whatever the operator.
     """
 
     op: Operator
@@ -68,7 +68,7 @@ class Condition:
 
     @property
     def comparisons(self) -> tuple[Condition, ...]:
-        """The comparisons it is joined from."""
+        """The comparisons that it consists of."""
         return tuple(itertools.chain.from_iterable(part.comparisons for part in self.parts)) if self.parts else (self,)
 
     def __and__(self, other: Condition) -> Condition:
@@ -105,7 +105,7 @@ class Condition:
 
 
 class Parameter:
-    """A distribution under its name, as later lines of a cell see it: comparing it gives a :class:`Condition`."""
+    """A distribution with its name, as seen by later lines of a cell: comparing it gives a :class:`Condition`."""
 
     __slots__ = ("distribution", "name")
 
@@ -132,7 +132,7 @@ class Parameter:
         return Condition(">=", self.name, label(other))
 
     def isin(self, *values: object) -> Condition:
-        """Active where this one is any of ``values``; one list of them is welcome too."""
+        """Active if this one is any of ``values``; a single list is accepted too."""
         if len(values) == 1 and isinstance(values[0], (list, tuple, set, frozenset)):
             values = tuple(values[0])
         return Condition("in", self.name, [label(value) for value in values])

@@ -1,4 +1,4 @@
-"""The distributions. Law: a value is a function of a point of the unit cube, and of nothing else."""
+"""The distributions. Law: a value is a function of a point of the unit cube alone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Uniform(Distribution):
-    """A real number between ``low`` and ``high``, each as likely as the other."""
+    """A real number between ``low`` and ``high``, uniformly distributed."""
 
     low: float
     high: float
@@ -88,7 +88,7 @@ class QUniform(Distribution):
     def value(self, index: int) -> float:
         """The value number ``index``."""
         value = self.low + index * self.q
-        # 0.1 + 2 × 0.1 reads 0.3: a person compares this number with what was typed.
+        # 0.1 + 2 × 0.1 must read 0.3: people compare this number with the one they typed.
         return value if isinstance(value, int) else float(f"{value:.12g}")
 
     def at(self, units: Sequence[float]) -> float:
@@ -131,7 +131,7 @@ class RandInt(Distribution):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Choice(Distribution):
-    """One of ``options``. ``forms`` are the same as a configuration may hold them: labels, dicts, distributions."""
+    """One of ``options``. ``forms`` are the options in the form of configurations: labels, dicts, distributions."""
 
     options: tuple[Any, ...]
     forms: tuple[Any, ...]
@@ -154,7 +154,7 @@ class Choice(Distribution):
         return any(contained(form, value) for form in self.forms)
 
     def pick(self, value: Any) -> Any:
-        """The option itself (a class, a tuple, …) for its label. Raises BadSpace where there is none."""
+        """The option itself (a class, a tuple, …) for its label. Raises BadSpace if there is none."""
         for option, form in zip(self.options, self.forms, strict=True):
             if contained(form, value):
                 return picked(option, form, value)

@@ -1,6 +1,6 @@
 """Forms: what a configuration may hold. Law: plain data, a distribution of it, or a dict of forms; nothing else.
 
-An option of a choice and a constant of a space become a form once; all else is asked of the form.
+An option of a choice and a constant of a space are converted to a form once; everything else uses the form.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Distribution:
-    """What a hyperparameter may be. ``dimensions`` coordinates of a unit cube choose one value."""
+    """The possible values of a hyperparameter. ``dimensions`` coordinates of a unit cube choose one value."""
 
     __slots__ = ()
     kind: str
@@ -56,7 +56,7 @@ class Distribution:
         raise NotImplementedError
 
     def pick(self, value: Any) -> Any:
-        """What training code gets for ``value`` of a configuration."""
+        """What training code gets for a configuration's ``value``."""
         return value
 
     def arguments(self) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""Labels: objects as a configuration holds them. Law: a label is JSON data, and the same in every process."""
+"""Labels: the form of objects in a configuration. Law: a label is JSON data, and the same in every process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["is_real", "label", "same"]
 
 
 def label(value: Any, index: int = 0) -> Any:
-    """``value`` as a configuration holds it: JSON data stays itself, anything else goes by its name."""
+    """``value`` in the form of configurations: JSON data is unchanged, any other object is represented by its name."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value if not isinstance(value, enum.Enum) else f"{type(value).__name__}.{value.name}"
     if isinstance(value, Integral):
@@ -27,12 +27,12 @@ def label(value: Any, index: int = 0) -> Any:
     if isinstance(name, str):
         return name
     text = repr(value)
-    # A memory address differs from process to process, and a record of many lines is no label.
+    # A memory address differs between processes, and a text of many lines cannot be a label.
     return text if len(text) <= 80 and "\n" not in text and " at 0x" not in text else f"{type(value).__name__}[{index}]"
 
 
 def same(one: Any, other: Any) -> bool:
-    # True is not 1, and 1 is 1.0: as JSON tells them apart, but a float that came back as an integer is the same.
+    # True differs from 1, as in JSON, but 1 equals 1.0, since a float may come back as an integer.
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

@@ -36,10 +36,10 @@ class HasRandom(Protocol):
 
 
 class Space:
-    """The hyperparameters by name, in the order they were written. Raises BadSpace when it makes no sense."""
+    """The hyperparameters by name, in the order they were written. Raises BadSpace if they are not valid."""
 
     def __init__(self, parameters: Mapping[str, Any] | None = None) -> None:
-        #: Every hyperparameter, and every constant that configurations hold. Never changed.
+        #: Every hyperparameter, and every constant in configurations. Never changed.
         self.parameters: dict[str, Any] = dict(parameters or {})
         self._forms: dict[str, Any] = {}
         for name, given in self.parameters.items():
@@ -76,7 +76,7 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all hyperparameters and constants, in order."""
+        """The names of all hyperparameters and constants, in order."""
         return tuple(self.parameters)
 
     @property
@@ -137,7 +137,7 @@ class Space:
             yield from self._grid(rest, {**configuration, name: value}, {**active, name: value})
 
     def check(self, configuration: Mapping[str, Any]) -> None:
-        """Raise BadSpace unless ``configuration`` is one of this space's."""
+        """Raise BadSpace unless ``configuration`` belongs to this space."""
         if set(configuration) != set(self.parameters):
             raise BadSpace(
                 f"A configuration of {', '.join(configuration) or 'nothing'} was given; expected exactly "

@@ -1,7 +1,8 @@
-"""What an experiment is now, read once for every face. Law: it reads, and calls nothing running that has no engine.
+"""The state of an experiment, computed here for notebook, command line and panel. Law: it only reads, and never calls
+an experiment running that has no engine.
 
-An engine tells of an experiment in two places: in its series, at once, and in the store's catalog, at most twice a
-second. The series of experiments that have ended need not be opened for a list.
+An engine writes about an experiment to two places: to its series, at once, and to the store's catalog, at most twice a
+second. A list need not open the series of experiments that have ended.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ __all__ = ["NOT_TAKEN", "NO_ENGINE", "RESTING", "Around", "Progress", "Status"]
 
 #: States in which an experiment needs no engine.
 RESTING = ENDED | {UNREADABLE}
-#: What is said of an experiment that needs an engine and has none.
+#: The text for an experiment that needs an engine and has none.
 NO_ENGINE = "no engine runs; resume it, or run `workbench engine start`"
-#: What is said of one that was launched just now.
+#: The text for one that was just launched.
 NOT_TAKEN = "no engine has taken it yet"
 
 
@@ -33,7 +34,7 @@ class Around:
 
     #: Whether it runs.
     alive: bool
-    #: Where it does not, what is said of an experiment that needs it.
+    #: If it does not, the text for an experiment that needs it.
     lacks: str = ""
 
     @classmethod
@@ -45,7 +46,8 @@ class Around:
         return cls(False, own_cluster.trains_on(store.root) or NO_ENGINE)
 
     def state(self, told: str | None) -> str:
-        """The state of an experiment or trial that was told to be in ``told``: without an engine it waits for one."""
+        """The present state of an experiment or trial whose recorded state is ``told``: without an engine it waits for
+        one."""
         if not self.alive and told in ("running", "stopping"):
             return "waiting"
         return told or "waiting"
@@ -59,17 +61,17 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an experiment is: how many of its trials have ended, have begun, and are planned (None: not known)."""
+    """An experiment's progress: how many of its trials have ended, have started, and are planned (None: not known)."""
 
     ended: int
     begun: int
     planned: int | None
-    #: 0 to 1; None where it is not known how many trials there will be.
+    #: 0 to 1; None if the number of trials is not known.
     share: float | None
 
     @classmethod
     def read(cls, state: str, begun: int | None, counts: Mapping[str, int] | None, planned: int | None) -> Progress:
-        """From an experiment's state, and its trials: how many have begun, and how many are in each state."""
+        """Compute it from an experiment's state, its number of started trials, and its trials by state."""
         ended = sum(count for name, count in (counts or {}).items() if name in ENDED)
         begun = max(begun or 0, sum((counts or {}).values()))
         if counts is None and state in ENDED:
@@ -79,7 +81,7 @@ class Progress:
 
     @property
     def of(self) -> int:
-        """How many trials those that have ended are compared with: the planned ones, else those that have begun."""
+        """The total for the progress: the planned trials, or else the started ones."""
         return self.planned or self.begun
 
     def __str__(self) -> str:
@@ -94,9 +96,9 @@ class Status:
     state: str
     #: Why it is in that state, in words.
     reason: str
-    #: Why it is paused, where it is.
+    #: Why it is paused, if it is.
     pause: PauseCause | None
-    #: Why the disk refuses what its engine has to write, while it does.
+    #: Why the engine cannot write to the disk, while it cannot.
     disk: str | None
     #: The best trial and its value, as the search judges; None before a trial has reached a level.
     best: tuple[int, float] | None
@@ -106,9 +108,9 @@ class Status:
     #: Times in ISO 8601.
     started: str | None
     ended: str | None
-    #: How it went besides, as :mod:`workbench.store.lists.outcome` keeps it.
+    #: The rest of its outcome, as :mod:`workbench.store.lists.outcome` keeps it.
     outcome: Mapping[str, Any]
-    #: Seconds that are left, and slots that are used and given; None where no engine works at it.
+    #: Seconds left, and slots used and assigned; None if no engine runs it.
     seconds_left: float | None
     slots: Mapping[str, int] | None
     #: Whether it needs an engine, and none runs.
@@ -116,17 +118,17 @@ class Status:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any], meta: Mapping[str, Any], around: Around, trials: int | None = None) -> Status:
-        """What catalog (``entry``) and series (``meta``) tell. Either may be empty: the series of what rests need not
-        be opened, and an experiment that was just launched is not in the catalog yet.
+        """The status according to catalog (``entry``) and series (``meta``). Either may be empty: the series of an
+        inactive experiment need not be opened, and an experiment that was just launched is not in the catalog yet.
 
-        trials: how many trials its spec asks for, where neither knows yet.
+        trials: how many trials its spec asks for, used if neither knows yet.
         """
-        # An engine that lives tells the series first. One that could not write them has told the catalog at last.
+        # A live engine writes to the series first. An engine that could not write the series wrote the catalog last.
         ends = entry.get("state") in ENDED and not around.alive
         told = entry if ends or entry.get("state") == UNREADABLE or not meta.get("state") else meta
         state = around.state(told.get("state"))
         lacks = not around.alive and state not in RESTING
-        # What is paused says why; an engine begins with its resumption.
+        # A paused experiment says why; an engine starts when it is resumed.
         reason = told.get("reason") or entry.get("reason")
         if not told.get("state"):
             reason = NOT_TAKEN
@@ -159,10 +161,10 @@ class Status:
 
     @property
     def is_ended(self) -> bool:
-        """Whether it is in a state that it leaves only by being extended."""
+        """Whether it is in a state that only an extension can change."""
         return self.state in ENDED
 
     @property
     def is_resting(self) -> bool:
-        """Whether nothing goes on with it: it has ended, or its files make no sense."""
+        """Whether it is inactive: it has ended, or its files are not valid."""
         return self.state in RESTING

@@ -1,4 +1,4 @@
-"""What a viewer knows of one experiment, followed by cursor. Law: it reads the store and writes nothing."""
+"""A viewer's data about one experiment, followed by cursor. Law: it reads the store and writes nothing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from workbench.store.lists import outcome
 from workbench.store.lists.catalog import read_entry
 from workbench.store.series import Series
 
-#: Points taken from the store at a time, so that a long history never holds the reader up.
+#: Points read from the store at a time, so that a long history never blocks the reader.
 BATCH = 200_000
-#: Seconds after the end for which a cell waits for the check of resuming, to have its verdict in the last line.
+#: Seconds after the end for which a cell waits for the resume check, so that its last line has the verdict.
 CHECK_S = 10.0
 
 
@@ -48,7 +48,8 @@ class Curve:
             self.y.insert(at, y)
 
     def thinned(self, most: int) -> tuple[list[float], list[float]]:
-        """At most about ``most`` points that look the same: of each bucket its lowest and highest, and both ends."""
+        """At most about ``most`` points that draw the same curve: the lowest and highest of each bucket, and both
+        ends."""
         n = len(self.x)
         if n <= max(most, 4):
             return self.x.tolist(), self.y.tolist()
@@ -65,12 +66,12 @@ class Curve:
 
 @dataclass(slots=True)
 class Change:
-    """What a look at the store brought."""
+    """What is new since the last look at the store."""
 
     words: bool = False
     trials: list[int] = field(default_factory=list)
     points: list[tuple[int, float, float]] = field(default_factory=list)
-    #: Points were left out or replaced, so a viewer takes everything anew.
+    #: Points were left out or replaced, so a viewer must reload everything.
     anew: bool = False
 
     def __bool__(self) -> bool:
@@ -78,7 +79,7 @@ class Change:
 
 
 class Board:
-    """An experiment's words, trials and the curves of one metric, as the store told them at the last look."""
+    """An experiment's words, trials and the curves of one metric, as of the last look at the store."""
 
     def __init__(self, store: Store, experiment: str, metric: str | None = None) -> None:
         self.store = store
@@ -90,16 +91,16 @@ class Board:
         self.curves: dict[int, Curve] = {}
         self._series: Series | None = None
         self._cursor, self._change = 0, 0
-        #: The most points that one turn has logged of the metric: they share the width of a step.
+        #: The largest number of points of the metric that one turn has logged: they share the width of a step.
         self._turn = 1
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def look(self, most: int = BATCH) -> Change:
-        """Read what is new since the last look, at most so many points; nothing while the series is damaged."""
+        """Read what is new since the last look, at most ``most`` points; nothing while the series is damaged."""
         try:
             return self._look(most)
-        except Broken:  # the engine makes it anew, and numbers all of it above what was seen
+        except Broken:  # the engine rebuilds it with numbers above those already seen
             self.close()
             return Change()
 
@@ -131,7 +132,8 @@ class Board:
         return change
 
     def stamp(self) -> tuple[int, ...]:
-        """Differs once the engine has written: a look is worth while. It costs microseconds, a look a millisecond."""
+        """A value that changes when the engine has written, so that a look is worthwhile. It takes microseconds, a look
+        a millisecond."""
         path = self.store.experiment(self.spec.id).series
         found: list[int] = []
         for file in (path, path.with_name(path.name + "-wal")):
@@ -165,7 +167,7 @@ class Board:
 
     @property
     def series(self) -> Series | None:
-        """The experiment's database, once the engine has begun with it."""
+        """The experiment's database, once the engine has started it."""
         if self._series is None:
             try:
                 self._series = Series.read(self.store.experiment(self.spec.id).series)
@@ -177,23 +179,23 @@ class Board:
 
     @property
     def status(self) -> Status:
-        """How the experiment stands; *waiting* until an engine has said something."""
+        """The experiment's status; *waiting* until an engine has written one."""
         entry = read_entry(self.store, self.spec.id)
         return Status.of(entry, self.meta, Around.of(self.store), self.spec.trials)
 
     @property
     def is_ended(self) -> bool:
-        """True once the experiment is in a state that it leaves only by being extended."""
+        """True once the experiment is in a state that only an extension can change."""
         return self.meta.get("state") in ENDED or self.status.is_ended
 
     @property
     def is_resting(self) -> bool:
-        """True where nothing goes on with it: it has ended, or its files make no sense."""
+        """True if it is inactive: it has ended, or its files are not valid."""
         return self.status.is_resting
 
     @property
     def is_settled(self) -> bool:
-        """True once it has ended and its check of resuming has too, or has taken :data:`CHECK_S` since."""
+        """True once it has ended and its resume check has too, or has taken longer than :data:`CHECK_S`."""
         if not self.is_ended or not self.meta.get("checking"):
             return self.is_ended
         ended = self.meta.get("ended")
@@ -201,7 +203,7 @@ class Board:
 
     @property
     def outcome(self) -> dict[str, Any]:
-        """How it went besides its best. Of an experiment of an earlier version, as far as its trials tell."""
+        """Its outcome besides the best trial. For an experiment of an earlier version, as far as its trials show."""
         if "failures" in self.meta:
             return self.meta
         failed = (str(row.get("reason") or "") for row in self.trials.values() if row["state"] == "failed")
@@ -209,7 +211,7 @@ class Board:
 
     @property
     def checked(self) -> str:
-        """Whether resuming was found exact, in a few words; empty where nothing was checked."""
+        """Whether resuming was found exact, in a few words; empty if it was not checked."""
         return outcome.checked_words({"verdict": "waiting"} if self.meta.get("checking") else self.meta.get("verify"))
 
     @property
@@ -219,8 +221,8 @@ class Board:
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know besides: failures, what was resumed inexactly, alerts, what it was forked from,
-        whether resuming was found exact.
+        """Notes for the user: failures, inexact resumes, alerts, what it was forked from, whether resuming was found
+        exact.
         """
         verdict = self.meta.get("verify")
         told = [words for words in outcome.told(self.outcome).values() if words]
@@ -241,7 +243,7 @@ class Board:
 
     @property
     def seconds(self) -> float | None:
-        """How long the experiment has taken, or took."""
+        """How long the experiment has taken so far, or took."""
         started = self.meta.get("started")
         if not started:
             return None
@@ -285,7 +287,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def diverged(board: Board) -> str:
-    """``3 trials diverged``; nothing where none did."""
+    """``3 trials diverged``; empty if none did."""
     count = board.diverged_trials
     return f"{count} trial{'s' * (count != 1)} diverged" if count else ""
 
@@ -299,7 +301,7 @@ def configured(configuration: dict[str, Any] | None, names: Iterable[str] | None
 def sentence(board: Board) -> str:
     """``digits@1 completed: 143 trials in 42 s, best val_acc 0.9871 by t0005 (lr=0.05444  hidden=256)``.
 
-    Behind it, after semicolons: what was resumed inexactly, and whether resuming was checked.
+    Then, after semicolons: what was resumed inexactly, and whether resuming was checked.
     """
     told, seconds, status = board.outcome, board.seconds, board.status
     words = f"{board.spec.label} {status.state}: {outcome.trials_words(len(board.trials), told)}"

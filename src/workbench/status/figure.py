@@ -17,7 +17,7 @@ from workbench.store.lists import outcome
 PLOTLY = "application/vnd.plotly.v1+json"
 #: Points in the figure, shared by all curves: about half a megabyte of notebook at most.
 POINTS = 20_000
-#: With more stopped trials than this, they share one trace without the words of each.
+#: More stopped trials than this share one trace without a text for each.
 SINGLE = 150
 
 #: Nine colours of viridis, as in live/page/words.js.
@@ -39,12 +39,12 @@ class Line:
 
     @property
     def colour(self) -> str:
-        """Grey for those that were stopped; else the darker, the better: dark stands out on white."""
+        """Grey for stopped trials; otherwise the darker, the better: dark stands out on white."""
         return OUT if self.rank is None else mixed(0.86 - 0.82 * self.rank)
 
     @property
     def width(self) -> float:
-        """Those that trained to the end are emphasised, the best most."""
+        """Trials that trained to the end are emphasised, the best one most."""
         return 3.2 if self.best else 1.0 if self.rank is None else 2.0 if self.trial["state"] == "completed" else 1.5
 
 
@@ -106,7 +106,7 @@ def mixed(t: float) -> str:
 
 
 def heading(board: Board) -> tuple[str, str]:
-    """The figure's title, and the line below it; two where there is more to know than numbers."""
+    """The figure's title, and one line below it, or two if there are notes."""
     title = board.spec.label
     counts = {
         state: sum(row["state"] == state for row in board.trials.values())
@@ -127,7 +127,7 @@ def heading(board: Board) -> tuple[str, str]:
         configuration = configured(board.trials.get(trial, {}).get("configuration"))
         told.insert(0, f"{trial_label(trial)}  {configuration}".rstrip())
     more = [*outcome.told(board.outcome).values(), board.checked]
-    # The line above counts those that failed already; here stands why.
+    # The line above already counts failures; this one says why.
     return title, "\n".join("   ·   ".join(words) for words in (told, [one for one in more if one]) if words)
 
 
@@ -136,7 +136,7 @@ def heading(board: Board) -> tuple[str, str]:
 
 
 def plotly(board: Board) -> dict[str, Any]:
-    """The interactive figure. What people and training code named is escaped: Plotly takes text as markup."""
+    """The interactive figure. Names given by users and training code are escaped: Plotly treats text as markup."""
     drawn = list(lines(board))
     single = sum(line.rank is None for line in drawn) <= SINGLE
     traces: list[dict[str, Any]] = []
@@ -205,7 +205,7 @@ def _hover(board: Board, line: Line) -> str:
 
 
 def number_of(value: float) -> float | None:
-    """``value`` for JSON, short: what is not finite becomes a gap."""
+    """``value`` for JSON, short: a value that is not finite becomes a gap."""
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
@@ -214,7 +214,7 @@ def number_of(value: float) -> float | None:
 
 
 def png(board: Board) -> bytes:
-    """The figure as a picture, for viewers that show no Plotly. Drawn without pyplot, so in any thread."""
+    """The figure as a picture, for viewers without Plotly. It is drawn without pyplot, so it works in any thread."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
@@ -264,5 +264,5 @@ def png(board: Board) -> bytes:
 
 
 def plain_text(text: str) -> str:
-    """``text`` as matplotlib shows it letter by letter: a dollar sign would begin a formula."""
+    """``text`` escaped so that matplotlib shows it literally: a dollar sign would start a formula."""
     return text.replace("$", r"\$")

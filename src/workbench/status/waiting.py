@@ -24,7 +24,7 @@ class Pauses:
         self._said = ""
 
     def check(self, meta: Mapping[str, Any]) -> None:
-        """Raises Paused where waiting makes no sense any more. meta: the facts of the experiment's series."""
+        """Raises Paused if waiting would never end. meta: the facts of the experiment's series."""
         pause = pause_of(meta)
         if pause is None:
             self._said = ""

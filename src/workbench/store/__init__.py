@@ -1,6 +1,6 @@
-"""The store: every file that Workbench keeps. Law: each file has one writer, and what is acknowledged is on the disk.
+"""The store: every file that Workbench keeps. Law: each file has one writer, and acknowledged data is on disk.
 
-Importing this package needs the standard library only, since runners use it in the training code's own environment;
+Importing this package needs only the standard library, since runners use it in the training environment;
 :mod:`workbench.store.lists.catalog` needs TinyDB.
 """
 

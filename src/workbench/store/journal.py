@@ -1,8 +1,8 @@
 """The append-only file of events. Law: a line is acknowledged when ``commit`` has returned, and never before.
 
 A line is one JSON object: ``n`` (its sequence number, which is the order), ``at`` (UTC, for people), ``schema``, and
-what the writer put in. A last line without its newline was never acknowledged: readers pass over it, and the writer
-cuts it off when it opens the file.
+the writer's fields. A last line without its newline was never acknowledged: readers skip it, and the writer cuts it off
+when it opens the file.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from workbench.store.files.atomic import (
     to_json,
 )
 
-#: Keys that the journal itself gives to a line.
+#: Keys that the journal itself adds to a line.
 OWN = frozenset({"n", "at", "schema"})
 _BLOCK = 1 << 16
-#: Bytes of the longest line. What is longer was not written by Workbench, and is not kept in memory.
+#: The maximum length of a line in bytes. A longer one was not written by Workbench, and is not kept in memory.
 MOST_LINE = 64 << 20
 _OPENING = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A piece of a file that could not be read. ``where`` counts bytes from the file's start."""
+    """A part of a file that could not be read. ``where`` is its byte offset."""
 
     path: Path
     where: int
     what: str
-    #: It is the end of a line that was never acknowledged: a reader loses nothing by passing over it.
+    #: Whether it is the end of a line that was never acknowledged, which a reader may skip without loss.
     is_torn: bool = False
 
     def __str__(self) -> str:
@@ -57,10 +57,10 @@ class Journal:
 
     def __init__(self, path: Path, descriptor: int, size: int, n: int, damage: tuple[Damage, ...]) -> None:
         self.path = path
-        #: What was cut off when the file was opened.
+        #: The parts that were cut off when the file was opened.
         self.damage = damage
         self._descriptor = descriptor
-        #: Bytes that are acknowledged. Whatever lies behind them is a torn write, and is overwritten.
+        #: The number of acknowledged bytes. Bytes after them are a torn write, and are overwritten.
         self._size = size
         self._n = n
         self._durable = n
@@ -70,9 +70,9 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Journal:
-        """Open ``path`` to append to it; it is made where it is missing, and a torn tail is cut off.
+        """Open ``path`` to append to it; create it if it is missing, and cut off a torn tail.
 
-        Raises NewerSchema where a later Workbench wrote to it: it can be read, not continued.
+        Raises NewerSchema if a later Workbench wrote to it: it can be read, not continued.
         """
         make_folder(path.parent)
         with telling(path):
@@ -97,13 +97,13 @@ class Journal:
 
     @property
     def durable(self) -> int:
-        """The sequence number of the last line that is acknowledged: on the disk."""
+        """The sequence number of the last acknowledged line, which is on disk."""
         return self._durable
 
     def append(self, event: Mapping[str, Json], at: str | None = None) -> int:
-        """Take ``event`` as the next line and give its sequence number. It is on the disk after the next commit.
+        """Append ``event`` as the next line and return its sequence number. It is on disk after the next commit.
 
-        at: when it happened (UTC, ISO 8601); now, where it is not given.
+        at: when it happened (UTC, ISO 8601); by default now.
         """
         if not OWN.isdisjoint(event):
             raise ValueError(f"an event may not hold {sorted(OWN & event.keys())}: the journal gives them.")
@@ -116,17 +116,17 @@ class Journal:
         return n
 
     def take_back(self, n: int) -> None:
-        """Forget line ``n``, the newest, which no commit has brought to the disk; any other stays."""
+        """Drop line ``n`` if it is the newest and not committed yet; any other line stays."""
         with self._committing, self._appending:
             if n == self._n > self._durable:
                 self._lines.pop()
                 self._n -= 1
 
     def commit(self) -> int:
-        """Bring all lines appended until now to the disk by one write and one fsync; give the last one's number.
+        """Write all appended lines to disk with one write and one fsync; return the last one's number.
 
-        It blocks, so it is called in a thread; lines may be appended meanwhile, and several threads may commit. Where
-        it raises (StoreFull when the disk is), nothing is lost and no line is torn: the lines wait for the next call.
+        It blocks, so it is called in a thread; lines may be appended meanwhile, and several threads may commit. If it
+        raises (StoreFull if the disk is full), nothing is lost and no line is torn: the lines wait for the next call.
         """
         with self._committing:
             with self._appending:
@@ -137,8 +137,8 @@ class Journal:
             if self._descriptor < 0:
                 raise StoreError(f"{self.path} is closed. Open the journal again.")
             try:
-                # At the acknowledged size, and not at the file's end: what a failed write left there is overwritten.
-                # All bytes are written again after a failed fsync, since the kernel may have dropped them.
+                # At the acknowledged size, not at the file's end: this overwrites the rest of a failed write. All bytes
+                # are written again after a failed fsync, since the kernel may have dropped them.
                 _pwrite(self._descriptor, data, self._size)
                 os.fsync(self._descriptor)
             except OSError as error:
@@ -152,7 +152,7 @@ class Journal:
             return n
 
     def close(self) -> None:
-        """Commit what waits and close the file. The file is closed even where committing raises."""
+        """Commit waiting lines and close the file. The file is closed even if committing raises."""
         try:
             self.commit()
         finally:
@@ -169,7 +169,7 @@ class Journal:
 
 
 def check_journal(path: Path) -> None:
-    """Raises StoreError where something lies at ``path`` that is no plain file."""
+    """Raises StoreError if ``path`` is something other than a plain file."""
     try:
         open_file(path).close()
     except FileNotFoundError:
@@ -181,10 +181,10 @@ def check_journal(path: Path) -> None:
 
 
 def read(path: Path, after: int = 0, *, damage: list[Damage] | None = None) -> Iterator[dict[str, Json]]:
-    """The lines behind sequence number ``after``, in order; none where there is no file.
+    """The lines after sequence number ``after``, in order; none if there is no file.
 
-    A torn last line is passed over: it was never acknowledged. Damage further up is passed over too. Both are added to
-    ``damage``. Lines of a later Workbench are given as they are. A large ``after`` costs no more than what is new.
+    A torn last line is skipped: it was never acknowledged. Damage further up is skipped too. Both are added to
+    ``damage``. Lines of a later Workbench are returned unchanged. With a large ``after``, only new lines are read.
     """
     told: list[Damage] = [] if damage is None else damage
     try:
@@ -217,7 +217,7 @@ def read(path: Path, after: int = 0, *, damage: list[Damage] | None = None) -> I
 
 
 def lasting(path: Path, damage: list[Damage]) -> list[Damage]:
-    """Those of ``damage`` that no writer cuts off: further up than the last sound line, or all where there is none."""
+    """The ``damage`` that no writer cuts off: before the last intact line, or all of it if there is none."""
     pieces = [piece for piece in damage if not piece.is_torn]
     end = 0
     with contextlib.suppress(OSError, NoFile):
@@ -245,7 +245,7 @@ def _pwrite(descriptor: int, data: bytes, offset: int) -> None:
 
 
 def _line(raw: bytes) -> dict[str, Json] | None:
-    """The event in ``raw``, or None where it is torn or no line of a journal."""
+    """The event in ``raw``, or None if it is torn or not a line of a journal."""
     if not raw.endswith(b"\n"):
         return None
     try:
@@ -264,7 +264,7 @@ def _damage(path: Path, where: int, raw: bytes) -> Damage:
 
 
 def _sound(path: Path, descriptor: int) -> tuple[int, int, tuple[Damage, ...]]:
-    """Size and last sequence number of what is sound, and what is not: the lines at the end that are no events."""
+    """Size and last sequence number of the intact part, and the damage: lines at the end that are not events."""
     damage: list[Damage] = []
     with os.fdopen(os.dup(descriptor), "rb") as file:
         for where, raw in _backwards(file):
@@ -283,9 +283,9 @@ def _sound(path: Path, descriptor: int) -> tuple[int, int, tuple[Damage, ...]]:
 
 
 def _backwards(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The lines of ``file`` from the last to the first, each with the place where it starts.
+    """The lines of ``file`` from the last to the first, each with its offset.
 
-    Of a line that is too long to be one only its ends are given.
+    Of a line that is too long, only the ends are returned.
     """
     end = file.seek(0, os.SEEK_END)
     later: list[bytes] = []  # the blocks of a line that starts further up, its end first
@@ -320,7 +320,7 @@ def _split(data: bytes) -> list[bytes]:
 
 
 def _place(file: BinaryIO, after: int) -> int:
-    """Where the lines behind ``after`` start, looked for from the end, since readers mostly want what is new."""
+    """The offset of the lines after ``after``, searched from the end, since readers mostly need new lines."""
     place = 0
     for where, raw in _backwards(file):
         line = _line(raw)

@@ -1,4 +1,5 @@
-"""Where everything lives. Law: the only module that knows paths; names people choose never become one, ids do."""
+"""The paths of everything in a store. Law: only this module knows paths; they contain ids, never names that people
+choose."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from workbench.store.files.atomic import fsync_folder, make_folder, read_json, t
 from workbench.store.owner import ownership
 
 FOLDER = ".workbench"
-#: The archive of an ended experiment's small files, and the file that says which attempts of its trials are the newest.
+#: The archive of an ended experiment's small files, and the file with the newest attempts of its trials.
 PACKED, ATTEMPTS = "packed.sqlar", "attempts"
 
 _ID = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,62}[0-9a-z])?")
@@ -45,12 +46,12 @@ _LETTERS = "abcdefghijkmnpqrstuvwxyz"  # neither l nor o: they look like digits
 
 
 def new_id() -> str:
-    """An id that nobody else has: the time (UTC) and six random letters. It sorts by time."""
+    """A unique id: the time (UTC) and six random letters. It sorts by time."""
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{''.join(secrets.choice(_LETTERS) for _ in range(6))}"
 
 
 def checked_id(text: str) -> str:
-    """``text`` itself, when it may be an id and so a folder's name. Raises BadName for anything else."""
+    """``text`` itself if it is a valid id, and so a valid folder name. Raises BadName for anything else."""
     if not _ID.fullmatch(text):
         shown = text if len(text) <= 40 else text[:37] + "..."
         raise BadName(
@@ -68,7 +69,7 @@ def bundle_of(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class TrialPaths:
-    """One trial's places. Its runner writes them. A short trial has files and no folder."""
+    """One trial's paths. Its runner writes them. A short trial has files and no folder."""
 
     folder: Path
 
@@ -84,23 +85,23 @@ class TrialPaths:
 
     @property
     def passing(self) -> Path:
-        """Checkpoints between levels, of which only the newest stays, in a ``checkpoints`` of their own."""
+        """Checkpoints between levels, of which only the newest is kept, in a separate ``checkpoints``."""
         return self.folder / "passing"
 
     @property
     def setup(self) -> Path:
-        """What its set-up made and does not make again, as a checkpoint in a ``checkpoints`` there."""
+        """The values of its set-up that are not reproducible, as a checkpoint in a ``checkpoints`` there."""
         return self.folder / "setup"
 
     @property
     def remote(self) -> Path:
-        """What is known of its checkpoints at the storage's URL. The engine writes it."""
+        """What is known about its checkpoints at the storage's URL. The engine writes it."""
         return self.folder / "remote"
 
     @property
     def log(self) -> Path:
-        """What the training code printed. It may be packed: :mod:`workbench.store.files.packed` reads it."""
-        older = self.folder / "log.txt"  # where earlier versions put it
+        """The training code's output. It may be packed: :mod:`workbench.store.files.packed` reads it."""
+        older = self.folder / "log.txt"  # the path in earlier versions
         return older if older.exists() else self.folder.with_name(f"{self.folder.name}.log.txt")
 
     @property
@@ -111,7 +112,8 @@ class TrialPaths:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentPaths:
-    """One experiment's places. Whoever starts it writes ``spec``; the engine writes ``journal`` and ``series``."""
+    """One experiment's paths. The process that launches it writes ``spec``; the engine writes ``journal`` and
+    ``series``."""
 
     id: str
     folder: Path
@@ -138,27 +140,28 @@ class ExperimentPaths:
 
     @property
     def foreign(self) -> Path:
-        """There where the experiment came from elsewhere and nobody has said yet that it is trusted."""
+        """Exists if the experiment was imported and is not trusted yet."""
         return self.folder / "foreign.json"
 
     @property
     def held(self) -> Path:
-        """There where the store was adopted while the experiment was unfinished, until a person asks for it."""
+        """Exists if the store was adopted while the experiment was unfinished, until the user asks for it."""
         return self.folder / "held.json"
 
     @property
     def setup(self) -> Path:
-        """What its set-up does not make again. The runner of its first leg writes it, under ``setup_lock``."""
+        """The values that its set-up does not reproduce. The runner of its first leg writes it, under
+        ``setup_lock``."""
         return self.folder / "setup.json"
 
     @property
     def setup_lock(self) -> Path:
-        """Held by the runner that finds out what the set-up does not make again."""
+        """Held by the runner that finds out which values the set-up does not reproduce."""
         return self.folder / "setup.lock"
 
     @property
     def trials(self) -> Path:
-        """Files of trials, and a folder for each trial that has large ones."""
+        """Files of trials, and a folder for each trial with large files."""
         return self.folder / "trials"
 
     @property
@@ -167,34 +170,34 @@ class ExperimentPaths:
         return self.folder / PACKED
 
     def trial(self, number: int) -> TrialPaths:
-        """The places of trial ``number``."""
+        """The paths of trial ``number``."""
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 10**9:
             raise BadName(f"{number!r} is not a trial's number: expected an integer from 0 on.")
         return TrialPaths(self.trials / trial_label(number))
 
     def check(self, number: int) -> TrialPaths:
-        """Where trial ``number`` is trained again to be checked. The engine removes it afterwards."""
+        """The paths where trial ``number`` is trained again for a check. The engine removes them afterwards."""
         return TrialPaths(self.folder / "checks" / self.trial(number).folder.name)
 
 
 class Store:
-    """One store: every path in it, its blobs and its specs. Nothing is touched before it is asked for.
+    """One store: every path in it, its blobs and its specs. Creating this object does not access the disk.
 
-    A ``readonly`` store refuses to be written with StoreReadOnly, whatever the file system would allow.
+    Writing to a ``readonly`` store raises StoreReadOnly, whatever the file system allows.
     """
 
     def __init__(self, root: Path | str, readonly: bool = False) -> None:
         self.root = Path(os.path.abspath(Path(root).expanduser()))
         self.readonly = readonly
-        #: A person said that what lies here may run, although it was published by somebody else.
+        #: The user has allowed the contents to run, although another user published them.
         self.trusted = False
 
     @classmethod
     def find(cls, explicit: str | os.PathLike[str] | None = None, cwd: str | os.PathLike[str] | None = None) -> Store:
-        """The store that a person means: ``explicit`` (``--store``), else ``WORKBENCH_HOME``, else ``.workbench`` in
+        """The store to use: ``explicit`` (``--store``), else ``WORKBENCH_HOME``, else ``.workbench`` in
         ``cwd`` (the notebook's folder). It may not exist yet: see :attr:`exists`, :meth:`create` and :meth:`check`.
 
-        Where ``.workbench`` is somebody else's and this person has trained beside it, it is the store of theirs.
+        If ``.workbench`` belongs to another user and this user has trained beside it, it is this user's own store.
         """
         base = Path(cwd) if cwd is not None else Path.cwd()
         named = explicit or os.environ.get("WORKBENCH_HOME")
@@ -204,7 +207,7 @@ class Store:
     def to_train(
         cls, explicit: str | os.PathLike[str] | None = None, cwd: str | os.PathLike[str] | None = None
     ) -> Store:
-        """The same for what is about to be trained: where ``.workbench`` is somebody else's, a store beside it."""
+        """The same for training: if ``.workbench`` belongs to another user, a store beside it."""
         found = cls.find(explicit, cwd)
         if explicit or os.environ.get("WORKBENCH_HOME") or ownership.ownership(found).is_ours:
             return found
@@ -223,7 +226,7 @@ class Store:
 
     @cached_property
     def published(self) -> Path:
-        """There in a store that was written for others to look at: what it is of, and when."""
+        """Exists in a published store: its source, and when it was published."""
         return self.root / "published.json"
 
     @cached_property
@@ -243,37 +246,38 @@ class Store:
 
     @cached_property
     def refused_requests(self) -> Path:
-        """Requests that could not be read, kept for a person to look at."""
+        """Requests that could not be read, kept for inspection."""
         return self.requests / "refused"
 
     @cached_property
     def notify_path(self) -> Path:
-        """Whom to tell of all searches of the store. `workbench notify` writes it, the engine reads it."""
+        """The notification settings for all searches of the store. `workbench notify` writes it, the engine reads
+        it."""
         return self.root / "notify.json"
 
     @cached_property
     def engine_json(self) -> Path:
-        """Who the engine is."""
+        """The engine's identity."""
         return self.root / "engine.json"
 
     @cached_property
     def engine_lock(self) -> Path:
-        """Locked as long as an engine lives."""
+        """Locked while an engine is alive."""
         return self.root / "engine.lock"
 
     @cached_property
     def engine_log(self) -> Path:
-        """What the engine printed."""
+        """The engine's output."""
         return self.root / "engine.log"
 
     @cached_property
     def cluster_json(self) -> Path:
-        """What the engine's cluster looked like a moment ago: workers, slots and who holds them, memory."""
+        """The recent state of the engine's cluster: workers, slots and their trials, memory."""
         return self.root / "cluster.json"
 
     @cached_property
     def documents(self) -> Path:
-        """Notebooks as they lay open, with unsaved edits, when a cell of them was executed."""
+        """Open notebooks, with unsaved edits, as of the execution of a cell."""
         return self.root / "documents"
 
     @cached_property
@@ -288,12 +292,12 @@ class Store:
 
     @cached_property
     def environments(self) -> Path:
-        """Virtual environments that were built anew from recorded versions."""
+        """Virtual environments that were rebuilt from recorded versions."""
         return self.root / "environments"
 
     @cached_property
     def notebooks(self) -> Path:
-        """One folder for each execution of a notebook, by id. Whoever executes it writes it."""
+        """One folder for each execution of a notebook, by id. The executing process writes it."""
         return self.root / "notebooks"
 
     @cached_property
@@ -302,18 +306,18 @@ class Store:
         return self.root / "experiments"
 
     def experiment(self, experiment_id: str) -> ExperimentPaths:
-        """The places of the experiment. Raises BadName where ``experiment_id`` is no id."""
+        """The paths of the experiment. Raises BadName if ``experiment_id`` is not an id."""
         return ExperimentPaths(experiment_id, self.experiments / checked_id(experiment_id))
 
     def experiment_ids(self) -> list[str]:
         """Ids of the experiments that have a spec, oldest first."""
-        # By text: a Path for each of some thousands takes longer than the look itself.
+        # As strings: making thousands of Path objects takes longer than the check itself.
         folder = str(self.experiments)
         names = sorted(_entries(self.experiments))
         return [name for name in names if _ID.fullmatch(name) and os.path.lexists(f"{folder}/{name}/spec.json")]
 
     def snapshot(self, digest: str) -> Path:
-        """The folder of the snapshot ``digest``. Raises BadName where ``digest`` is none."""
+        """The folder of the snapshot ``digest``. Raises BadName if ``digest`` is not a digest."""
         if not _DIGEST.fullmatch(digest):
             raise BadName(f"{digest[:40]!r} is not a digest of a snapshot: expected 8 to 128 of 0-9 and a-f.")
         return self.snapshots / digest
@@ -322,13 +326,14 @@ class Store:
 
     @property
     def exists(self) -> bool:
-        """True where the store has been made."""
+        """Whether the store exists."""
         return self.experiments.is_dir()
 
     def create(self) -> Store:
-        """Make the store where it is missing, for its owner only, as this person's; theirs is left as it is.
+        """Create the store if it is missing, accessible only to its owner, as this user's; an existing store of theirs
+        is unchanged.
 
-        Raises NotAdopted for one that is not known as theirs.
+        Raises NotAdopted for one that is not known as this user's.
         """
         self.check_writable()
         ownership.claim(self)
@@ -337,7 +342,7 @@ class Store:
         return self
 
     def check(self) -> Store:
-        """The store itself, when it exists. Raises NotFound where it does not."""
+        """The store itself. Raises NotFound if it does not exist."""
         if not self.exists:
             raise NotFound(
                 f"there is no store at {self.root}. Run a %%train cell in that folder to make one, "
@@ -346,25 +351,25 @@ class Store:
         return self
 
     def check_writable(self) -> None:
-        """Raises StoreReadOnly for a store that was opened to be read only."""
+        """Raises StoreReadOnly for a store that was opened read-only."""
         if self.readonly:
             raise StoreReadOnly(f"{self.root} was opened read-only. Open it with Store({str(self.root)!r}).")
 
     # Blobs -----------------------------------------------------------------------------------------------------------
 
     def put_blob(self, data: bytes | bytearray | memoryview) -> str:
-        """Keep ``data`` and give its sha256. The same bytes are kept once."""
+        """Store ``data`` and return its sha256. The same bytes are stored once."""
         self.check_writable()
         return blobs.put(self.blobs, data)
 
     def blob_path(self, sha: str) -> Path:
-        """The file of the blob ``sha``, which may not be there. Raises BadName where ``sha`` is no sha256."""
+        """The path of the blob ``sha``, which may not exist. Raises BadName if ``sha`` is not a sha256."""
         if not _SHA256.fullmatch(sha):
             raise BadName(f"{sha[:40]!r} is not a blob: expected a sha256, 64 of 0-9 and a-f.")
         return self.blobs / sha
 
     def has_blob(self, sha: str) -> bool:
-        """True where the blob ``sha`` is there."""
+        """Whether the blob ``sha`` exists."""
         return self.blob_path(sha).is_file()
 
     def get_blob(self, sha: str, *, verify: bool = False) -> bytes:
@@ -374,7 +379,7 @@ class Store:
     # Specs -----------------------------------------------------------------------------------------------------------
 
     def write_spec(self, spec: Spec) -> Path:
-        """Write ``spec`` for good, on the disk when this returns. Raises StoreError where it has one already."""
+        """Write ``spec`` once; it is on disk when this returns. Raises StoreError if there is one already."""
         self.check_writable()
         paths = self.experiment(spec.id)
         if paths.spec.exists():
@@ -388,8 +393,8 @@ class Store:
     def read_spec(self, experiment_id: str, *, viewing: bool = False) -> Spec:
         """The spec of an experiment.
 
-        Raises NotFound where there is none, StoreError where it is damaged, NewerSchema where a later Workbench wrote
-        it. With ``viewing`` a newer one is read as far as it is understood: to be shown, never to be run.
+        Raises NotFound if there is none, StoreError if it is damaged, NewerSchema if a later Workbench wrote it. With
+        ``viewing``, the understood part of a newer one is returned: to be shown, never to be run.
         """
         data = self.read_spec_json(experiment_id)
         if not viewing:
@@ -427,7 +432,7 @@ def _entries(folder: Path) -> Iterator[str]:
 
 
 def _known(kind: type[Any], data: Mapping[str, Json]) -> dict[str, Json]:
-    """``data`` without the fields that this version of ``kind`` does not have, its parts too."""
+    """``data`` without fields that this version of ``kind`` does not have, recursively."""
     names = {field.name for field in dataclasses.fields(kind)}
     known = {name: value for name, value in data.items() if name in names}
     for name, part in _PARTS.items() if kind is Spec else ():

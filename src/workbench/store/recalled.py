@@ -1,7 +1,7 @@
-"""An experiment's journal and spec as an engine takes them up again. Law: what makes no sense is refused, not guessed.
+"""Reading an experiment's journal and spec to continue it. Law: invalid content is refused, not guessed.
 
-A journal holds what its engines wrote, in their order. One that was changed by something else would lead a search to
-decisions that nobody can explain, so its experiment is left alone, and lists say why.
+A journal contains the lines of its engines, in order. A journal changed by another program would lead a search to
+decisions that cannot be explained, so its experiment is not continued, and lists say why.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from workbench.records import ENDED, MANY, Spec
 from workbench.store.journal import Damage, lasting, read
 from workbench.store.layout import ExperimentPaths
 
-#: No trial, step, attempt or number of slots is larger.
+#: The maximum of a trial, step, attempt or number of slots.
 MOST = 10**9
-#: Seconds beyond which a time limit means nothing.
+#: The largest meaningful time limit in seconds.
 MOST_S = 10**10
 
 Check = Callable[[Any], bool]
@@ -55,7 +55,7 @@ def _few(value: Any) -> bool:
 
 _GOAL: Mapping[str, Check] = {"trial": _whole, "step": _whole, "value": _value}
 _TOLD: Mapping[str, Check] = {"trial": _whole, "reason": _text}
-#: The fields that decide something, by kind. A line of another kind decides nothing.
+#: The fields that affect decisions, by kind. Lines of other kinds do not.
 LINES: Mapping[str, Mapping[str, Check]] = {
     "CapacityChanged": {"slots": _few},
     "Reached": _GOAL,
@@ -78,14 +78,14 @@ LINES: Mapping[str, Mapping[str, Check]] = {
 _EXTENDED: Mapping[str, Check] = {
     "trials": _few, "last": _step, "seconds": _seconds, "reason": _text, "request": _text,
 }  # fmt: skip
-#: Lines about a trial that was begun.
+#: Kinds of lines about a started trial.
 _ABOUT = frozenset(
     {"Reached", "Ended", "Failed", "Lost", "Left", "Run", "Stop", "Settle", "LegStarted", "LegLeft", "Saved"}
 )
 
 
 def lines_of(paths: ExperimentPaths) -> list[dict[str, Any]]:
-    """The lines of an experiment's journal. Raises Unreadable where one is damaged or says what no engine writes."""
+    """The lines of an experiment's journal. Raises Unreadable if one is damaged or no engine could have written it."""
     damage: list[Damage] = []
     lines = list(read(paths.journal, damage=damage))
     for piece in lasting(paths.journal, damage):
@@ -100,7 +100,7 @@ def lines_of(paths: ExperimentPaths) -> list[dict[str, Any]]:
 
 
 def check_lines(paths: ExperimentPaths, lines: list[dict[str, Any]]) -> None:
-    """Raises Unreadable for a line with a field that no engine writes so."""
+    """Raises Unreadable for a line with an invalid field."""
     for line in lines:
         kind: Any = line.get("kind")
         checks = LINES.get(kind)
@@ -114,13 +114,13 @@ def check_lines(paths: ExperimentPaths, lines: list[dict[str, Any]]) -> None:
 
 
 def check_order(paths: ExperimentPaths, line: Mapping[str, Any], begun: Container[int]) -> None:
-    """Raises Unreadable for a line about a trial that was not started before it. begun: the trials that were."""
+    """Raises Unreadable for a line about a trial that was not started before. begun: the started trials."""
     if line["kind"] in _ABOUT and line["trial"] not in begun:
         raise nonsense(paths, line, f"trial {line['trial']} was not started before it")
 
 
 def nonsense(paths: ExperimentPaths, line: Mapping[str, Any], why: str) -> Unreadable:
-    """The error that a line of the journal makes no sense."""
+    """The error for an invalid line of the journal."""
     return Unreadable(
         f"{paths.journal}, line {line.get('n')} ({str(line.get('kind'))[:40]}) is not valid: {why}. Restore the "
         "journal from a copy; then resume the experiment."
@@ -128,7 +128,7 @@ def nonsense(paths: ExperimentPaths, line: Mapping[str, Any], why: str) -> Unrea
 
 
 def check_spec(spec: Spec) -> Spec:
-    """``spec`` itself. Raises Unreadable for one with numbers that no search can have."""
+    """``spec`` itself. Raises Unreadable for one with impossible numbers."""
     scheduler = spec.scheduler
     sizes = {"trials": spec.trials or 0, "steps": scheduler.last, "parallel": spec.parallel or 0, "eta": scheduler.eta}
     for name, value in sizes.items():

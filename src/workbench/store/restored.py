@@ -1,7 +1,7 @@
-"""What a lost series held, as far as other files know it. Law: it reads; nothing is guessed but the times between.
+"""Restoring a lost series from other files. Law: it reads; only times between known moments are estimated.
 
 Levels are in the journal, with the goal's value at each. Reports of all metrics are in the newest checkpoint of each
-trial, up to its step. What the training code logged inside its steps is nowhere else.
+trial, up to its step. Points logged inside steps are not kept elsewhere.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints
 from workbench.store.layout import ExperimentPaths
 from workbench.store.series import Point, Series
 
-#: The journal's line about a series that was lost, and the name of that fact in the series.
+#: The kind of the journal's line about a lost series, and the name of that fact in the series.
 LINE, FACT = "SeriesLost", "lost"
-#: Gives what a checkpoint knows of its trial's reports: metrics by step. It may raise anything for a damaged one.
+#: Returns a trial's reports from a checkpoint: metrics by step. It may raise anything for a damaged one.
 Reports = Callable[[Checkpoint], Mapping[int, Mapping[str, float]]]
 
 
 @dataclass(slots=True)
 class Known:
-    """What a journal knows of an experiment's curves and legs."""
+    """The curves and legs of an experiment according to its journal."""
 
     goal: Goal
-    #: Trial, step, value and time (as the journal writes it) of each level that was told, in the journal's order.
+    #: Trial, step, value and time (as in the journal) of each reported level, in the journal's order.
     levels: list[tuple[int, int, float | None, str]] = field(default_factory=list)
     #: The highest step of each trial.
     steps: dict[int, int] = field(default_factory=dict)
     #: Legs by trial and attempt, as the series keeps them.
     legs: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
-    #: Of each trial, steps and when they were reached, as the journal writes it.
+    #: For each trial, steps and when they were reached, as in the journal.
     times: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
-    #: The newest word on curves that were lost before.
+    #: The newest message about curves that were lost before.
     lost: dict[str, Json] | None = None
 
     def take(self, line: Mapping[str, Any]) -> None:
@@ -67,20 +67,20 @@ class Known:
 
     @classmethod
     def of(cls, goal: Goal, lines: Iterable[Mapping[str, Any]]) -> Known:
-        """What these lines know."""
+        """The facts of these lines."""
         known = cls(goal)
         for line in lines:
             known.take(line)
         return known
 
     def lacking(self, series: Series) -> int:
-        """How many levels of the journal the series does not have: 0 for a whole one."""
+        """How many levels of the journal the series lacks: 0 for a complete one."""
         return series.lacking(
             self.goal.metric, ((trial, step, value) for trial, step, value, _ in self.levels if value is not None)
         )
 
     def time_of(self, trial: int, step: int) -> float:
-        """About when a trial was at a step: between the moments that the journal tells."""
+        """The approximate time of a trial's step, interpolated between the journal's times."""
         anchors = sorted((at, _seconds(told)) for at, told in self.times.get(trial) or [(0, "")])
         after = bisect.bisect_left(anchors, (step, 0.0))
         if after == len(anchors):
@@ -92,10 +92,10 @@ class Known:
 
 
 def put_back(series: Series, known: Known, paths: ExperimentPaths, reports: Reports, base: int = 0) -> dict[str, Json]:
-    """Give ``series`` the points and legs that journal and checkpoints know, and what is to be said of it.
+    """Write the points and legs of journal and checkpoints into ``series``, with the message about the loss.
 
-    base: the step at which the trials began. It reads checkpoints, so it is called in a thread, or before anything
-    runs. A point that the series has stays as it is.
+    base: the step at which the trials started. It reads checkpoints, so it is called in a thread, or before anything
+    runs. Existing points of the series are unchanged.
     """
     metric = known.goal.metric
     points: dict[tuple[int, str, int], Point] = {}
@@ -121,13 +121,13 @@ def put_back(series: Series, known: Known, paths: ExperimentPaths, reports: Repo
 
 
 def _reports(paths: ExperimentPaths, trial: int, reports: Reports) -> dict[int, Mapping[str, float]]:
-    """What the checkpoints of a trial know of its reports: the newest one that can be read."""
+    """A trial's reports according to its newest readable checkpoint."""
     places = paths.trial(trial)
     kept = [*Checkpoints(places).all(), *Checkpoints(places.passing).all()]
     for checkpoint in sorted(kept, key=lambda one: one.step, reverse=True):
         try:
             return {int(step): dict(row) for step, row in reports(checkpoint).items()}
-        except Exception:  # noqa: S112 - a damaged one may raise anything, and an older one may do
+        except Exception:  # noqa: S112 - a damaged one may raise anything, and an older one may be readable
             continue
     return {}
 

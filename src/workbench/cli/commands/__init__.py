@@ -1,1 +1,1 @@
-"""The verbs of the command line, a module for a few of them."""
+"""The verbs of the command line, a few in each module."""

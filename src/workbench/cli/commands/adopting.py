@@ -1,4 +1,4 @@
-"""`adopt`: a store that is not known as this person's becomes theirs. Law: it names what that means, and asks once."""
+"""`adopt`: make a store this user's. Law: it shows what that means, and asks once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def adopting(options: Any) -> int:
 
 
 def _meant(options: Any) -> Store:
-    """The store to adopt: a store's folder, or the folder in which ``.workbench`` lies."""
+    """The store to adopt: a store's folder, or the folder that contains ``.workbench``."""
     named = options.folder or options.store or os.environ.get("WORKBENCH_HOME") or FOLDER
     store = Store(Path(named).expanduser())
     return Store(store.root / FOLDER) if options.folder and not store.exists else store

@@ -1,4 +1,4 @@
-"""`replay`, `repeat`: train a trial again. Law: the engine trains; this waits, and ends with the verdict's code."""
+"""`replay`, `repeat`: train a trial again. Law: the engine trains; this waits, and exits with the verdict's code."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from workbench.cli.words import clean, number, say, say_json, table
 from workbench.errors import BadOption
 from workbench.store import Store
 
-#: Verdicts with which a nightly check is content.
+#: Verdicts that pass a nightly check.
 _GOOD = frozenset({"identical", "within tolerance"})
 
 
 def replay(options: Any) -> int:
-    """Train a trial again and say whether it comes out the same; with --all, the best of every experiment."""
+    """Train a trial again and report whether the result is the same; with --all, the best of every experiment."""
     if notebooks.is_notebook(options.ref):
         return notebooks.replay(options)
     notebooks.refuse(options)

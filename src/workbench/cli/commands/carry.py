@@ -1,4 +1,5 @@
-"""`publish`, `import`, `trust`: experiments that leave a store or come into it. Law: none runs their code."""
+"""`publish`, `import`, `trust`: copy experiments out of a store or into it. Law: none of them runs an experiment's
+code."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def publish(options: Any) -> int:
 
 
 def _consents(findings: Sequence[Finding]) -> bool:
-    """Show what was found, and ask. Where nothing was found there is no question."""
+    """Show the secrets found, and ask. If there are none, do not ask."""
     if not findings:
         return True
     say(*(clean(one) for one in findings))
@@ -47,7 +48,7 @@ def _consents(findings: Sequence[Finding]) -> bool:
 
 
 def take_in(options: Any) -> int:
-    """Take an experiment into this store."""
+    """Import an experiment into this store."""
     from workbench.share import take_in as take
 
     store = Store.find(options.store)
@@ -64,7 +65,7 @@ def take_in(options: Any) -> int:
 
 
 def trust(options: Any) -> int:
-    """Say that an experiment from elsewhere may run."""
+    """Allow an imported experiment to run."""
     store = store_of(options)
     check_ours(store)
     with Experiment.found(store, options.ref, trial=False) as experiment:

@@ -1,4 +1,5 @@
-"""`verify`, `fork`: a trial against an undisturbed turn, and a new turn from it. Law: the engine trains; this asks."""
+"""`verify`, `fork`: check a trial against an undisturbed run, or continue from it. Law: the engine trains; this
+asks."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def verify(options: Any) -> int:
 
 
 def fork(options: Any) -> int:
-    """Go on from a trial's checkpoint with other hyperparameters, as an experiment of its own."""
+    """Continue from a trial's checkpoint with other hyperparameters, as a new experiment."""
     from workbench.experiment import Experiment as Handle
     from workbench.replay.fork import fork as forked
 

@@ -1,4 +1,5 @@
-"""`delete`, `keep`, `pin`, `unpin`, `gc`: what stays and what goes. Law: bytes are told before anything is removed."""
+"""`delete`, `keep`, `pin`, `unpin`, `gc`: what is kept and what is deleted. Law: sizes are shown before anything is
+removed."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _WORDS = {
 
 
 def delete(options: Any) -> int:
-    """Delete an experiment, or what a trial of it keeps."""
+    """Delete an experiment, or the files of one of its trials."""
     with Experiment.found(store_of(options), options.ref) as experiment:
         trial = experiment.reference.trial
         if experiment.reference.step is not None:
@@ -67,7 +68,7 @@ def delete(options: Any) -> int:
 
 
 def keep(options: Any) -> int:
-    """Show or change which checkpoints of an experiment stay."""
+    """Show or change which checkpoints of an experiment are kept."""
     with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
         rule = said(experiment.store).rule(experiment.id, experiment.spec.keep)
         freed = None
@@ -85,7 +86,7 @@ def keep(options: Any) -> int:
 
 
 def pin(options: Any) -> int:
-    """Protect a checkpoint, a trial's, or all of an experiment."""
+    """Protect one checkpoint, or all of a trial or experiment."""
     with Experiment.found(store_of(options), options.ref) as experiment:
         reference = experiment.reference
         if reference.trial is not None:
@@ -101,7 +102,7 @@ def pin(options: Any) -> int:
 
 
 def quota(options: Any) -> int:
-    """Show or change how much room the store may take."""
+    """Show or change how much space the store may use."""
     store = store_of(options)
     if options.size is not None:
         from workbench.engine.asking.ask import ask
@@ -120,7 +121,7 @@ def quota(options: Any) -> int:
 
 
 def gc(options: Any) -> int:
-    """Remove checkpoints that no rule keeps, and what nothing names."""
+    """Remove checkpoints not kept by a rule, and unreferenced files."""
     store = store_of(options)
     if options.dry_run:
         cleaned = what_would_go(store)
@@ -144,13 +145,13 @@ def gc(options: Any) -> int:
 
 
 def what_would_go(store: Store) -> Cleaned:
-    """What cleaning up would remove now; nobody is asked, and nothing is changed."""
+    """What cleaning up would remove now; it does not ask, and changes nothing."""
     wishes = said(store)
     cleaned = Cleaned()
     for key in store.experiment_ids():
         try:
             cleaned += clean_ended(store, key, wishes, dry_run=True)
         except (NotFound, OSError):
-            continue  # a damaged spec: what nobody understands stays
+            continue  # a damaged spec: keep what cannot be interpreted
     cleaned += sweep(store, wishes, dry_run=True)
     return cleaned

@@ -21,7 +21,7 @@ def diff(options: Any) -> int:
     if options.json:
         say_json(comparison)
     else:
-        # Cleaned line by line: what a cell holds must not act on a terminal.
+        # Clean each line: control characters in a cell must not reach the terminal.
         say(*(coloured(_blank(text) + clean(text.lstrip()), kind) for kind, text in lines(comparison)))
     return OK
 

@@ -1,4 +1,4 @@
-"""`doctor`: each thing that can be wrong, in a line. Law: it looks, changes nothing, and says what to do."""
+"""`doctor`: one line for each possible problem. Law: it changes nothing, and says what to do."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from workbench.store.files.atomic import open_file
 from workbench.store.owner import own_cluster, ownership
 from workbench.store.owner.lease import read_engine
 
-#: Bytes left on the store's disk below which a line warns, and below which it is a problem.
+#: Free bytes on the store's disk below which a line warns, and below which it reports a problem.
 LITTLE, NOTHING = 2_000_000_000, 200_000_000
-#: Files left, where the file system counts them.
+#: The same for free inodes, if the file system counts them.
 FEW_FILES = 10_000
-#: At most so many findings of one kind are listed.
+#: The maximum number of listed findings of one kind.
 LISTED = 50
 
 
@@ -43,7 +43,7 @@ class Finding:
 
 
 def doctor(options: Any) -> int:
-    """Look everywhere; 1 where there is a problem."""
+    """Run all checks; return 1 if there is a problem."""
     store = Store.find(options.store)
     mended = _mended(store) if options.mend else []
     findings = [finding for look in CHECKS for finding in _safely(look, store)]
@@ -63,7 +63,7 @@ def doctor(options: Any) -> int:
 
 
 def _mended(store: Store) -> list[str]:
-    """Have the engine, which alone writes series, make those anew that are lost; the experiments' labels."""
+    """Have the engine, which alone writes series, rebuild lost ones; the labels of their experiments."""
     from workbench.engine.asking.ask import ask
 
     return list(ask(store.check(), {"kind": "mend"}, timeout=3600.0)["mended"])
@@ -72,7 +72,7 @@ def _mended(store: Store) -> list[str]:
 def _safely(look: Callable[[Store], Iterator[Finding]], store: Store) -> Iterator[Finding]:
     try:
         yield from look(store)
-    except Exception as error:  # what is damaged may be so in any way, and the other looks have more to say
+    except Exception as error:  # damage can take any form, and the other checks must still run
         yield Finding(look.__name__.strip("_").replace("_", " "), "problem", str(error) or repr(error))
 
 
@@ -274,7 +274,7 @@ def _catalog(store: Store) -> Iterator[Finding]:
     listed = {entry["id"]: entry for entry in read_catalog(store)}
     info = read_engine(store)
     if info is not None and info.alive:
-        # It is written behind the journals, so only what ended long ago must agree; and that is never changed.
+        # It is written after the journals, so only experiments that ended long ago, which never change, must agree.
         known = {id_: entry for id_, entry in known.items() if listed.get(id_, {}).get("state") in ENDED}
     different = [
         str(entry["label"])

@@ -1,4 +1,4 @@
-"""`engine status|start|stop|run`. Law: one engine for each store; a second one is refused, and told who holds it."""
+"""`engine status|start|stop|run`. Law: one engine for each store; a second one is refused with the holder's name."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from workbench.store.owner.cluster import read_cluster
 from workbench.store.owner.lease import EngineInfo, read_engine
 from workbench.store.owner.ownership import check_ours
 
-#: Seconds within which an engine that was started holds its lease, and one that was told to end is gone.
+#: Seconds within which a started engine holds its lease, and a stopped one has ended.
 START_S = 20.0
 END_S = 30.0
-#: Seconds without a heartbeat after which a living engine is called silent; it beats once a second.
+#: Seconds without a heartbeat after which a live engine is called silent; it writes one every second.
 SILENT_S = 10.0
 _LOOK_S = 0.02
 #: The engine process's own exit code for a second one.
@@ -37,7 +37,7 @@ _HELD = 3
 
 
 def engine(options: Any) -> int:
-    """Look at the engine, start it, end it, or be it."""
+    """Show, start, stop or run the engine."""
     store = Store.find(options.store)
     asked = [
         options.action,
@@ -107,7 +107,7 @@ def _plain(info: EngineInfo | None) -> dict[str, Any] | None:
 
 
 def who(info: EngineInfo) -> str:
-    """Who an engine is."""
+    """An engine's identity, in words."""
     closing = " (it is closing)" if info.state == "closing" else ""
     return f"the engine is process {info.pid} on {clean(info.host)}{closing}"
 
@@ -131,7 +131,7 @@ def _command(store: Store, options: Any) -> list[str]:
 
 
 def _check_dashboard(options: Any) -> None:
-    """Refuse Dask's pages where there can be none."""
+    """Refuse ``--dashboard`` if Dask's pages are not available."""
     if options.cluster is not None:
         raise BadOption(
             "--dashboard and --cluster were given; expected --dashboard for a cluster of this machine. For another "
@@ -169,7 +169,7 @@ def _start(store: Store, options: Any) -> int:
     while True:
         info = read_engine(store)
         if info is not None and info.alive and info.pid == process.pid:
-            process.returncode = 0  # it lives on by itself; this process never waits for it
+            process.returncode = 0  # it runs independently; this process never waits for it
             break
         code = process.poll()
         if code == _HELD:
@@ -205,7 +205,7 @@ def _stop(store: Store, options: Any) -> int:
                 f"`kill {info.pid}` on {info.host} ends it, and nothing that was acknowledged is lost."
             )
         time.sleep(_LOOK_S)
-    requests.remove(store, request)  # it died before it took it; the next engine must not end by it
+    requests.remove(store, request)  # it died before it took the request; the next engine must not act on it
     return _stopped(store, options, "the engine has ended", info)
 
 
@@ -220,12 +220,12 @@ def _stopped(store: Store, options: Any, words: str, info: EngineInfo | None) ->
 
 
 def _run(store: Store, options: Any) -> int:
-    """Be the engine, in this process: it ends with it, and Ctrl-C ends it in good order."""
+    """Run the engine in this process: it ends with the process, and Ctrl-C shuts it down cleanly."""
     if _has_loop():
         raise BadOption("engine run blocks until it ends. In a notebook write %workbench engine start.")
     _prepare(store, options)
     say(f"running the engine of {clean(store.root)}; Ctrl-C ends it.")
-    # In this process's place: its workers begin with the options of its command line, and so does it.
+    # Replace this process: workers are started with the options of the engine's command line.
     os.chdir(store.root)
     words = _command(store, options)
     os.execve(words[0], words, around_engine(store))

@@ -1,5 +1,5 @@
-"""`export`: an experiment for another store or another program. Law: where what is written can be read back, it is
-checked, and the check told.
+"""`export`: an experiment for another store or another program. Law: if the output can be read back, it is checked, and
+the check is reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MODELS = ("safetensors", "torch.export", "onnx")
 
 
 def arguments(parser: Parser) -> None:
-    """What may stand behind ``workbench export``."""
+    """The options of ``workbench export``."""
     parser.add_argument(
         "ref", metavar="REF", help="digits (its newest version), digits@2, or an id; with --model a trial of it"
     )
@@ -95,7 +95,7 @@ def _written(options: Any, target: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _carried(told: dict[str, Any], is_masked: bool) -> list[str]:
-    """What an export's file holds, and the secrets in it."""
+    """The contents of an exported file, and the secrets in it."""
     lines = [f"{told['files']} files: " + ", ".join(f"{count} {sort}" for sort, count in told["carries"].items())]
     if told["said"] and not is_masked:
         lines.append("The file holds what looks like secrets; --mask leaves them out:")

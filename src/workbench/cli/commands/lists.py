@@ -1,6 +1,6 @@
-"""`ls`: the experiments of a store. Law: it reads one file, whatever their number, and imports little.
+"""`ls`: the experiments of a store. Law: it reads one file, however many there are, and imports little.
 
-It is typed often, and its start is most of its time: what compares experiments, draws them or trains is not imported.
+It is used often, and most of its time is start-up: it does not import code that compares, draws or trains.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _progress(row: Row) -> str:
 
 
 def best_words(row: Row) -> str:
-    """The best value of a line, with its metric and trial."""
+    """A line's best value, with its metric and trial."""
     if not row["best"]:
         return "–"
     metric = cut(clean(row["goal"]["metric"]), 30) if row["goal"] else ""

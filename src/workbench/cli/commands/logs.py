@@ -1,4 +1,4 @@
-"""`logs`: what a trial printed. Law: it is shown as it was printed; older, rotated parts come first."""
+"""`logs`: a trial's printed output. Law: it is shown unchanged; older, rotated parts come first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLOCK = 1 << 16
 
 
 def logs(options: Any) -> int:
-    """Print a trial's log, and with ``--follow`` what comes until the trial ends."""
+    """Print a trial's log, and with ``--follow`` new output until the trial ends."""
     with Experiment.found(store_of(options), options.ref, trial=True) as experiment:
         trial = experiment.reference.trial
         assert trial is not None
@@ -36,7 +36,7 @@ def logs(options: Any) -> int:
         with contextlib.closing(_Follower(path)) as follower:
             _print(_start(path, options.tail, follower))
             while options.follow:
-                going = _is_going(experiment, trial)  # before reading, so that what came until the end is read
+                going = _is_going(experiment, trial)  # checked before reading, so that the last output is read
                 _print(follower.more())
                 if not going:
                     break
@@ -51,7 +51,7 @@ def _is_going(experiment: Experiment, trial: int) -> bool:
 
 
 def _start(path: Path, tail: int | None, follower: _Follower) -> bytes:
-    """What is in the log and its older parts now; of it the last ``tail`` lines."""
+    """The present content of the log and its older parts; only the last ``tail`` lines, if given."""
     older = []
     for number in range(1, 100):
         part = path.with_name(f"{path.name}.{number}")
@@ -70,7 +70,7 @@ def _start(path: Path, tail: int | None, follower: _Follower) -> bytes:
 
 
 class _Follower:
-    """Reads what is new in a log, by whole lines: the last one may still be redrawn. It goes along with rotation."""
+    """Reads new whole lines of a log: the last, unfinished line may still be redrawn. It follows rotation."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -78,7 +78,7 @@ class _Follower:
         self._inode = self._at = 0
 
     def more(self) -> bytes:
-        """The whole lines that came since the last call."""
+        """The new whole lines since the last call."""
         found = b""
         while True:
             if self._file is None:
@@ -87,7 +87,7 @@ class _Follower:
                 except FileNotFoundError:
                     return found
                 self._inode, self._at = _inode(self._file), 0
-            is_same = self._is_same()  # before reading, so that nothing written until it was moved away is missed
+            is_same = self._is_same()  # checked before reading, so that nothing written before the rotation is missed
             self._file.seek(self._at)
             data: bytes = self._file.read()
             whole = data[: data.rfind(b"\n") + 1] if is_same else data
@@ -98,7 +98,7 @@ class _Follower:
             self.close()
 
     def rest(self) -> bytes:
-        """The last line, where it has no end yet."""
+        """The last line, if it is unfinished."""
         if self._file is None:
             return b""
         self._file.seek(self._at)
@@ -120,7 +120,7 @@ class _Follower:
 
 
 def _inode(file: BinaryIO) -> int:
-    """Of what was packed there is none."""
+    """The log's inode; None if the log was packed."""
     try:
         return os.fstat(file.fileno()).st_ino
     except OSError:

@@ -1,4 +1,4 @@
-"""`show`, `best`, `plan`: what is there, and what would be. Law: reads only."""
+"""`show`, `best`, `plan`: present and planned experiments. Law: reads only."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def show(options: Any) -> int:
 
 
 def _storage(spec: Spec, entry: Row) -> str | None:
-    """Where its checkpoints are copied to, and whether all are there."""
+    """Where its checkpoints are copied to, and whether all copies exist."""
     if not spec.storage:
         return None
     word = entry.get("storage")
@@ -63,7 +63,7 @@ def _storage(spec: Spec, entry: Row) -> str | None:
 
 
 def _mirror(spec: Spec, entry: Row) -> str | None:
-    """Other programs that show it, and whether all of it is there."""
+    """Other programs that mirror it, and whether the mirrors are complete."""
     word = entry.get("mirror")
     named = ", ".join(clean(str(Mirror.of(one))) for one in spec.mirror)
     return (named + (f" ({clean(word)})" if word else "")) or None
@@ -129,7 +129,7 @@ def _settings(spec: Spec) -> str | None:
 
 
 def _secrets(spec: Spec, meta: Row) -> str | None:
-    """Variables whose values are not recorded, and which of them its trials had to do without."""
+    """Variables whose values are not recorded, and those that its trials lacked."""
     lacks = meta.get("lacks") or []
     missing = f" (missing: {', '.join(lacks)}; `workbench resume` once they are set provides them)" if lacks else ""
     return clean(", ".join(spec.training.secrets) + missing) or None
@@ -148,7 +148,7 @@ def _best_and_why(line: Row) -> str:
 
 
 def _resumed(meta: Row) -> str | None:
-    """How exactly its trials resumed, as far as is known."""
+    """Whether its trials resumed exactly, as far as is known."""
     checking = {"verdict": "waiting"} if meta.get("checking") else meta.get("verify")
     words = (outcome.inexact_words(meta.get("inexact")), outcome.checked_words(checking))
     return "; ".join(clean(one) for one in words if one) or None
@@ -371,12 +371,12 @@ def _step_of(experiment: Experiment, trial: int, value: float) -> int | None:
 
 
 def _checkpoint(kept: Any, step: int | None) -> Any:
-    """The checkpoint at the best step where it is kept and sound, else the newest that is."""
+    """The checkpoint at the best step if it is kept and intact, else the newest intact one."""
     if step is not None and step in kept.steps():
         try:
             return kept.at(step)
         except (NotFound, OSError):
-            pass  # it was taken away or damaged; the newest sound one has to do
+            pass  # it was removed or damaged: use the newest intact one
     return kept.newest()
 
 
@@ -385,7 +385,7 @@ def _checkpoint(kept: Any, step: int | None) -> Any:
 
 
 def plan(options: Any) -> int:
-    """What a search will do, before or after it was started."""
+    """Show a search's plan, before or after it was started."""
     from workbench.search.plan import plan as planned
 
     if options.ref is not None:

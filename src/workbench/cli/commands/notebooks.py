@@ -1,4 +1,5 @@
-"""`replay NOTEBOOK.ipynb` and `ls --notebooks`: notebooks executed with parameters. Law: refused before it starts."""
+"""`replay NOTEBOOK.ipynb` and `ls --notebooks`: notebooks executed with parameters. Law: errors are raised before
+anything starts."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ from workbench.store import Store
 from workbench.store.lists import notebooks
 from workbench.store.lists.notebooks import NotebookRun
 
-#: Options of a notebook, and of a trial, by their names behind ``workbench replay``.
+#: The options of ``workbench replay`` for notebooks, and for trials.
 _OF_NOTEBOOKS = {"p": "-p", "grid": "--grid", "table": "--table", "parallel": "--parallel", "again": "--again"}
 _OF_TRIALS = {"all": "--all", "since": "--since", "tolerance": "--tolerance"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What may stand behind a notebook."""
+    """Add the options for notebooks."""
     from workbench.cli.values import whole
 
     parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"),
@@ -33,12 +34,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def is_notebook(ref: str | None) -> bool:
-    """Whether ``ref`` names a notebook's file and no trial."""
+    """Whether ``ref`` is a notebook's file and not a trial."""
     return ref is not None and ref.endswith(".ipynb")
 
 
 def refuse(options: Any) -> None:
-    """Raise BadOption where an option of notebooks stands behind a trial."""
+    """Raise BadOption if an option for notebooks is used with a trial."""
     for name, flag in _OF_NOTEBOOKS.items():
         if getattr(options, name):
             raise BadOption(
@@ -48,7 +49,7 @@ def refuse(options: Any) -> None:
 
 
 def replay(options: Any) -> int:
-    """Execute a notebook, once for each row of parameters; what was executed before is told and left."""
+    """Execute a notebook, once for each row of parameters; report and skip rows that were executed before."""
     from workbench.cli.verbs import FAILED, OK
     from workbench.experiment.batch import Batch
     from workbench.replay.parameters import rows

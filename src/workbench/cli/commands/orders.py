@@ -1,4 +1,4 @@
-"""What a person asks of the engine: `stop`, `pause`, … Law: a request is a file; what is said is its answer."""
+"""Requests to the engine: `stop`, `pause`, … Law: a request is a file; the output is the engine's answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.cli.words import clean, cut, say, say_json
 from workbench.errors import BadOption, NoAnswer, StoreError
 from workbench.records import ENDED, trial_label
 
-#: What is written beside a decision where the person gave no reason.
+#: The recorded reason if the user gave none.
 REASON = "requested on the command line"
 
 
@@ -37,7 +37,7 @@ def stop(options: Any) -> int:
 
 
 def pause(options: Any) -> int:
-    """Let running legs save and leave, and start no new ones."""
+    """Make running legs save and leave, and start no new ones."""
     with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
         if experiment.is_ended:
             return _over(options, experiment, "pause")
@@ -49,7 +49,7 @@ def pause(options: Any) -> int:
 
 
 def resume(options: Any) -> int:
-    """Go on with a paused experiment; one that only lacks its engine gets one."""
+    """Continue a paused experiment; if it only lacks an engine, start one."""
     with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
         if experiment.is_ended:
             return _over(options, experiment, "resume")
@@ -60,7 +60,7 @@ def resume(options: Any) -> int:
 
 
 def extend(options: Any) -> int:
-    """Make a search longer, whether it runs or has ended."""
+    """Extend a search that runs or has ended."""
     with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
         if options.trials is None and options.steps is None and options.seconds is None:
             raise BadOption(
@@ -74,13 +74,13 @@ def extend(options: Any) -> int:
 
 
 def asked(experiment: Experiment, request: dict[str, Any]) -> dict[str, Any]:
-    """The engine's answer to ``request`` about ``experiment``. Raises NoAnswer where nobody answers."""
+    """The engine's answer to ``request`` about ``experiment``. Raises NoAnswer if no engine answers."""
     from workbench.engine.asking.ask import ask
 
     try:
         return ask(experiment.store, {**request, "experiment": experiment.id})
     except StoreError as error:
-        if type(error) is StoreError:  # nobody answered; a full or read-only store is a kind of its own
+        if type(error) is StoreError:  # no answer; a full or read-only store is a different error
             raise NoAnswer(str(error)) from error
         raise
 

@@ -1,7 +1,7 @@
-"""`engine --install-service`: an engine that begins with the machine. Law: what is written is what a person could read.
+"""`engine --install-service`: an engine that starts with the machine. Law: it writes only a plain unit file.
 
-A systemd user unit for one store. It goes on with what was under way, ends when nothing is left to do, is started again
-where it is killed, and leaves a store alone that has another engine or is gone.
+A systemd user unit for one store. The engine continues unfinished experiments, ends when nothing is left to do, is
+restarted if it is killed, and does not touch a store that has another engine or no longer exists.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workbench.store import Store
 from workbench.store.files.atomic import telling, write_atomic
 from workbench.store.owner import ownership
 
-#: Seconds that systemctl gets to answer.
+#: Time limit for systemctl, in seconds.
 ANSWER_S = 20.0
 
 
@@ -33,19 +33,19 @@ def unit_name(store: Store) -> str:
 
 
 def unit_path(store: Store) -> Path:
-    """Where the unit's file lies."""
+    """The path of the unit's file."""
     config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(config) / "systemd" / "user" / unit_name(store)
 
 
 def unit_text(store: Store, options: Any) -> str:
-    """The unit's file. Exit codes 3, 5, 6: another engine holds the store, it is gone, it is somebody else's."""
+    """The unit's file. Exit codes 3, 5, 6: the store is held by another engine, is gone, or belongs to another user."""
     words = interpreter.command("workbench.engine", "--store", str(store.root))
     for name in ("cluster", "workers", "idle"):
         if getattr(options, name) is not None:
             words += [f"--{name}", str(getattr(options, name))]
     words += ["--dashboard"] if options.dashboard else []
-    # Only the engine is killed: its cluster trains on until the next one comes, and ends itself where none does.
+    # Only the engine is killed: its cluster continues training until the next engine starts, or ends itself.
     return f"""[Unit]
 Description=Workbench engine of {_plain(str(store.root))}
 
@@ -66,14 +66,14 @@ WantedBy=default.target
 
 
 def _known(store: Store) -> str:
-    """By what the engine knows the store as this person's: systemd's environment names no other state folder."""
+    """How the engine knows that the store is this user's: systemd's environment sets no other state folder."""
     state = os.environ.get("XDG_STATE_HOME")
     known = {**({"XDG_STATE_HOME": state} if state else {}), **ownership.environment(store)}
     return "".join(f"Environment={_quoted(f'{name}={value}').replace('$$', '$')}\n" for name, value in known.items())
 
 
 def install(store: Store, options: Any) -> int:
-    """Write the unit and have it begin with the machine. Raises ClusterError where there is no systemd."""
+    """Write the unit and enable it. Raises ClusterError if there is no systemd."""
     _check()
     store.create()
     path = unit_path(store)
@@ -97,7 +97,7 @@ def install(store: Store, options: Any) -> int:
 
 
 def remove(store: Store, options: Any) -> int:
-    """Take the unit back. An engine that runs goes on until it is idle."""
+    """Remove the unit. A running engine continues until it is idle."""
     path = unit_path(store)
     if not path.exists():
         raise StoreError(f"{path} is not there: no service is installed for {store.root}.")
@@ -114,7 +114,7 @@ def remove(store: Store, options: Any) -> int:
 
 
 def _check() -> None:
-    """Raise ClusterError where nobody would start the unit."""
+    """Raise ClusterError if nothing would start the unit."""
     how = (
         "Without it an engine starts with the next train cell, command or JupyterLab that needs one; at boot, "
         "`workbench engine start` in a crontab line beginning with @reboot does the same."
@@ -148,11 +148,11 @@ def _lingers() -> bool:
 
 
 def _plain(text: str) -> str:
-    """Text in which systemd expands nothing."""
+    """Text escaped so that systemd expands nothing."""
     return text.replace("%", "%%")
 
 
 def _quoted(word: str) -> str:
-    """One word of a command line, as systemd reads it."""
+    """One word of a command line, quoted for systemd."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"'

@@ -1,4 +1,5 @@
-"""`slice`: the minimal notebook that makes a trial. Law: it writes one new file, and overwrites none unless told."""
+"""`slice`: the minimal notebook that makes a trial. Law: it writes one new file, and overwrites an existing one only
+with --force."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def sliced(given: Any) -> int:
 
 
 def _kernel(store: Store, snapshot: dict[str, Any]) -> dict[str, Any] | None:
-    """The kernelspec of the notebook from which it was started."""
+    """The kernelspec of the notebook that started it."""
     kept = snapshot.get("notebook") or {}
     try:
         content = json.loads(store.get_blob(kept["sha256"]))

@@ -1,4 +1,4 @@
-"""`notify`: whom the engine tells of this store's searches. Law: a webhook's address is a secret, and shown masked."""
+"""`notify`: the notifications of this store's searches. Law: a webhook's address is a secret, and shown masked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.snapshot.secrets.masking import masked
 
 
 def notify(options: Any) -> int:
-    """Set, show or try whom to tell."""
+    """Set, show or test the notifications."""
     store = store_of(options)
     kept = read(store) or {}
     if options.off:
@@ -40,7 +40,7 @@ def notify(options: Any) -> int:
 
 
 def _tried(kept: dict[str, Any]) -> list[str]:
-    """Send one message now; what went wrong."""
+    """Send one message now; return what went wrong."""
     answers: list[tuple[str, str | None]] = []
     some = threading.Semaphore(0)
 

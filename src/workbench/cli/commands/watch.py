@@ -1,4 +1,4 @@
-"""`watch`: an experiment until it ends. Law: reads only; whoever leaves the watching leaves the experiment alone."""
+"""`watch`: an experiment until it ends. Law: reads only; to stop watching does not affect the experiment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.store.lists import outcome
 
 #: Seconds between looks at the store.
 LOOK_S = 0.2
-#: Seconds between looks whether the engine lives.
+#: Seconds between checks that the engine is alive.
 ENGINE_S = 1.0
 #: Seconds without an engine after which there is nothing to watch; one that starts takes a second or two.
 GONE_S = 10.0
@@ -28,17 +28,17 @@ _CODES = {"completed": OK, "stopped": STOPPED, "failed": FAILED}
 
 
 class Teller(Protocol):
-    """Who says what changed."""
+    """Prints changes; the interface of the three forms below."""
 
     def tell(self, experiment: Experiment) -> None:
-        """Say how it stands now."""
+        """Print the present state."""
 
     def end(self) -> None:
-        """Say no more."""
+        """Print the last words."""
 
 
 def watch(options: Any) -> int:
-    """Follow an experiment until it ends, or is paused and does not go on by itself; the exit code is its outcome."""
+    """Follow an experiment until it ends, or is paused and will not resume by itself; the exit code is its outcome."""
     with Experiment.found(store_of(options), options.ref, trial=False) as experiment:
         teller: Teller = _Json() if options.json else _Bar() if is_terminal() else _Lines()
         try:
@@ -122,7 +122,7 @@ def _ending(experiment: Experiment) -> str:
 
 
 class _Lines:
-    """Plain lines, for a pipe or a cell: one for each new state or best, and now and then one between."""
+    """Plain lines, for a pipe or a cell: one for each new state or best, and one from time to time between."""
 
     def __init__(self) -> None:
         self._said: tuple[Any, ...] = ()

@@ -1,4 +1,4 @@
-"""`why`: one difference after the other is put back. Law: the engine trains; this waits, and writes one notebook."""
+"""`why`: restore one difference after the other. Law: the engine trains; this waits, and writes one notebook."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.cli.words import clean, say, say_json, table
 
 
 def why(options: Any) -> int:
-    """Put back data, configuration, code, libraries and seeds, and say what each did."""
+    """Restore data, configuration, code, libraries and seeds one by one, and show the effect of each."""
     from workbench.experiment.why import why as explain
 
     quiet = (lambda line: None) if options.json else (lambda line: say(clean(line)))

@@ -1,7 +1,8 @@
-"""Which code differs: executed cells side by side, functions and classes that travelled, and modules of the project.
+"""Which code differs: executed cells side by side, captured functions and classes, and modules of the project.
 
 A runner has nothing but the train cell, the names that it takes from the notebook, and the project's modules. So a
-changed cell matters only where it gives one of those names; the others are shown, and said not to matter.
+changed cell matters only if it defines one of those names; other changed cells are shown with a note that they do not
+matter.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from workbench.errors import WorkbenchError
 from workbench.records import Json
 
 _MAGIC = re.compile(r"\s*[%!?]")
-#: Changed texts longer than this are shown without a comparison of their lines, which would take long.
+#: Changed texts longer than this are shown without a line-by-line comparison, which would take long.
 _LINES = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One executed cell as it was executed last. ``trains``: it is the train cell or function itself."""
+    """One executed cell as it was last executed. ``trains``: it is the train cell or function itself."""
 
     id: str
     source: str
@@ -35,12 +36,12 @@ class Cell:
 
     @property
     def names(self) -> frozenset[str]:
-        """What it gives to the notebook; nothing where it is no Python."""
+        """The names that it defines in the notebook; empty if it is not Python."""
         return _given(self.source)
 
 
 def code(a: Side, b: Side) -> Section | None:
-    """The section on code, or None where it is the same."""
+    """The section on code, or None if the code is the same."""
     one, other = cells(a), cells(b)
     changed = _captured(a, b)
     shown: list[dict[str, Json]] = []
@@ -57,7 +58,7 @@ def code(a: Side, b: Side) -> Section | None:
         either = after or before
         assert either is not None
         if before is not None and after is not None and either.trains and _trained(a, before) == _trained(b, after):
-            continue  # its hyperparameters alone: they are told as the configuration
+            continue  # only its hyperparameters differ: the section on configuration shows them
         names = (before.names if before else frozenset()) | (after.names if after else frozenset())
         if either.trains:
             items.insert(0, _item("train cell" if _is_cell(a, b) else "training function", before, after))
@@ -69,7 +70,7 @@ def code(a: Side, b: Side) -> Section | None:
         else:
             idle += 1
     left = [name for name, is_code in changed.items() if is_code and name not in explained]
-    # What a function reaches is part of its fingerprint: it differs too where only a value did.
+    # A function's fingerprint includes everything it reaches: it also changes if only a value did.
     if not items and not [name for name, is_code in changed.items() if not is_code]:
         items += [Item(name, "as before", "changed", "it, or what it uses, is different") for name in left]
     modules = _modules(a, b)
@@ -122,7 +123,8 @@ def _lines_note(lines: Sequence[Sequence[str]]) -> str:
 
 
 def cells(side: Side) -> list[Cell]:
-    """What was executed, in order, each text once, as it was last; the training code comes last, without its magic."""
+    """The executed cells in order, each text once, at its last execution; the training code comes last, without its
+    magic."""
     recorded: list[Mapping[str, Json]] = (side.snapshot.get("cells") or {}).get("cells") or []
     program = side.spec.program
     ids = _ids(side)
@@ -136,18 +138,18 @@ def cells(side: Side) -> list[Cell]:
         key = str(entry.get("cell_id") or ids.get(source.strip()) or source.strip())
         found.pop(key, None)
         found[key] = Cell(key if len(key) < 100 and "\n" not in key and key != source.strip() else f"#{number}", source)
-    # The magic's line stands in it as a comment; its options are told as arguments.
+    # It contains the magic's line as a comment; the section on arguments shows the options.
     source = re.sub(r"\A# %%train.*\n?", "", program.source)
     return [*found.values(), Cell(train_id or "train", source, trains=True)]
 
 
 def _ids(side: Side) -> dict[str, str]:
-    """The ids of the notebook's cells by their text, from the file as it was on the disk."""
+    """The ids of the notebook's cells by their text, from the file as it was on disk."""
     return {text: cell for cell, text in (file_cells(side) or {}).items()}
 
 
 def file_cells(side: Side) -> dict[str, str] | None:
-    """The texts of the notebook's cells by their ids, from the file as it was on the disk; None where none is known."""
+    """The texts of the notebook's cells by their ids, from the file as it was on disk; None if none is known."""
     notebook = side.snapshot.get("notebook") or {}
     try:
         document = json.loads(side.store.get_blob(str(notebook["sha256"])))
@@ -162,7 +164,7 @@ def _joined(source: str | list[str]) -> str:
 
 
 def aligned(one: Sequence[Cell], other: Sequence[Cell]) -> list[tuple[Cell | None, Cell | None]]:
-    """Cells side by side, in the order of ``other``. The training code belongs together whatever became of it."""
+    """Cells side by side, in the order of ``other``. The training code of both sides is always matched."""
     left, right = one[:-1], other[:-1]
     twins = _twins(left, right)
     gone = [place for place in range(len(left)) if place not in twins.values()]
@@ -197,8 +199,8 @@ def _twins(left: Sequence[Cell], right: Sequence[Cell]) -> dict[int, int]:
 
 
 def _similar(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
-    """Which texts are the same cell, rewritten."""
-    # Imported here: it brings nbformat's schemas, which take a second.
+    """Pairs of texts that are versions of the same cell."""
+    # Imported here: it loads nbformat's schemas, which takes a second.
     from nbdime.diffing.notebooks import diff_notebooks
     from nbformat.v4 import new_code_cell, new_notebook
 
@@ -224,7 +226,7 @@ def _similar(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]
 
 
 def _moved(pairs: Sequence[tuple[Cell | None, Cell | None]], one: Sequence[Cell]) -> set[int]:
-    """Places of pairs of one text that stand elsewhere than before, among the others of their kind."""
+    """Positions of pairs with equal text that moved relative to the other pairs."""
     order = {cell.id: place for place, cell in enumerate(one)}
     same = [(place, order[a.id]) for place, (a, b) in enumerate(pairs) if a is not None and b is not None]
     places = [before for _, before in same]
@@ -242,7 +244,7 @@ def _state(before: Cell | None, after: Cell | None, moved: bool) -> str:
 
 
 def _trained(side: Side, cell: Cell) -> str:
-    """What is trained, without comments, layout and hyperparameters, where it can be parsed."""
+    """The training code without comments, layout and hyperparameters, if it can be parsed."""
     names = {entry["name"] for entry in side.spec.space.get("parameters", ())}
     try:
         tree = ast.parse(cell.source)
@@ -266,7 +268,8 @@ def _shown(before: Cell | None, after: Cell | None, state: str) -> dict[str, Jso
 
 
 def diff(one: str | None, other: str | None) -> list[list[str]]:
-    """The lines of both texts in order, each behind a blank (in both), ``-`` (only before) or ``+`` (only after)."""
+    """The lines of both texts in order, each preceded by a blank (in both), ``-`` (only before) or ``+`` (only
+    after)."""
     left, right = (one or "").splitlines(), (other or "").splitlines()
     if len(left) + len(right) > _LINES:
         return [*(["-", line] for line in left), *(["+", line] for line in right)]
@@ -332,7 +335,7 @@ def _tree(source: str) -> ast.Module:
 
 
 def _modules(a: Side, b: Side) -> list[dict[str, Json]]:
-    """Modules of the project that differ, with their lines as far as both copies are there."""
+    """Modules of the project that differ, with their lines if both copies exist."""
     one, other = (
         {str(entry["name"]): entry for entry in side.snapshot.get("modules") or () if isinstance(entry, dict)}
         for side in (a, b)
@@ -350,7 +353,7 @@ def _modules(a: Side, b: Side) -> list[dict[str, Json]]:
 
 
 def _used(side: Side) -> set[str]:
-    """The project's packages that the training reaches; all of them where that is not known."""
+    """The project's packages that the training uses; all of them if that is not known."""
     project: dict[str, Any] = side.snapshot.get("project") or {}
     imported = {name.partition(".")[0] for name in _imports(side.spec.program.source)}
     reached = {*((side.snapshot.get("capture") or {}).get("modules") or {}), *imported}

@@ -1,4 +1,4 @@
-"""Reported values, and the first step at which they part. Law: equal means equal bit for bit."""
+"""Reported values, and the first step at which they differ. Law: equal means equal bit for bit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Curve = dict[tuple[int, int], float]
 
 
 def goal_value(side: Side, number: int | None) -> float | None:
-    """The goal's last value in a trial; at the step that was named, where one was."""
+    """The goal's last value in a trial, or its value at the named step."""
     if number is None:
         return None
     if side.reference.step is not None and number == side.trial:
@@ -22,7 +22,7 @@ def goal_value(side: Side, number: int | None) -> float | None:
 
 
 def curve(side: Side, number: int | None, metric: str) -> Curve:
-    """All values of a metric of one trial; none behind the step that was named."""
+    """All values of a metric of one trial, up to the named step."""
     if side.series is None or number is None:
         return {}
     found = side.series.curves([number], [metric]).get((number, metric), [])
@@ -39,16 +39,16 @@ def curves(side: Side, metric: str) -> dict[int, Curve]:
 
 
 def last(values: Curve) -> float | None:
-    """The last value that was reported; of what was only logged inside steps, the last of those."""
+    """The last reported value, or the last logged one if the metric was only logged inside steps."""
     told = [(key, value) for key, value in values.items() if key[1] == 0] or [*values.items()]
     return max(told, default=((0, 0), None), key=lambda one: one[0])[1]
 
 
 def parts_at(one: Curve, other: Curve) -> int | None:
-    """The first step at which both have values and those differ; None where they never do."""
+    """The first step at which both have values and the values differ; None if there is none."""
     return min((key[0] for key in one.keys() & other.keys() if bits(one[key]) != bits(other[key])), default=None)
 
 
 def bits(value: float) -> bytes:
-    """The value's very bits; every nan counts as the same."""
+    """The value's bits; all nans count as equal."""
     return b"nan" if math.isnan(value) else struct.pack("<d", value)

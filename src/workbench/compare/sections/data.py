@@ -1,4 +1,4 @@
-"""Which data differ: files that were named, handed to ``trial.data`` or seen to be read, and arrays and tables from the
+"""Which data differ: files that were named, passed to ``trial.data`` or seen to be read, and arrays and tables from the
 notebook.
 """
 
@@ -14,15 +14,15 @@ from workbench.compare.sides import Captured, Side
 
 
 def data(a: Side, b: Side) -> Section | None:
-    """The section on data, or None where they are the same."""
+    """The section on data, or None if they are the same."""
     section = Section("data", [])
     one, other = _files(a), _files(b)
     for path in dict.fromkeys([*one, *other]):
         before, after, only = _both(one.get(path, {}), other.get(path, {}))
         if only == SEEN and (a.seen is None or b.seen is None):
-            continue  # of one side nobody knows what it read
+            continue  # for one side it is not known what it read
         if only == SEEN and a.spec.id == b.spec.id:
-            # Of one code and one snapshot, one may have come further in its data than the other.
+            # With the same code and snapshot, one trial may have read more of its data than the other.
             section.known.append(f"{path} was seen in one of them only")
             continue
         if before is not None and after is not None and _same(before, after):
@@ -32,7 +32,7 @@ def data(a: Side, b: Side) -> Section | None:
         where = "as far as Workbench saw" if only == SEEN else ""
         section.items.append(Item(path, _words(before), _words(after), _note(before, after, where)))
         section.short.append(_short(path, before, after))
-    makers: Makers | None = None  # reading the cells takes a while: only where something differs
+    makers: Makers | None = None  # reading the cells takes a while: do it only if something differs
     names = {name for side in (a, b) for name, captured in side.captured.items() if is_data(side, name, captured)}
     for name in [name for name in {**a.captured, **b.captured} if name in names]:
         left, right = a.captured.get(name), b.captured.get(name)
@@ -47,7 +47,7 @@ def data(a: Side, b: Side) -> Section | None:
 
 
 def is_data(side: Side, name: str, captured: Captured) -> bool:
-    """Whether a captured name holds data. Snapshots of earlier versions do not say: then its cells tell."""
+    """Whether a captured name holds data. Snapshots of earlier versions do not say; then its cells are examined."""
     if captured.kind == "unknown":
         from workbench.compare.sections.code import defines_code
 
@@ -55,12 +55,13 @@ def is_data(side: Side, name: str, captured: Captured) -> bool:
     return captured.kind == "data"
 
 
-#: How a file came to be known, the surest first: training code named it, was seen to read it, or a text in it names it.
+#: How a file is known, the most certain first: training code named it, was seen to read it, or contains a text that
+#: names it.
 NAMED, SEEN, WRITTEN = "named", "seen", "written"
 
 
 def _files(side: Side) -> dict[str, dict[str, dict[str, Any]]]:
-    """The files of one side by path, each as it is known in each way."""
+    """The files of one side by path, with the record for each way in which it is known."""
     folder = f"{side.snapshot.get('folder') or side.spec.training.cwd}{os.sep}"
     ways = {
         NAMED: side.detail(side.trial if side.trial is not None else 0).get("data") or {},
@@ -78,7 +79,8 @@ def _files(side: Side) -> dict[str, dict[str, dict[str, Any]]]:
 def _both(
     one: Mapping[str, dict[str, Any]], other: Mapping[str, dict[str, Any]]
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None, str]:
-    """A file of both sides, as it is known in the surest way that both have; how it is known where only one has it."""
+    """A file's records of both sides, from the most certain way that both have; or how it is known if only one side has
+    it."""
     for way in (NAMED, SEEN, WRITTEN):
         if way in one and way in other:
             return one[way], other[way], ""
@@ -87,7 +89,8 @@ def _both(
 
 
 def _same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether both are one content, as far as is known: digests of samples, of wholes and of folders differ in kind."""
+    """Whether both have the same content, as far as is known: digests of samples, of whole files and of folders cannot
+    be compared with each other."""
     digests = before.get("digest"), after.get("digest")
     alike = bool(before.get("sampled")) == bool(after.get("sampled")) and _count(before) == _count(after)
     if all(digests) and alike:

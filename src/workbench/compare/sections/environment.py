@@ -1,4 +1,4 @@
-"""What training was given of the process that launched it: variables, settings, threads. Law: no secret is shown."""
+"""What training got from the process that launched it: variables, settings, threads. Law: no secret is shown."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from workbench.records import Training
 from workbench.snapshot.surroundings import settings
 from workbench.snapshot.surroundings.environment import variables_that_matter
 
-#: Variables that reach arithmetic: they are named first, and alone where an earlier version recorded no others.
+#: Variables that affect arithmetic: they are listed first, and alone if an earlier version recorded no others.
 _VARIABLE = re.compile(
     r"(OMP|MKL|OPENBLAS|BLIS|NUMEXPR|VECLIB|KMP|GOTO|CUBLAS|CUDA|CUDNN|NCCL|NVIDIA|HIP|ROCR|XLA|JAX|TORCH|TORCHINDUCTOR"
     r"|PYTORCH|TF)_\w+|PYTHONHASHSEED|PYTHONOPTIMIZE|LD_PRELOAD"
 )
-#: Where caches lie reaches none.
+#: The location of caches affects no result.
 _PLACE = re.compile(r"\w+_(DIR|HOME|PATH|ROOT|FILE)")
 
 
 def environment(a: Side, b: Side) -> Section | None:
-    """Threads, settings of the process, and variables; those that reach arithmetic first."""
+    """Threads, settings of the process, and variables; those that affect arithmetic first."""
     one, other = a.spec.training, b.spec.training
     section = Section("environment", [])
     if one.threads != other.threads:
@@ -50,7 +50,7 @@ def environment(a: Side, b: Side) -> Section | None:
 
 
 def _variables(side: Side, both: bool) -> dict[str, Any]:
-    """The variables that are compared. both: both sides have recorded all that training was given."""
+    """The variables to compare. both: both sides have recorded everything that training got."""
     training = side.spec.training
     if both:
         return {**training.env, **training.secrets}
@@ -58,7 +58,7 @@ def _variables(side: Side, both: bool) -> dict[str, Any]:
     return {str(name): value for name, value in known.items() if _reaches(str(name)) and name not in _FIXED}
 
 
-#: Every runner has its own of these, whatever the notebook's are.
+#: Every runner has its own values of these, whatever the notebook has.
 _FIXED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS",
           "VECLIB_MAXIMUM_THREADS", "CUBLAS_WORKSPACE_CONFIG", "PYTHONHASHSEED")  # fmt: skip
 

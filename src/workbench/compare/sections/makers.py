@@ -1,6 +1,6 @@
-"""Which cells of the notebook made a name another than before: one that was edited, deleted or added is named.
+"""Which edited, deleted or added cells of the notebook changed the value of a name.
 
-Law: by the texts that were executed; that a cell was deleted is said only where the notebook's file shows it.
+Law: it compares executed texts; it reports a cell as deleted only if the notebook's file shows it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from workbench.compare.sections.code import Cell, aligned, cells, file_cells
 from workbench.compare.sides import Side
 from workbench.snapshot.reading.history import History
 
-#: Cells that are named for one name.
+#: The maximum number of cells listed for one name.
 _MOST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A cell that had a part in one side's value only, or another one: its text, and what became of it."""
+    """A cell that influenced only one side's value, or each side's differently: its text, and what happened to it."""
 
     source: str
     became: str
@@ -44,7 +44,7 @@ class Makers:
         self._file = file_cells(b)
 
     def parts(self, name: str) -> list[Part]:
-        """The cells by which ``name`` may have become another, in the order of the notebook."""
+        """The cells that may have changed ``name``, in the order of the notebook."""
         before, after = (
             {id(side[at]) for at in history.needed([name], len(side) - 1)}
             for side, history in zip((self._one, self._other), self._histories, strict=True)
@@ -68,12 +68,12 @@ class Makers:
         return GONE if self._file is None else IDLE
 
     def note(self, name: str) -> str:
-        """The cells behind ``name`` in words; nothing where none is known."""
+        """The cells behind ``name`` in words; empty if none is known."""
         parts = self.parts(name)
         rest = len(parts) - _MOST
         return ", ".join([*(part.words for part in parts[:_MOST]), *([f"{rest} more cells"] if rest > 0 else [])])
 
     def short(self, name: str) -> str:
-        """The same for a title, where a cell went."""
+        """The same for a title, if a cell was deleted."""
         gone = [part for part in self.parts(name) if part.became not in (EDITED, NEW, NOW)]
         return f" ({gone[0].words})" if gone else ""

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from workbench.compare.difference import Difference
 
-#: This program's own distributions: a release of it changes no result.
+#: Workbench's own distributions: a new release changes no result.
 _OURS = {"workbench", "jupyter-workbench"}
-#: Distributions whose packages have other names, for those that are gone and cannot be asked.
+#: Distributions whose packages have other names, for uninstalled ones, which cannot be inspected.
 _ALIASES = {
     "scikit-learn": "sklearn",
     "pillow": "pil",
@@ -23,7 +23,7 @@ _ALIASES = {
 
 
 def packages(before: Mapping[str, str], now: Mapping[str, str], used: set[str]) -> Iterator[Difference]:
-    """Distributions of ``used`` packages that changed. Which packages one holds is asked of changed ones only."""
+    """Distributions of ``used`` packages that changed. Only changed distributions are inspected for their packages."""
     changed = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)} - _OURS
     lower = {package.lower() for package in used}
     for name in sorted(changed & now.keys()):
@@ -50,7 +50,7 @@ def _bare(version: str | None) -> str:
 
 
 def likely(distribution: str) -> set[str]:
-    """The packages that a distribution is likely to hold, by its name."""
+    """The likely packages of a distribution, from its name."""
     return {distribution.replace("-", "_"), _ALIASES.get(distribution, distribution)}
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from workbench.compare.section import Item, Section, change, counted
 from workbench.compare.sides import Side
 
-#: Packages whose arithmetic a trial is made of; they come before those that the cell does not import.
+#: Packages that do a trial's arithmetic; they come before those that the cell does not import.
 _COMPUTES = ("torch", "numpy", "scipy", "pandas", "scikit-learn", "torchvision", "torchaudio", "lightning")
-#: Of the machine, what may change a result.
+#: Properties of the machine that may change a result.
 _MACHINE = ("system", "architecture", "processor", "gpus", "libc")
 
 
@@ -39,7 +39,7 @@ def _versions(side: Side) -> dict[str, str]:
     python = side.environment("python").get("version") or side.spec.training.versions.get("python")
     if not found:
         found = {name: version for name, version in side.spec.training.versions.items() if name != "python"}
-    # What the runner said it has is what the trial was trained with.
+    # The runner reported the versions with which the trial was trained.
     trained: dict[str, Any] = side.detail(_witness(side)).get("environment") or {}
     for name in ("torch", "numpy"):
         if name in trained and not _same_version(found.get(name, ""), str(trained[name])):
@@ -49,7 +49,7 @@ def _versions(side: Side) -> dict[str, str]:
 
 
 def _same_version(recorded: str, told: str) -> bool:
-    """The metadata may leave out what a module adds to its version: ``2.13.0`` and ``2.13.0+cpu``."""
+    """The metadata may omit a suffix of the module's version: ``2.13.0`` and ``2.13.0+cpu``."""
     return _bare(recorded).partition("+")[0] == told.partition("+")[0]
 
 
@@ -63,12 +63,12 @@ def _modules(side: Side) -> list[str]:
 
 
 def _witness(side: Side) -> int | None:
-    """The trial that tells of the place: the named one, else the first."""
+    """The trial that describes the machine: the named one, else the first."""
     return side.trial if side.trial is not None else min(side.trials, default=None)
 
 
 def hardware(a: Side, b: Side) -> Section | None:
-    """Processor, GPUs and platform; the threads that trials said they have, where these were not asked for."""
+    """Processor, GPUs and platform; the threads that trials reported, unless the experiments set them."""
     one, other = _machine(a), _machine(b)
     items = [
         Item(name, _joined(one.get(name)), _joined(other.get(name)))
@@ -83,7 +83,7 @@ def hardware(a: Side, b: Side) -> Section | None:
 
 
 def _asked(a: Side, b: Side) -> tuple[str, ...]:
-    """Threads that differ because the experiments ask for other numbers are told with the environment."""
+    """``threads`` if the experiments ask for different numbers: the environment section shows these."""
     return ("threads",) if a.spec.training.threads != b.spec.training.threads else ()
 
 
@@ -171,7 +171,7 @@ def _compare_optimizer(section: Section, name: str, before: dict[str, Any], afte
     for place, (one, other) in enumerate(zip(before["groups"], after["groups"], strict=False)):
         which = f" (group {place})" if max(len(before["groups"]), len(after["groups"])) > 1 else ""
         for key in {**one, **other}:
-            # The learning rate of a group is a hyperparameter's, and told there; it is told here where it is not.
+            # The learning rate of a group is shown here only if it is not a hyperparameter.
             if one.get(key) != other.get(key) and key != "parameters":
                 section.items.append(Item(f"{name}.{key}{which}", one.get(key), other.get(key)))
                 section.short.append(change(f"{name}.{key}", one.get(key), other.get(key)))

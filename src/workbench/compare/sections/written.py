@@ -1,4 +1,4 @@
-"""What a person wrote down as numbers and words: hyperparameters, options, seeds, settings."""
+"""What the user wrote: hyperparameters, options, seeds, settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.records import Goal, Scheduler, Searcher, Spec
 from workbench.snapshot.secrets.masking import masked
 from workbench.space import Space
 
-#: Options that change how one waits, or how many slots are used, and never a result.
+#: Options that change how to wait, or how many slots are used, but never a result.
 _IDLE = frozenset({"--wait", "--again", "--plan", "--try", "--parallel", "--for"})
 
 
@@ -50,14 +50,14 @@ def configuration(a: Side, b: Side) -> Section | None:
 
 
 def drawn(a: Side, b: Side) -> frozenset[str]:
-    """The hyperparameters of two trials that differ because the seeds do with which the searches drew them."""
+    """The hyperparameters of two trials that differ only because the searches' seeds differ."""
     if a.trial is None or b.trial is None or a.spec.seed == b.spec.seed:
         return frozenset()
     one, other = _values(a), _values(b)
     names = [
         {entry["name"] for entry in side.spec.space.get("parameters", ()) if entry.get("kind") != "constant"}
         for side in (a, b)
-        if side.spec.searcher.kind != "grid"  # it goes through all of them in their order
+        if side.spec.searcher.kind != "grid"  # a grid goes through all of them in order
     ]
     common = names[0] & names[1] if len(names) == 2 else set()
     return frozenset(name for name in common if one.get(name) != other.get(name))
@@ -120,7 +120,7 @@ def _options(side: Side) -> dict[str, str]:
 
 
 def seeds(a: Side, b: Side) -> Section | None:
-    """The experiments' seeds; of two trials, what their own seeds come from."""
+    """The experiments' seeds; for two trials, what their own seeds are derived from."""
     one, other = (side.spec for side in (a, b))
     items = []
     if a.trial is not None and b.trial is not None:
@@ -142,7 +142,8 @@ def seeds(a: Side, b: Side) -> Section | None:
 
 
 def settings(a: Side, b: Side) -> Section | None:
-    """How was searched. Of two trials only what reaches the training code: its length and the kind of determinism."""
+    """The search settings. For two trials only those that affect the training code: its length and the kind of
+    determinism."""
     one, other = a.spec, b.spec
     pairs: list[tuple[str, Any, Any]] = [("goal", one.goal, other.goal)]
     if a.trial is not None and b.trial is not None:

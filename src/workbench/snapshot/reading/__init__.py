@@ -1,1 +1,1 @@
-"""Cells as text: what they do, take and search over."""
+"""Reading cells as text: their effects, their inputs and their search space."""

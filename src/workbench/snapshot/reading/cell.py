@@ -1,7 +1,7 @@
-"""The train cell: what it searches over, what it needs, and the code that a runner compiles.
+"""The train cell: its search space, the names it needs, and the code that a runner compiles.
 
-Law: the cell is read, never run. All that is wrong with its text is refused here, with the line, what was given, what
-was wanted and what to write.
+Law: the cell is parsed, never run. Every error in its text is raised here, with the line, what was given, what was
+expected and what to write.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Cell", "picker", "read_cell", "supplied", "transform"]
 
 #: What a runner calls for a choice among objects: ``__wb_pick__("opt", choice(SGD, Adam))``.
 PICK = "__wb_pick__"
-#: Names that IPython, and not the person, puts into a notebook.
+#: Names that IPython, not the user, defines in a notebook.
 _IPYTHON = frozenset({"In", "Out", "get_ipython", "_ih", "_oh", "_dh"})
 _ASKS = {
     "input": "reads from the keyboard, but a trial has no keyboard input",
@@ -38,15 +38,14 @@ _ASKS = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A train cell (or training function) that may be searched over.
+    """A valid train cell (or training function).
 
-    source: its text, as a runner gets it. space and hyperparameters: what it searches over. needs: names it loads from
-    the notebook, each with its first line (0: it is the training function itself). assigned: names it binds at top
-    level however it runs; they are never sent along. bound: names that it may bind. attributes: every name after a
-    dot. imports: modules it imports itself. steps: line of ``trial.steps()``, or None where a framework or a helper has
-    the loop. reports: metrics it reports, or None where its text does not show all of them. content: digest of the text
-    without comments and blank lines. entry: the function's name, for kind ``function``; module: the project module it
-    lives in.
+    source: its text, as a runner gets it. space and hyperparameters: its search space. needs: names it loads from
+    the notebook, each with its first line (0: it is the training function itself). assigned: names that it always binds
+    at top level; they are never captured. bound: names that it may bind. attributes: every name after a dot. imports:
+    modules it imports itself. steps: line of ``trial.steps()``, or None if the loop is in a framework or a helper.
+    reports: metrics it reports, or None if its text does not show all of them. content: digest of the text without
+    comments and blank lines. entry: the function's name, for kind ``function``; module: the project module it lives in.
     """
 
     kind: Literal["cell", "function"]
@@ -66,7 +65,7 @@ class Cell:
     module: str | None = None
 
     def check_goal(self, goal: Goal | str) -> None:
-        """Raise BadMetric where the text shows that the goal's metric is never reported."""
+        """Raise BadMetric if the text shows that the goal's metric is never reported."""
         metric = goal.metric if isinstance(goal, Goal) else goal
         if self.reports is None or metric in self.reports:
             return
@@ -90,7 +89,7 @@ def _written(goal: Goal | str, metric: str, kind: str) -> str:
 
 
 def read_cell(source: str, namespace: Mapping[str, Any], *, first_line: int = 1) -> Cell:
-    """The train cell with text ``source``, as the notebook's names are now.
+    """The train cell with text ``source``, given the notebook's present names.
 
     first_line: number of the text's first line within the cell, for messages. Raises BadCell or BadSpace.
     """
@@ -125,17 +124,17 @@ def read_cell(source: str, namespace: Mapping[str, Any], *, first_line: int = 1)
 
 
 def content_of(tree: ast.AST) -> str:
-    """Digest of a tree: the same for two texts that differ in comments, blank lines and layout only."""
+    """Digest of a tree: the same for two texts that differ only in comments, blank lines and layout."""
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
 def _travels(name: str, namespace: Mapping[str, Any]) -> bool:
-    """Whether a loaded name is one of the notebook's own, to be sent along."""
+    """Whether a loaded name is one of the notebook's own, and so is captured."""
     return name in namespace and name not in ipythons(namespace)
 
 
 def ipythons(namespace: Mapping[str, Any]) -> frozenset[str]:
-    """Names of Python that IPython replaces in every notebook by its own: a runner has Python's."""
+    """Python names that IPython replaces in every notebook: a runner has Python's own."""
     found = set()
     for name in ("open", "exit", "quit", "display", "get_ipython"):
         value = namespace.get(name)
@@ -157,7 +156,7 @@ _MAGIC = re.compile(r"^\s*(?:[\w.,\s\[\]]+=\s*)?(%{1,2}\w+|!{1,2}\S|\?{1,2}\w|[\
 
 def _parsed(source: str, first_line: int) -> ast.Module:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `is` with a literal and the like: the runner says it once more
+        warnings.simplefilter("ignore")  # `is` with a literal and the like: the runner repeats the warning
         try:
             tree = ast.parse(source)
             _check_awaits(tree, first_line)
@@ -194,7 +193,7 @@ def _syntax(error: SyntaxError, source: str, first_line: int) -> BadCell:
 
 
 def _check_awaits(tree: ast.Module, first_line: int) -> None:
-    """Refuse what only works inside a function, ``await`` above all: in a notebook it works at top level."""
+    """Refuse syntax that only works inside a function, above all ``await``, which a notebook accepts at top level."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -261,7 +260,7 @@ def _check_undefined(
         )
 
 
-#: Names that every module has, and those that a runner gives.
+#: Names that every module has, and those that a runner defines.
 _GIVEN = frozenset(
     {
         *("__name__", "__file__", "__doc__", "__spec__", "__builtins__", "__debug__", "__annotations__"),
@@ -275,17 +274,17 @@ _GIVEN = frozenset(
 
 
 def transform(source: str, filename: str, values: Mapping[str, Any]) -> types.CodeType:
-    """The cell's code with each hyperparameter in ``values`` replaced by its value; all lines keep their numbers.
+    """The cell's code with each hyperparameter in ``values`` replaced by its value; line numbers do not change.
 
-    A value that stands for an object (an option by its label) becomes ``__wb_pick__("opt", <the call as written>)``,
-    for which :func:`picker` makes the function.
+    A label that represents an object becomes ``__wb_pick__("opt", <the call as written>)``; :func:`picker` makes that
+    function.
     """
     tree = with_values(ast.parse(source, filename), values)
     return compile(tree, filename, "exec", dont_inherit=True)
 
 
 def picker(configuration: Mapping[str, Any]) -> Callable[[str, Any], Any]:
-    """What a runner puts under ``__wb_pick__``: from the evaluated distribution to this trial's option."""
+    """The function ``__wb_pick__`` of a runner: it returns this trial's option from the evaluated distribution."""
 
     def pick(name: str, given: Any) -> Any:
         value = configuration[name]
@@ -295,7 +294,7 @@ def picker(configuration: Mapping[str, Any]) -> Callable[[str, Any], Any]:
 
 
 def with_values(tree: ast.Module, values: Mapping[str, Any]) -> ast.Module:
-    """``tree`` with the right sides of its hyperparameters replaced (in place)."""
+    """Replace the right sides of the hyperparameters in ``tree``, in place, and return it."""
     left = set(values)
     for statement in tree.body:
         given = assignment(statement)
@@ -315,18 +314,18 @@ def _replacement(name: str, call: ast.Call, value: Any) -> ast.expr:
     plain = value is None or isinstance(value, bool | int | float)
     if plain or (isinstance(value, str) and all(isinstance(argument, ast.Constant) for argument in call.args)):
         return ast.copy_location(ast.Constant(value), call)
-    # Its condition compares other hyperparameters' names, which are plain values in a runner.
+    # Its condition compares names of other hyperparameters, which are plain values in a runner.
     without = ast.Call(call.func, call.args, [keyword for keyword in call.keywords if keyword.arg != "when"])
     pick = ast.Call(ast.Name(PICK, ast.Load()), [ast.Constant(name), ast.copy_location(without, call)], [])
     return ast.fix_missing_locations(ast.copy_location(pick, call))
 
 
 def _as_needed(source: str, found: list[Hyperparameter]) -> ast.Module:
-    """The tree as a runner sees it at most: what only the bounds of a distribution use is not needed there."""
+    """The largest tree that a runner executes: names used only in the bounds of a distribution are not needed there."""
     return with_values(ast.parse(source), {one.name: _widest(one.distribution) for one in found})
 
 
 def _widest(distribution: Distribution) -> Any:
-    """A value of ``distribution`` for which a runner must evaluate its call, if there is one."""
+    """A value of ``distribution`` for which a runner must evaluate its call, if any."""
     forms = distribution.forms if isinstance(distribution, Choice) else ()
     return next((form for form in forms if not (form is None or isinstance(form, bool | int | float))), 0)

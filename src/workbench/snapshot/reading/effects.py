@@ -1,5 +1,5 @@
-"""What a cell surely does to objects that were there before it. Law: text in, names out; what may only be is left out,
-where ``history`` takes it for the worse.
+"""The certain effects of a cell on existing objects. Law: text in, names out; uncertain effects are left out, while
+``history`` assumes them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from workbench.snapshot.reading.facts import as_python, rooted, walk
 
-#: Methods that change their object, and those of them that change it again when they are called again.
+#: Methods that change their object, and those of them that change it again with each call.
 _AGAIN = frozenset(
     {"append", "extend", "insert", "appendleft", "extendleft", "pop", "popleft", "popitem", "reverse", "rotate"}
     | {
@@ -33,7 +33,7 @@ _AGAIN = frozenset(
 _CHANGES = _AGAIN | frozenset(
     {"remove", "clear", "update", "add", "discard", "sort", "fill", "setdefault", "load_state_dict", "fit", "itemset"}
 )
-#: Functions that change their first argument again when they are called again.
+#: Functions that change their first argument again with each call.
 _SHUFFLES = frozenset({"shuffle", "heappush", "heappop", "insort", "insort_left", "insort_right", "next"})
 #: Methods that draw random numbers from their object, if it is a generator.
 _DRAWS = frozenset(
@@ -41,9 +41,9 @@ _DRAWS = frozenset(
     | {"permuted", "standard_normal", "gauss", "rand", "randn", "binomial", "poisson", "beta", "gamma", "exponential"}
     | {"bytes", "random_sample", "betavariate"}
 )
-#: What makes generators.
+#: Functions that make generators.
 GENERATORS = frozenset({"default_rng", "Random", "RandomState", "Generator"})
-#: Methods and functions that give the same when they are called once more on what they gave.
+#: Idempotent methods and functions.
 _ONCE = frozenset(
     {"to", "astype", "type", "float", "double", "half", "long", "int", "bool", "cuda", "cpu", "numpy", "tolist", "copy"}
     | {"clone", "contiguous", "detach", "eval", "train", "compile", "reshape", "view", "squeeze", "flatten", "ravel"}
@@ -56,8 +56,8 @@ _ONCE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """changed: names whose objects the cell changes. again: names that come out otherwise each time, as it makes them
-    of what they were. draws: names on which it calls what draws random numbers, if they can.
+    """changed: names whose objects the cell changes. again: names that get another value each time, because the cell
+    computes them from their old value. draws: names on which it calls methods that draw random numbers.
     """
 
     changed: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ class Effects:
 
 @functools.lru_cache(maxsize=20_000)
 def effects_of(source: str) -> Effects:
-    """The effects of a cell's text. What cannot be parsed has none."""
+    """The effects of a cell's text; none if it cannot be parsed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
@@ -107,7 +107,7 @@ def effects_of(source: str) -> Effects:
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """What is assigned to what, as far as both sides are written out."""
+    """Pairs of target and value, as far as both sides are written out."""
     if not isinstance(target, ast.Tuple | ast.List):
         yield target, value
     elif isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
@@ -124,7 +124,7 @@ def _is_made_of(value: ast.expr, text: str) -> bool:
 
 
 def _is_once(value: ast.expr, text: str) -> bool:
-    """Whether ``value`` of what it was is what it was: a conversion, a choice, the first of a list."""
+    """Whether applying ``value`` again changes nothing: a conversion, a selection, the first items of a list."""
     if ast.unparse(value) == text or isinstance(value, ast.BoolOp | ast.IfExp):
         return True
     if isinstance(value, ast.Call):
@@ -149,6 +149,6 @@ def _is_first(part: ast.expr) -> bool:
 
 
 def _is_in_place(node: ast.Call, last: str) -> bool:
-    """A name like torch's ``fill_``, or ``inplace=True``."""
+    """Whether it has a name like torch's ``fill_``, or ``inplace=True``."""
     told = any(one.arg == "inplace" and getattr(one.value, "value", None) is True for one in node.keywords)
     return told or (last.endswith("_") and not last.endswith("__"))

@@ -1,5 +1,5 @@
-"""What an executed cell does to names, as its text tells. Law: text in, facts out; nothing is executed, and what a text
-does not tell is taken for the worse.
+"""What an executed cell does to names, according to its text. Law: text in, facts out; nothing is executed, and if the
+text leaves something open, the worst case is assumed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from workbench.snapshot.reading.names import names_of
 
 #: Cell magics whose body runs in the notebook, and line magics whose argument does.
 _RUNS = frozenset({"time", "capture", "prun", "timeit"})
-#: Line magics that arrange the process: whoever repeats a cell after them needs them too.
+#: Line magics that configure the process: repeating a later cell needs them too.
 _ARRANGES = frozenset({"cd", "pushd", "popd", "env", "set_env"})
-#: Cell magics whose body is another language's.
+#: Cell magics whose body is in another language.
 _SHELLS = frozenset({"bash", "sh", "script", "system", "!", "sx"})
-#: Attributes of modules by which a process is arranged.
+#: Attributes of modules that configure a process.
 _PROCESS = frozenset({("os", "chdir"), ("os", "environ"), ("sys", "path"), ("os", "putenv")})
 #: Calls that write files.
 _WRITES = re.compile(
@@ -32,8 +32,8 @@ _FILE = re.compile(r"[^\s\n]*[\w)]\.[A-Za-z]\w{0,7}|[^\s\n]*/[^\s\n]*")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call: the name that it starts at, the attributes behind it, the names among its arguments (each with its place
-    or keyword), and whether nothing takes its value.
+    """A call: its first name, the attributes after it, the names among its arguments (each with its position or
+    keyword), and whether its value is unused.
     """
 
     root: str
@@ -44,12 +44,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Code of one scope: names whose objects it stores into, what it calls, and names that hold (parts of) others'."""
+    """Code of one scope: names whose objects it modifies, its calls, and names that refer to (parts of) other names'
+    objects."""
 
     stores: frozenset[str] = frozenset()
     calls: tuple[Call, ...] = ()
     holds: tuple[tuple[str, str], ...] = ()
-    #: Names that are given a call's value, each with the name that the call starts at and its last attribute.
+    #: Names assigned from a call, each with the call's first name and last attribute.
     made: tuple[tuple[str, str, str], ...] = ()
     #: Parameters, for a function.
     parameters: tuple[str, ...] = ()
@@ -57,10 +58,10 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One cell. binds: names that it surely gives; may_bind: at all. uses: names that it loads; later: those that its
-    functions load when they are called. modules: names of imported modules and of what is imported from them, with
-    their origin. quoted: texts in it that may name files. arranges: it changes the process as a whole. dynamic: it may
-    do what its text does not say. trains: it is a train cell.
+    """One cell. binds: names that it certainly defines; may_bind: names that it may define. uses: names that it loads;
+    later: names that its functions load when they are called. modules: names of imported modules and of objects
+    imported from them, with their origin. quoted: texts in it that may name files. arranges: it configures the process.
+    dynamic: it may have effects that its text does not show. trains: it is a train cell.
     """
 
     binds: frozenset[str] = frozenset()
@@ -80,7 +81,7 @@ class Facts:
 
 @functools.lru_cache(maxsize=20_000)
 def facts_of(source: str) -> Facts:
-    """The facts of a cell's text, magics included. What cannot be parsed tells nothing."""
+    """The facts of a cell's text, including magics; no facts if it cannot be parsed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
@@ -136,12 +137,12 @@ class _Magics:
 
 
 def as_python(source: str) -> str:
-    """The cell as Python, with the code that magics run in place of them. Raises SyntaxError."""
+    """The cell as Python, each magic replaced by the code that it runs. Raises SyntaxError."""
     return _python(source)[0]
 
 
 def _python(source: str) -> tuple[str, _Magics]:
-    """The cell as Python, with the code that magics run in place of them; and what else they do."""
+    """The cell as Python, each magic replaced by the code that it runs; and the magics' other effects."""
     magics = _Magics()
     if "%" not in source and "!" not in source and "?" not in source:
         return source, magics
@@ -156,7 +157,7 @@ def _python(source: str) -> tuple[str, _Magics]:
 
 
 class _InPlace(ast.NodeTransformer):
-    """Puts the code that a magic runs in its place."""
+    """Replaces a magic by the code that it runs."""
 
     def __init__(self, magics: _Magics) -> None:
         self.magics = magics
@@ -188,7 +189,7 @@ class _InPlace(ast.NodeTransformer):
 
 
 def _magic(node: ast.expr) -> list[str] | None:
-    """``[how, name, line, body]`` of a call of IPython that a magic became."""
+    """``[how, name, line, body]`` of the IPython call into which a magic was translated."""
     call = node.value if isinstance(node, ast.Await) else node
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
         return None
@@ -264,14 +265,15 @@ def _body(statements: list[ast.stmt], parameters: tuple[str, ...] = ()) -> Body:
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await):
             inner = node.value.value if isinstance(node.value, ast.Await) else node.value
             if isinstance(inner, ast.Call):
-                inner.is_statement = True  # type: ignore[attr-defined]  # a note for when the walk comes to it
+                inner.is_statement = True  # type: ignore[attr-defined]  # marked for when the walk reaches it
     return Body(frozenset(stores), tuple(calls), tuple(sorted(holds)), tuple(sorted(made)), parameters)
 
 
 def _in_place(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Iterator[Call]:
-    """Calls inside a comprehension of methods that change in place (``p.zero_()``), as calls upon what it goes over.
+    """Calls inside a comprehension of methods that change in place (``p.zero_()``), attributed to what it iterates
+    over.
 
-    Its variables are no names of the cell, and another cell's name may be the same.
+    Its variables are not names of the cell, and may equal another cell's name.
     """
     over = {name: sorted(_held(one.iter)) for one in node.generators for name in _given(one.target)}
     for inner in ast.walk(node):
@@ -285,7 +287,7 @@ def _in_place(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 def walk(statements: list[ast.stmt]) -> Iterator[ast.AST]:
-    """All nodes but those inside functions, which run later; statements before what is in them."""
+    """All nodes except those inside functions, which run later; statements before their parts."""
     waiting: list[ast.AST] = list(reversed(statements))
     while waiting:
         node = waiting.pop()
@@ -297,7 +299,7 @@ def walk(statements: list[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def rooted(node: ast.AST) -> tuple[str, tuple[str, ...]]:
-    """The name at which ``a.b[0].c(…).d`` starts, and the attributes on the way."""
+    """The first name of ``a.b[0].c(…).d``, and the attributes after it."""
     attributes: list[str] = []
     while True:
         if isinstance(node, ast.Attribute):
@@ -328,7 +330,7 @@ def _call(node: ast.Call) -> Call | None:
     return Call(root, attributes, tuple(given), getattr(node, "is_statement", False))
 
 
-#: Methods and functions whose value shares memory with what they are given.
+#: Methods and functions whose value shares memory with their arguments.
 _VIEWS = frozenset(
     {"parameters", "named_parameters", "view", "reshape", "values", "items", "state_dict", "children"}
     | {"modules", "iter", "zip", "enumerate", "reversed", "from_numpy", "as_tensor", "asarray"}
@@ -338,7 +340,7 @@ _VIEWS = frozenset(
 
 
 def _held(node: ast.AST | None) -> set[str]:
-    """Names whose objects the value of an expression may hold: not those that it only computes with."""
+    """Names whose objects the value of an expression may refer to, without those that are only used in computations."""
     if isinstance(node, ast.Name):
         return {node.id}
     if isinstance(node, ast.Attribute | ast.Subscript | ast.Starred | ast.Await):
@@ -352,7 +354,7 @@ def _held(node: ast.AST | None) -> set[str]:
     if isinstance(node, ast.Call):
         root, attributes = rooted(node.func)
         last = (attributes or (root,))[-1]
-        if last[:1].isupper() or last in _VIEWS:  # an object is made of its arguments
+        if last[:1].isupper() or last in _VIEWS:  # an object may refer to its arguments
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
             own = {root} if attributes and last in _VIEWS and root else set()
             return own.union(*map(_held, given))

@@ -1,4 +1,4 @@
-"""The function form: ``def train(trial, lr=wb.loguniform(1e-4, 1))``. Law: read as a cell is, and never called."""
+"""The function form: ``def train(trial, lr=wb.loguniform(1e-4, 1))``. Law: parsed like a cell, and never called."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORM = "Expected a function such as `def train(trial, lr=wb.loguniform(1e-4, 1)
 
 
 def read_function(function: Callable[..., Any]) -> Cell:
-    """A training function as :func:`~workbench.snapshot.reading.cell.read_cell` gives a cell.
+    """A training function in the form of :func:`~workbench.snapshot.reading.cell.read_cell`.
 
     Its first parameter gets the trial; each other one needs a default: a distribution makes a hyperparameter, a plain
     number, string or truth value a constant of the space. Raises BadCell or BadSpace.
@@ -137,12 +137,12 @@ class _Renamed(ast.NodeTransformer):
 
 
 def _with_trial(tree: ast.Module, name: str) -> ast.Module:
-    """The tree in which the first parameter goes by the name ``trial``."""
+    """The tree with the first parameter renamed to ``trial``."""
     return tree if name == "trial" else ast.fix_missing_locations(_Renamed(name).visit(ast.parse(ast.unparse(tree))))
 
 
 def _module(function: types.FunctionType) -> str | None:
-    """The module from which a runner imports the function, or None where it travels by value."""
+    """The module from which a runner imports the function, or None if it is captured by value."""
     module = sys.modules.get(function.__module__ or "")
     importable = module is not None and function.__module__ != "__main__"
     return function.__module__ if importable and getattr(module, function.__qualname__, None) is function else None

@@ -1,5 +1,5 @@
-"""Which executed cells make the names that a cell uses. Law: in the order of execution, by the texts alone; a cell that
-may matter is taken, and one that cannot is not.
+"""Which executed cells produced the names that a cell uses. Law: in order of execution, from the texts alone; a cell
+that may matter is included, one that cannot matter is not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from workbench.snapshot.reading.facts import Body, Call, Facts, facts_of
 
-#: Modules that only show, tell or time.
+#: Modules that only display, log or measure time.
 _SHOWS = frozenset(
     {"matplotlib", "pylab", "seaborn", "plotly", "bokeh", "altair", "IPython", "ipywidgets", "rich", "pprint"}
     | {"logging", "warnings", "time", "datetime", "tqdm", "gc", "timeit", "tabulate", "torchinfo"}
@@ -30,15 +30,15 @@ _READS = frozenset(
     | {"squeeze", "unsqueeze", "float", "long", "int", "round", "abs", "boxplot", "memory_usage", "children"}
     | {"modules", "numel", "isin", "scatter", "savefig", "summary", "iterdir", "decode"}
 )
-#: Those of them by which a module of torch changes itself: called for their own sake, they are no reading.
+#: Those of them by which a torch module changes itself: if the result is unused, the call is not a read.
 _MOVES = frozenset({"to", "float", "cpu"})
-#: Functions of modules that change what they are given; so do those whose name ends in ``_``.
+#: Functions of modules that change their arguments; so do those whose name ends in ``_``.
 _CHANGES = frozenset(
     {"shuffle", "heappush", "heappop", "heapify", "insort", "insort_left", "insort_right", "seed_all"}
     | {"fill_diagonal", "copyto", "putmask", "put_along_axis", "at"}
 )
 _BUILTINS_THAT_CHANGE = frozenset({"setattr", "delattr", "next", "exec", "eval"})
-#: What draws random numbers, by the library whose generator is moved.
+#: Functions that draw random numbers, by the library whose generator they advance.
 _DRAWS = frozenset(
     {"rand", "randn", "randint", "random", "normal", "uniform", "shuffle", "permutation", "choice", "choices"}
     | {"randperm", "sample", "gauss", "rand_like", "randn_like", "bernoulli", "multinomial", "random_split"}
@@ -46,7 +46,7 @@ _DRAWS = frozenset(
     | {"randrange"}
 )
 _GENERATORS = ("numpy", "torch", "random")
-#: Functions of modules by which something is set for all that follows.
+#: Functions of modules that change a global setting.
 _SETS = re.compile(r"seed|set|use|enable|disable|option|default|config|register|filter|update|append|insert")
 
 
@@ -59,7 +59,7 @@ class History:
     def __init__(self, sources: Sequence[str], failed: Collection[int] = ()) -> None:
         self.sources = sources
         self.facts: list[Facts] = [facts_of(source) for source in sources]
-        for number in failed:  # how far it came, nobody knows
+        for number in failed:  # it is not known how far it got
             self.facts[number] = dataclasses.replace(self.facts[number], binds=frozenset())
         self._binders: dict[str, list[int]] = defaultdict(list)
         self._modules: dict[str, str] = {}
@@ -79,11 +79,11 @@ class History:
         self._shown |= {name for name, root, _ in made if root in self._shown}
 
     def binder(self, name: str, before: int) -> int | None:
-        """The last cell before position ``before`` that gives ``name`` at all."""
+        """The last cell before position ``before`` that defines ``name``, if only possibly."""
         return next((number for number in reversed(self._binders.get(name, ())) if number < before), None)
 
     def needed(self, names: Iterable[str], before: int, quoted: Collection[str] = ()) -> list[int]:
-        """The positions of the cells before ``before`` that make ``names`` what they are there, in order.
+        """The positions of the cells before ``before`` that produce the values of ``names`` there, in order.
 
         quoted: texts that name files there.
         """
@@ -116,7 +116,8 @@ class History:
     # -- one name -----------------------------------------------------------------------------------------------------
 
     def _makers(self, name: str, at: int) -> tuple[set[int], set[str]]:
-        """The cells before ``at`` that give ``name`` or change its object, and the names that are looked up with it."""
+        """The cells before ``at`` that define ``name`` or change its object, and the names that are looked up with
+        it."""
         found: set[int] = set()
         later: set[str] = set()
         for number in reversed(self._binders_of(name)):
@@ -167,9 +168,10 @@ class History:
                     held_by[held].add(name)
         return holds, held_by
 
-    @functools.cache  # noqa: B019 - as long as the history, which is one question long
+    @functools.cache  # noqa: B019 - lives as long as the history, which serves one query
     def _changed(self, number: int) -> frozenset[str]:
-        """Names whose objects the cell may change: by itself, through what holds them, and in what holds them."""
+        """Names whose objects the cell may change: directly, through objects that refer to them, and those objects
+        themselves."""
         facts = self.facts[number]
         direct = self._changed_by(facts.body, 0)
         own = {name for name in direct if name in facts.binds and name not in facts.uses}
@@ -200,7 +202,7 @@ class History:
                 return given | into
             if not call.is_statement:
                 return into
-            # A call for its own sake: it sets something up (a seed, an option), or changes what it is given.
+            # A call whose result is unused: it sets something up (a seed, an option), or changes its arguments.
             return into | (given if not call.attributes else {call.root} if _SETS.search(last) else set())
         if call.root in self._classes and not call.attributes:
             return set()
@@ -209,7 +211,7 @@ class History:
         if call.attributes:
             is_read = last in _READS and not (call.is_statement and last in _MOVES)
             return set() if is_read else {call.root, *given}
-        # An object that is called may keep something of it: running means, say. A loss does not.
+        # A called object may change its state (running means, say). A loss does not.
         return set() if call.root in self._losses or call.root.lower().endswith(("loss", "criterion")) else {call.root}
 
     def _changed_by_function(self, function: Body, call: Call, depth: int) -> set[str]:
@@ -231,9 +233,9 @@ class History:
         top = path.partition(".")[0]
         return top if top in _GENERATORS else None
 
-    @functools.cache  # noqa: B019 - as long as the history
+    @functools.cache  # noqa: B019 - lives as long as the history
     def _drawn(self, number: int) -> frozenset[str]:
-        """``~numpy`` and the like: the global generators that the cell moves."""
+        """``~numpy`` and the like: the global generators that the cell advances."""
         found = set()
         facts = self.facts[number]
         bodies = [
@@ -248,7 +250,7 @@ class History:
             elif library is not None and last in _DRAWS and (library != "numpy" or "random" in self._path(call)):
                 found.add(f"~{library}")
             elif call.root in self._classes and not call.attributes and "torch" in self._tops:
-                found.add("~torch")  # a module of its own draws its weights
+                found.add("~torch")  # the constructor of a torch module draws its weights
         return frozenset(found)
 
     def _path(self, call: Call) -> str:
@@ -274,7 +276,7 @@ class History:
         return found
 
     def _called(self, number: int) -> set[str]:
-        """What the functions that the cell calls look up then."""
+        """The names that functions called by the cell look up."""
         found: set[str] = set()
         for name in self.facts[number].uses:
             binder = self.binder(name, number)

@@ -1,5 +1,5 @@
-"""The search space of a cell: its top-level assignments of a distribution. Law: nothing of the cell is executed but the
-right sides that call one of our distributions.
+"""The search space of a cell: its top-level assignments of a distribution. Law: of the cell, only right sides that call
+one of our distributions are executed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workbench.space import Distribution, Parameter, Space
 
 #: The distributions that a train cell may call without importing them.
 NAMES = ("uniform", "loguniform", "randint", "quniform", "choice")
-#: Each of them as it may be written, for messages.
+#: An example of each, for messages.
 _EXAMPLES = {
     "uniform": "uniform(0.0, 1.0)",
     "loguniform": "loguniform(1e-4, 1.0)",
@@ -46,19 +46,19 @@ class Hyperparameter:
 
 
 def supplied() -> dict[str, Any]:
-    """The names that a train cell has without importing them: the distributions, and ``wb`` for Workbench itself."""
+    """The names that a train cell need not import: the distributions, and ``wb`` for Workbench itself."""
     return {**{name: getattr(spaces, name) for name in NAMES}, "wb": importlib.import_module("workbench")}
 
 
 def is_distribution_function(value: object) -> bool:
-    """Whether ``value`` is our ``uniform``, ``choice``, … (also one of before a reload)."""
+    """Whether ``value`` is our ``uniform``, ``choice``, … (also one from before a reload)."""
     if not isinstance(value, types.FunctionType) or value.__name__ not in NAMES:
         return False
     return value.__module__.startswith(spaces.__name__)
 
 
 def assignment(node: ast.stmt) -> tuple[str, ast.Call] | None:
-    """The name and the call of ``NAME = call`` or ``NAME: T = call``, the form that a hyperparameter has."""
+    """The name and the call of ``NAME = call`` or ``NAME: T = call``, the form of a hyperparameter."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target: ast.expr = node.targets[0]
     elif isinstance(node, ast.AnnAssign):
@@ -79,14 +79,14 @@ def hyperparameters(
 
 @dataclass(frozen=True, slots=True)
 class _Computed:
-    """A name that the cell itself makes while it runs: its value is not known at Shift-Enter."""
+    """A name that the cell defines while it runs: its value is not known at Shift-Enter."""
 
     name: str
     line: int
 
 
 class _Imported:
-    """A name that the cell imports; looked up only where it is asked for."""
+    """A name that the cell imports; resolved only when needed."""
 
     def __init__(self, module: str, attribute: str | None, also: str = "") -> None:
         self.module, self.attribute, self.also = module, attribute, also
@@ -110,7 +110,7 @@ class _Reader:
         self.text = text
         self.namespace = namespace
         self.supplied = supplied()
-        #: What the cell's own lines have bound so far.
+        #: The names that the cell's lines have bound so far.
         self.own: dict[str, Any] = {}
         self.found: dict[str, Hyperparameter] = {}
         #: Names that a top-level `NAME = call` has assigned so far.
@@ -139,14 +139,14 @@ class _Reader:
         return _UNKNOWN
 
     def resolve(self, node: ast.expr) -> Any:
-        """The object behind a name or ``module.name``; anything else is unknown, because looking would run code."""
+        """The object of a name or ``module.name``; anything else is unknown, because evaluating it would run code."""
         if isinstance(node, ast.Name):
             return self.value(node.id)
         if isinstance(node, ast.Attribute):
             base = self.resolve(node.value)
             if isinstance(base, types.ModuleType):
                 if base.__name__ == "workbench" and node.attr in NAMES:
-                    return getattr(spaces, node.attr)  # the package looks its names up when they are asked for
+                    return getattr(spaces, node.attr)  # the package imports its names on first use
                 return vars(base).get(node.attr, _UNKNOWN)
         return _UNKNOWN
 
@@ -165,7 +165,7 @@ class _Reader:
             return False
 
     def returns_ours(self, function: Any) -> bool:
-        """Whether it is a short function of the notebook that mentions a distribution, and nothing of the cell."""
+        """Whether it is a short function of the notebook that mentions a distribution and no name of the cell."""
         if not isinstance(function, types.FunctionType) or function.__globals__ is not self.namespace:
             return False
         names = global_names(function.__code__)
@@ -197,7 +197,7 @@ class _Reader:
             raise BadSpace(f"line {line}: {error}", line=line) from None
 
     def evaluated(self, call: ast.expr) -> Any:
-        """What the right side is in the kernel."""
+        """The right side, evaluated in the kernel."""
         line = self.text.line(call)
         text = self.text.segment(call)
         inner = {node.arg for node in ast.walk(call) if isinstance(node, ast.arg)}
@@ -207,7 +207,7 @@ class _Reader:
         names = {name: value for name, value in found.items() if value is not _UNKNOWN}
         code = compile(ast.Expression(call), f"<line {line}>", "eval")
         try:
-            return eval(code, {"__builtins__": builtins, **names})  # noqa: S307  the person's own code, in their own kernel
+            return eval(code, {"__builtins__": builtins, **names})  # noqa: S307  the user's own code, in their own kernel
         except BadSpace as error:
             told = "" if str(error).startswith(f"{text}: ") else f"`{text}`: "
             raise BadSpace(f"line {line}: {told}{error}", line=line) from None
@@ -241,7 +241,7 @@ class _Reader:
     # -- the other statements -----------------------------------------------------------------------------------------
 
     def bind(self, statement: ast.stmt) -> None:
-        """Note what ``statement`` does to the names that later right sides may use."""
+        """Record what ``statement`` does to names that later right sides may use."""
         if isinstance(statement, ast.Import):
             for alias in statement.names:
                 name = alias.asname or alias.name.partition(".")[0]
@@ -266,7 +266,7 @@ class _Reader:
                     self.own[target.id] = self.simple(statement.value, self.own[target.id])
 
     def simple(self, value: ast.expr, otherwise: Any) -> Any:
-        """A literal, or another name for one of our distributions, is known without running anything."""
+        """The value of a literal or of another name for one of our distributions, known without running anything."""
         try:
             return ast.literal_eval(value)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -299,7 +299,7 @@ class _Reader:
         elif isinstance(function, ast.Name) and function.id in NAMES:
             name = function.id
             ours = is_distribution_function(_unwrapped(self.value(name)))
-            # In a function, or after an import in this very cell, the person says what is meant.
+            # In a function, or after an import in this cell, the meaning of the name is explicit.
             shadowed = top or (name not in self.own and place != "inside a function")
         else:
             return
@@ -328,7 +328,7 @@ def _unwrapped(function: Any) -> Any:
 
 
 def _stub(name: str, line: int) -> type:
-    """Stands for a class or function of the cell, which exists only in a runner: it has a name and nothing else."""
+    """Represents a class or function of the cell, which exists only in a runner: it has only a name."""
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise TypeError(f"{name} is defined in this cell (line {line}) and cannot be called before a trial runs")
@@ -337,7 +337,7 @@ def _stub(name: str, line: int) -> type:
 
 
 def _calls_in(statement: ast.stmt) -> Iterator[tuple[ast.Call, str, frozenset[str]]]:
-    """Every call in ``statement``, where it stands in words, and the names that are local there."""
+    """Every call in ``statement``, its place in words, and the names that are local there."""
 
     def walk(node: ast.AST, place: str, hidden: frozenset[str]) -> Iterator[tuple[ast.Call, str, frozenset[str]]]:
         if isinstance(node, _Function | _Comprehension):
@@ -378,7 +378,7 @@ _PLACES: dict[type, str] = {
 
 
 def _suggested(statement: ast.stmt, call: ast.Call) -> str:
-    """A name for the assignment that is to be written."""
+    """A name for the suggested assignment."""
     for node in ast.walk(statement):
         if isinstance(node, ast.keyword) and node.value is call and node.arg:
             return node.arg

@@ -1,7 +1,7 @@
-"""What a cell does with ``trial``: its one loop and its reports. Law: text in; out comes what is wrong, rewritten.
+"""How a cell uses ``trial``: its one loop and its reports. Law: text in; errors out, each with the corrected text.
 
 Refused here: no loop over ``trial.steps()``, two of them, one inside another loop or wrapped so that its count would
-start again after a resume; Optuna's ``trial.suggest_…``; a name ``trial`` of the person's own.
+restart after a resume; Optuna's ``trial.suggest_…``; a name ``trial`` that the user defines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workbench.snapshot.reading.names import global_names
 from workbench.snapshot.reading.text import Text
 
 Loop = ast.For | ast.AsyncFor | ast.While
-#: Wrappers of ``trial.steps()`` that count from their own start, or take all turns at once.
+#: Wrappers of ``trial.steps()`` that count from their own start, or consume all turns at once.
 _COUNTS_ANEW = frozenset(
     {
         *("enumerate", "zip", "zip_longest", "map", "filter", "islice", "chain", "cycle", "takewhile", "tee"),
@@ -40,7 +40,7 @@ _LOADERS = ("loader", "batches", "dataset", "_dl", "dl_")
 class Use:
     """How a cell uses ``trial``.
 
-    steps: line of ``trial.steps()``. reports: metrics it reports, or None where the text does not show them all.
+    steps: line of ``trial.steps()``. reports: metrics it reports, or None if the text does not show them all.
     report: line of the first ``trial.report``.
     """
 
@@ -76,7 +76,7 @@ def use_of_trial(
         escapes
         or None in named
         or any(call.args for call in reports)
-        or len(_methods(cell, "report")) > len(reports)  # handed on without being called
+        or len(_methods(cell, "report")) > len(reports)  # passed on without being called
     )
     return Use(
         steps=cell.line(steps[0]) if steps else None,
@@ -109,7 +109,7 @@ def _check_name(cell: Text) -> None:
         )
         if isinstance(node, ast.alias):
             bound = (node.asname or node.name) == "trial"
-            # `from workbench import trial` gives the very same object.
+            # `from workbench import trial` gives the same object.
             bound = bound and getattr(cell.parent(node), "module", None) != "workbench"
         if bound:
             line = cell.first_line - 1 + getattr(node, "lineno", 1)
@@ -155,7 +155,7 @@ def _inside(outer: ast.AST | None, node: ast.AST, cell: Text) -> bool:
 
 
 def _exclusive(cell: Text, first: ast.AST, second: ast.AST) -> bool:
-    """Whether the two stand in different branches of one ``if`` (or in different functions)."""
+    """Whether the two are in different branches of one ``if`` (or in different functions)."""
     chain = list(cell.above(first))
     for above in cell.above(second):
         if isinstance(above, ast.If | ast.Match) and above in chain:

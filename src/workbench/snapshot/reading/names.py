@@ -1,7 +1,8 @@
-"""Which names a cell takes from outside, and which it makes. Law: text in, names out; nothing is executed.
+"""Which names a cell takes from outside, and which it defines. Law: text in, names out; nothing is executed.
 
-Loops and ``with`` blocks count as executed; branches of ``if``, ``match`` and ``try`` count where all of them agree.
-So a loop variable left over in the kernel is not sent along, and a name given only under a condition is.
+Loops and ``with`` blocks count as executed; a name bound in branches of ``if``, ``match`` and ``try`` counts only if
+all branches bind it. So a loop variable left over in the kernel is not captured, but a name that is bound only under a
+condition is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-#: Calls through which a cell may read or make names that its text does not show.
+#: Calls through which a cell may read or define names that its text does not show.
 _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__"})
 
 
@@ -22,11 +23,11 @@ _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "_
 class Names:
     """The names of a piece of code.
 
-    assigned: bound at top level by whichever way the code runs. bound: bound at top level at all, or by a function that
-    declares the name global. needs: loaded from outside, each with its first line. undefined: those of them that are
-    loaded at once, outside of any ``try``. attributes: every name that follows a dot. imports: modules that it imports
-    anywhere. at_once: needed while it runs. later: global names that functions in it look up when they are called, its
-    own among them. dynamic: it may read or make further names (``exec``, ``globals()``, ``from m import *``).
+    assigned: bound at top level on every path. bound: bound at top level on some path, or by a function that declares
+    the name global. needs: loaded from outside, each with its first line. undefined: those that are loaded while the
+    cell runs, outside any ``try``. attributes: every name that follows a dot. imports: modules that it imports
+    anywhere. at_once: needed while it runs. later: global names that functions in it look up when they are called,
+    including its own. dynamic: it may read or make further names (``exec``, ``globals()``, ``from m import *``).
     """
 
     assigned: frozenset[str]
@@ -60,7 +61,7 @@ def names_of(source: str, tree: ast.Module, filename: str = "<cell>") -> Names:
             imports.update(dict.fromkeys(alias.name for alias in node.names))
         elif isinstance(node, ast.ImportFrom) and node.module and node.module != "__future__":
             imports[node.module] = None
-            # `from package import module`: whether it is a module is only known where it is looked up.
+            # `from package import module`: only a lookup shows whether it is a module.
             imports.update(dict.fromkeys(f"{node.module}.{alias.name}" for alias in node.names if alias.name != "*"))
     loaded, made = _inner_globals(symtable.symtable(source, filename, "exec"))
     needs = dict(flow.needs)
@@ -99,22 +100,22 @@ def _inner_globals(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
 
 @dataclass
 class _Flow:
-    """Goes through statements in the order in which they run."""
+    """Visits statements in the order in which they run."""
 
     bound: set[str] = field(default_factory=set)
     ever: set[str] = field(default_factory=set)
     needs: dict[str, int] = field(default_factory=dict)
     certain: dict[str, int] = field(default_factory=dict)
     dynamic: bool = False
-    #: Names local to the class bodies and comprehensions that are open.
+    #: Names local to the enclosing class bodies and comprehensions.
     scopes: list[set[str]] = field(default_factory=list)
     tries: int = 0
 
     # -- statements ---------------------------------------------------------------------------------------------------
 
     def block(self, statements: Iterable[ast.stmt]) -> bool:
-        """Go through ``statements``; False where the code after them is not reached from here."""
-        reached = [self.statement(one) for one in statements]  # all of them: code that is not reached binds names too
+        """Visit ``statements``; return False if the code after them is not reached from here."""
+        reached = [self.statement(one) for one in statements]  # visit all: unreachable code binds names too
         return all(reached)
 
     def statement(self, node: ast.stmt) -> bool:
@@ -265,7 +266,7 @@ class _Flow:
         self.target(node.name)  # type: ignore[attr-defined]
 
     def _Global(self, _: ast.Global) -> None:
-        """Says nothing at top level."""
+        """A ``global`` statement has no effect at top level."""
 
     # -- expressions --------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The minimal notebook of an experiment: the executed cells that its training needs, in order, and nothing else.
 
-Law: what was recorded is written out, never rewritten; a cell whose secret was masked is named.
+Law: recorded text is written unchanged; cells in which a secret was masked are listed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from workbench.snapshot.secrets.masking import MASK
 
 #: Names that the magic line takes from the notebook.
 _EXPANDED = re.compile(r"\$(\w+)|\{([^}]*)\}")
-#: Names that Workbench or IPython gives to a cell.
+#: Names that Workbench or IPython provides to a cell.
 _GIVEN = frozenset({"trial", "get_ipython", "In", "Out", "exit", "quit", "display"})
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """cells: the executed cells that are needed, as the snapshot has them, the train cell last. left_out: how many were
-    executed besides. missing: names that no executed cell gives. masked: numbers of cells in which a secret was masked.
+    """cells: the needed executed cells, in the form of the snapshot, the train cell last. left_out: the number of other
+    executed cells. missing: names that no executed cell defines. masked: numbers of cells in which a secret was masked.
     """
 
     cells: list[dict[str, Any]]
@@ -34,7 +34,7 @@ class Slice:
     masked: list[int]
 
     def notebook(self, kernel: Mapping[str, Json] | None = None) -> dict[str, Any]:
-        """The notebook, by nbformat 4.5. kernel: its kernelspec, the usual one where None."""
+        """The notebook, in nbformat 4.5. kernel: its kernelspec; None for the default one."""
         import nbformat
 
         cells = []
@@ -55,7 +55,7 @@ class Slice:
 
 
 def minimal(spec: Spec, snapshot: Mapping[str, Any]) -> Slice:
-    """The slice of what was executed when ``spec`` was launched. Raises NotFound where nothing was recorded."""
+    """The slice of the cells executed when ``spec`` was launched. Raises NotFound if nothing was recorded."""
     executed = list((snapshot.get("cells") or {}).get("cells") or ())
     if not executed:
         raise NotFound(
@@ -65,7 +65,7 @@ def minimal(spec: Spec, snapshot: Mapping[str, Any]) -> Slice:
     last = executed[-1]
     failed = [number for number, cell in enumerate(executed) if cell.get("failed")]
     history = History([str(cell["source"]) for cell in executed[:-1]], failed)
-    # Of a train cell the text that is trained; of a function, the cell that called Workbench.
+    # For a train cell, the text that is trained; for a function, the cell that called Workbench.
     texts = [spec.program.source] if spec.program.kind == "cell" else [str(last["source"])]
     facts = [facts_of(text) for text in texts]
     names = {name for one in facts for name in one.uses | one.later}
@@ -85,5 +85,5 @@ def minimal(spec: Spec, snapshot: Mapping[str, Any]) -> Slice:
 
 
 def _is_lacking(name: str, snapshot: Mapping[str, Any]) -> bool:
-    """Whether a name was taken from the notebook; others are built in, or Workbench's own."""
+    """Whether a name was captured from the notebook; others are built in, or Workbench's own."""
     return name in (snapshot.get("capture") or {}).get("names", {})

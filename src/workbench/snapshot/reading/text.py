@@ -1,4 +1,4 @@
-"""The text of a cell beside its tree: lines, segments, parents. Law: it answers from the text and changes nothing."""
+"""A cell's text and its syntax tree: lines, segments, parents. Law: it only reads."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from collections.abc import Iterator
 class Text:
     """A tree with its source.
 
-    first_line: number of the source's first line within the cell; kind: ``cell`` or ``function``. Both for messages.
+    first_line: number of the source's first line within the cell; kind: ``cell`` or ``function``. Both are for
+    messages.
     """
 
     def __init__(self, tree: ast.Module, source: str, first_line: int = 1, kind: str = "cell") -> None:
         self.kind = kind
         self.tree = tree
         self.source = source
-        # As Python's tokenizer counts them; `splitlines` also breaks at form feeds and the like.
+        # Lines as Python's tokenizer counts them; `splitlines` also breaks at form feeds and the like.
         self.lines = re.split(r"\r\n|\r|\n", source)
         self.first_line = first_line
 
@@ -28,7 +29,7 @@ class Text:
 
     @functools.cached_property
     def nodes(self) -> list[ast.AST]:
-        """All nodes, in no order that matters."""
+        """All nodes, in any order."""
         return list(ast.walk(self.tree))
 
     def parent(self, node: ast.AST) -> ast.AST | None:
@@ -43,7 +44,7 @@ class Text:
             above = self._parents.get(above)
 
     def line(self, node: ast.AST) -> int:
-        """The number of the line on which ``node`` begins, as messages give it."""
+        """The number of the line on which ``node`` begins, for messages."""
         return int(getattr(node, "lineno", 1)) + self.first_line - 1
 
     def head(self, node: ast.AST) -> str:

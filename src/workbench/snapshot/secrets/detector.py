@@ -1,10 +1,10 @@
-"""Secrets that are known by their look: the plugins of detect-secrets, and ours in its form. Law: no network, no file,
-no setting of the process; the time is linear in the text.
+"""Secrets recognised by their form: the plugins of detect-secrets, and our own in the same form. Law: no network, no
+file, no setting of the process; the time is linear in the text.
 
-Of a plugin only its expressions are used, never ``verify``, which asks the service whether a key is valid. Each is
-tried where one of its heads stands, on a bounded number of letters: as the library uses them, on whole lines, some take
-a time that grows with the square of the line. Importing this module imports the library, about 0.1 s; :mod:`masking`
-does so only for a text in which a head stands.
+Only a plugin's expressions are used, never ``verify``, which asks the service whether a key is valid. Each is tried at
+the occurrences of its heads, on a bounded number of letters: the library applies them to whole lines, where the time of
+some grows with the square of the length. Importing this module imports the library, about 0.1 s; :mod:`masking` does so
+only for a text that contains a head.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from workbench.snapshot.secrets.secret_plugins import (
     heads_of,
 )
 
-#: Letters at which an expression looks from a head on. What follows of a longer key is a part of it all the same.
+#: The number of letters that an expression examines from a head on. The rest of a longer key is masked too.
 _WINDOW = 512
 #: A private key of 16384 bits has about 13,000 letters.
 _LONGEST = 24_000
 #: A longer run of letters is a picture or a blob.
 _BLOB = 4096
-#: The rest of a key behind what its expression asks for, and behind a JSON web token's first parts.
+#: The rest of a key after the part matched by its expression, and after a JSON web token's first parts.
 _TAIL = re.compile(r"[\w-]*(?:\.[\w-]+)*")
 _EXACT, _NOTHING = re.compile(r"(?![\w-])"), re.compile("")
-#: Plugins of ours whose matches are whole.
+#: Our plugins whose matches are complete.
 _WHOLE = (AddressDetector, NotifyDetector, PrivateKeyBlockDetector, WebhookDetector)
 
 
@@ -57,8 +57,8 @@ _WHOLE = (AddressDetector, NotifyDetector, PrivateKeyBlockDetector, WebhookDetec
 class Look:
     """One plugin, and how it is used.
 
-    heads: in small letters, how its matches begin; none where they begin with anything. tail: what may follow of the
-    key. inside: a match may follow a letter.
+    heads: the possible beginnings of its matches, in lower case; empty if they can begin with anything. tail: how the
+    key may continue. inside: a match may follow a letter.
     """
 
     kind: str
@@ -74,7 +74,7 @@ _GITLAB = (
     *("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "gr1348941"),
     *("glcbt-", "glimt-", "glptt-", "glagent-", "gloas-"),
 )
-#: The library's plugins, how their matches begin, and whether a key may be longer than its expression asks.
+#: The library's plugins, how their matches begin, and whether a key may be longer than its expression.
 _LIBRARY: tuple[tuple[type[RegexBasedDetector], tuple[str, ...], re.Pattern[str]], ...] = (
     (AWSKeyDetector, ("a3t", "abia", "acca", "akia", "asia", "aws"), _EXACT),
     (AzureStorageKeyDetector, ("accountkey=",), re.compile(r"=*")),
@@ -113,9 +113,9 @@ def looks() -> tuple[Look, ...]:
 
 
 def seen(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
-    """Where in ``text`` a secret begins and ends, and its kind; in no order, and perhaps more than once.
+    """The beginning, end and kind of each secret in ``text``, in any order, possibly with repetitions.
 
-    lowered: ``text`` in small letters, each at its place.
+    lowered: ``text`` in lower case, of the same length.
     """
     for look in looks():
         if look.heads:
@@ -144,7 +144,7 @@ def _at(text: str, lowered: str, look: Look, head: str) -> Iterator[tuple[int, i
 
 
 def _begins(text: str, place: int) -> bool:
-    """Whether no other word's letter stands before ``place``; the ``n`` of a written line's end is none."""
+    """Whether a word begins at ``place``: no letter precedes it, except the ``n`` of an escaped newline."""
     before = text[place - 1 : place]
     return not (before.isalnum() or before in ("_", "-")) or text[max(0, place - 2) : place - 1] == "\\"
 

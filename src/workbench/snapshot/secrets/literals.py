@@ -1,4 +1,4 @@
-"""Secrets in code. Law: only literals and comments change; the code still runs, up to where it needs what was there.
+"""Secrets in code. Law: only literals and comments change; the code still runs until it needs a masked value.
 
 The time is linear in the code.
 """
@@ -16,9 +16,9 @@ from typing import NamedTuple
 from workbench.snapshot.secrets.masking import BY_NAME, MASK, Found, hearing, is_secret, masked, may_hold, replaced
 from workbench.snapshot.secrets.secret_names import holds_secret, places, small
 
-#: Lines that are IPython's, with those that continue them, and names that are given what such a line says.
+#: IPython's lines with their continuation lines, and names assigned from such a line.
 _MAGIC = re.compile(r"(?m)^([^\S\n]*)(?:[%!?]|[\w.,*\[\]'\" \t]+=\s*[%!](?=\S))(?:.*\\\n)*.*$")
-#: What stands behind a name that a cell gives a text; other cells are not parsed.
+#: What follows a name that a cell assigns a text; cells without it are not parsed.
 _GIVES = re.compile(
     r"""(?ix) (?: ["']?\]{0,4}\s{0,64}(?::[^=\n]{0,100})?:?=(?!=) | ["']\]?\s{0,64}[:,]
                 | \s{0,64},[^=\n]{0,100}=(?!=) )
@@ -31,7 +31,7 @@ Text = ast.Constant | ast.JoinedStr
 
 
 class _Literal(NamedTuple):
-    """A literal, what is written instead, and of what kind the secret in it is."""
+    """A literal, its replacement, and the kind of the secret in it."""
 
     node: Text
     shown: str
@@ -39,8 +39,8 @@ class _Literal(NamedTuple):
 
 
 def masked_code(source: str) -> str:
-    """Training code in which text that is given to a secret's name (``api_key = "…"``) is ``"***"``, and text and
-    comments that hold a secret (``"password=…"``) have lost it.
+    """Training code in which text assigned to a secret's name (``api_key = "…"``) is ``"***"``, and secrets in text and
+    comments (``"password=…"``) are masked.
     """
     if not may_hold(source):
         return source
@@ -54,8 +54,8 @@ def masked_code(source: str) -> str:
 
 
 def masked_cell(source: str) -> str:
-    """A cell's text without its secrets: what is given to a secret's name in Python, however it is written, and all
-    that :func:`masked` finds. Lines of IPython's are text.
+    """A cell's text without its secrets: values assigned to a secret's name in Python, in any syntax, and everything
+    that :func:`masked` finds. IPython's lines are treated as text.
     """
     if not may_hold(source):
         return source
@@ -69,7 +69,7 @@ def masked_cell(source: str) -> str:
 
 
 def _gives_text(source: str) -> bool:
-    """Whether a secret's name is perhaps given a text."""
+    """Whether a secret's name may be assigned a text."""
     end = 0
     for place in places(small(source)):
         if place >= end:
@@ -86,7 +86,7 @@ def _passing(match: re.Match[str]) -> str:
 
 def _parsed(source: str) -> ast.Module | None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the author is told of odd escapes elsewhere
+        warnings.simplefilter("ignore")  # warnings about invalid escapes are shown elsewhere
         try:
             return ast.parse(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -94,7 +94,7 @@ def _parsed(source: str) -> ast.Module | None:
 
 
 def _given(tree: ast.AST, *, is_short_told: bool = False) -> Iterator[Text]:
-    """Texts in code that are given to a secret's name. is_short_told: also those that are too short for a secret."""
+    """Texts in code that are assigned to a secret's name. is_short_told: also those that are too short for a secret."""
     inside = _inside(tree)
     for node in ast.walk(tree):
         for name, value in _pairs(node) if id(node) not in inside else ():
@@ -105,7 +105,7 @@ def _given(tree: ast.AST, *, is_short_told: bool = False) -> Iterator[Text]:
 
 
 def _pairs(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    """Names, and what is given to them."""
+    """Names and the values assigned to them."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             if isinstance(target, ast.Tuple | ast.List) and isinstance(node.value, ast.Tuple | ast.List):
@@ -148,7 +148,7 @@ def _texts(node: ast.expr) -> list[Text]:
         elif isinstance(one, ast.JoinedStr | ast.Constant) and _is_plain(one):
             found.append(one)
         else:
-            return []  # `"sk-" + "…"` is a text; a name plus something is none
+            return []  # `"sk-" + "…"` is a text; a name plus something is not
     return found
 
 
@@ -170,36 +170,36 @@ def _literal(node: Text) -> str:
 
 
 class _Lines:
-    """Code by lines, as Python counts them, and by columns in bytes, as it counts those."""
+    """Code by lines as Python counts them, and by columns in bytes, as Python counts those."""
 
     def __init__(self, source: str) -> None:
         self._data = source.encode(errors="surrogatepass")
         self._begins = [0, *(match.end() for match in re.finditer(rb"\r\n|\r|\n", self._data))]
 
     def span(self, one: _Literal) -> tuple[int, int, str, str]:
-        """Where a literal begins and ends in the bytes, and what is written instead, with its kind."""
+        """The beginning and end of a literal in bytes, its replacement, and its kind."""
         node = one.node
         first, last = node.lineno, node.end_lineno or node.lineno
         end = self._begins[last - 1] + (node.end_col_offset or 0)
         return self._begins[first - 1] + node.col_offset, end, one.shown, one.kind
 
     def place(self, line: int, column: int) -> int:
-        """Where a column of a line begins, in bytes. Column: in letters."""
+        """The byte offset of a column of a line. Column: in letters."""
         begin = self._begins[line - 1]
         end = self._begins[line] if line < len(self._begins) else len(self._data)
         text = self._data[begin:end].decode(errors="surrogatepass")[:column]
         return begin + len(text.encode(errors="surrogatepass"))
 
     def text(self, node: Text) -> str:
-        """A literal as it is written."""
+        """A literal as written in the source."""
         start, end, *_ = self.span(_Literal(node, "", ""))
         return self._data[start:end].decode(errors="surrogatepass")
 
     def replaced(self, spans: list[tuple[int, int, str, str]]) -> str:
-        """The code with other texts in its places; of two for one place the last counts."""
+        """The code with these replacements; of two at one place, the last one counts."""
         if not spans:
             return self._data.decode(errors="surrogatepass")
-        # One letter for each byte, so that both count alike.
+        # One letter for each byte, so that both have the same offsets.
         places = {start: Found(start, end, _as_bytes(shown), kind) for start, end, shown, kind in spans}
         text = replaced(self._data.decode("latin-1"), [places[start] for start in sorted(places)])
         return text.encode("latin-1").decode(errors="surrogatepass")
@@ -210,7 +210,7 @@ def _as_bytes(text: str) -> str:
 
 
 def _holding(tree: ast.AST, lines: _Lines) -> Iterator[_Literal]:
-    """Texts in which something looks like a secret; f-strings as they are written."""
+    """Texts that contain something like a secret; f-strings as written."""
     inside = _inside(tree)
     for node in ast.walk(tree):
         if id(node) in inside:
@@ -231,14 +231,15 @@ def _holding(tree: ast.AST, lines: _Lines) -> Iterator[_Literal]:
 
 
 def _unheard(text: str) -> tuple[str, str]:
-    """``text`` without its secrets, and the first one's kind: the place in the code is told, not that in the text."""
+    """``text`` without its secrets, and the kind of the first: the caller reports the place in the code, not in the
+    text."""
     with hearing() as heard:
         shown = masked(text)
     return shown, heard[0].kind if heard else BY_NAME
 
 
 def _comments(source: str, lines: _Lines) -> Iterator[tuple[int, int, str, str]]:
-    """Comments that hold a secret. Lines of comments below one another are one text: a key may have many."""
+    """Comments that contain a secret. Consecutive comment lines are one text, since a key may have many lines."""
     if "#" not in source:
         return
     block: list[tokenize.TokenInfo] = []
@@ -265,14 +266,14 @@ def _comment(block: list[tokenize.TokenInfo], lines: _Lines) -> Iterator[tuple[i
     if shown == text:
         return
     start, end = lines.place(*block[0].start), lines.place(*block[-1].end)
-    # A secret of many lines takes the marks of its comments along.
+    # A secret of many lines includes the comment marks between them.
     told = "\n".join(line if line.startswith("#") else f"# {line}" for line in shown.split("\n"))
     indented = told.replace("\n", "\n" + " " * block[-1].start[1]) if len(block) > 1 else told
     yield start, end, indented, kind
 
 
 def _inside(tree: ast.AST) -> set[int]:
-    """What stands in f-strings: before Python 3.12 it has no place of its own."""
+    """The parts of f-strings: before Python 3.12 they have no positions."""
     found: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr) and id(node) not in found:

@@ -1,8 +1,8 @@
-"""Secrets out of what is written down: arguments, cells, logs, notebooks. Law: text that holds no secret stays as it
-is, to the letter; the time is linear in the text.
+"""Masking secrets in everything that is stored: arguments, cells, logs, notebooks. Law: text without secrets is not
+changed; the time is linear in the text.
 
-A secret is known by the name to which it is given (:mod:`secret_names`), or by its own look (:mod:`detector`, which is
-detect-secrets): what begins with ``ghp_`` is nothing else. All of Workbench asks :func:`found` and :func:`masked`.
+A secret is recognised by the name to which it is assigned (:mod:`secret_names`), or by its form (:mod:`detector`, which
+uses detect-secrets): only a key begins with ``ghp_``. All of Workbench uses :func:`found` and :func:`masked`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from workbench.snapshot.secrets.secret_names import MASK, WORDS, given, is_likel
 __all__ = ["BY_NAME", "HEADS", "MASK", "Found", "Heard", "found", "hearing", "is_likely", "is_secret"]
 __all__ += ["look_alikes", "masked", "may_hold", "replaced", "tell"]
 
-#: What the keys of services begin with, in small letters. A test holds them against the heads of the detector, which is
-#: not imported for a text in which none of them stands.
+#: The beginnings of services' keys, in lower case. A test compares them with the heads of the detector, which is not
+#: imported for a text without any of them.
 _BEGINNINGS = (
     "a3t", "abia", "acca", "akia", "asia", "aiza", "aws", "xox", "xapp-", "eyj", "sk-", "sk_", "rk_", "pk_", "whsec_",
     "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-", "glft-", "glsoat-", "glrt-",
@@ -30,19 +30,19 @@ _BEGINNINGS = (
     "wandb_v1_", "dapi", "lsv2_", "gsk_", "r8_", "shpat_", "dop_v1_", "nvapi-", "ya29.", "sig=", "accountkey=",
     "-----begin ", "---- begin ssh2", "putty-user-key-file", "bearer", "basic ",
 )  # fmt: skip
-#: In an address, after its scheme: what only a webhook has.
+#: Parts of an address, after its scheme, that only webhooks have.
 _WEBHOOKS = ("hook", "notify", "logic.azure", "chat.google", "api.telegram", "pagerduty", "ifttt")
-#: One of these is in every text that holds a secret, but credentials in an address, and keys that begin with anything.
+#: Every text with a secret contains one of these, except credentials in an address and keys without a fixed prefix.
 HEADS = (*WORDS, *_BEGINNINGS, *_WEBHOOKS)
-#: Keys that begin with anything are at least so long, or have a colon or a region behind them.
+#: Keys without a fixed prefix are at least this long, or are followed by a colon or a region.
 _LONG = re.compile(r"[A-Za-z0-9_-]{26}")
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
-#: The kind of what is known by its name alone.
+#: The kind of secrets recognised only by their name.
 BY_NAME = "Value of a secret's name"
 
 
 class Found(NamedTuple):
-    """A secret in a text: where it begins and ends, what is shown instead, and of what kind it is."""
+    """A secret in a text: its beginning and end, its replacement, and its kind."""
 
     start: int
     end: int
@@ -52,20 +52,20 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A secret that was masked: its kind, its line in the text, and itself, which is never shown."""
+    """A masked secret: its kind, its line in the text, and its value, which is never shown."""
 
     kind: str
     line: int
     secret: str = field(repr=False)
 
 
-#: What is masked while somebody listens.
+#: The list to which masked secrets are added, while :func:`hearing` is active.
 _heard: ContextVar[list[Heard] | None] = ContextVar("heard", default=None)
 
 
 @contextmanager
 def hearing() -> Iterator[list[Heard]]:
-    """A list to which each secret is added that is masked inside of it, in this thread."""
+    """A context with a list of all secrets that are masked inside it, in this thread."""
     heard: list[Heard] = []
     token = _heard.set(heard)
     try:
@@ -75,7 +75,7 @@ def hearing() -> Iterator[list[Heard]]:
 
 
 def tell(secret: str, kind: str = BY_NAME, line: int = 1) -> None:
-    """Add a secret that was masked to what :func:`hearing` hears."""
+    """Add a masked secret to the list of :func:`hearing`."""
     heard = _heard.get()
     if heard is not None:
         heard.append(Heard(kind, line, secret))
@@ -84,7 +84,7 @@ def tell(secret: str, kind: str = BY_NAME, line: int = 1) -> None:
 def masked(text: str) -> str:
     """``text`` with the values of keys, tokens and passwords, and credentials in addresses, replaced by ``***``.
 
-    Where something is, a terminal's colours go as well: they stand between a name and its value.
+    If there is a secret, a terminal's colour codes are removed too: they may be between a name and its value.
     """
     if not may_hold(text):
         return text
@@ -94,7 +94,7 @@ def masked(text: str) -> str:
 
 
 def replaced(text: str, secrets: Iterable[Found]) -> str:
-    """``text`` in which each of ``secrets``, in order, is replaced by what is shown instead."""
+    """``text`` with each of ``secrets``, in order, replaced."""
     parts, told, line = [], 0, 1
     for one in secrets:
         line += text.count("\n", told, one.start)
@@ -106,7 +106,7 @@ def replaced(text: str, secrets: Iterable[Found]) -> str:
 
 
 def may_hold(text: str) -> bool:
-    """Whether a secret may be in ``text``, by a quick look."""
+    """Whether ``text`` may contain a secret, by a fast check."""
     lowered = text.lower()
     return may_name(lowered) or _may_look(text, lowered)
 
@@ -120,7 +120,7 @@ def _may_look(text: str, lowered: str) -> bool:
 
 
 def found(text: str) -> list[Found]:
-    """The secrets in ``text``, in order, none over another."""
+    """The secrets in ``text``, in order, without overlaps."""
     lowered = small(text)
     secrets = [Found(*one, BY_NAME) for one in given(text, lowered)] if may_name(lowered) else []
     if _may_look(text, lowered):
@@ -129,7 +129,7 @@ def found(text: str) -> list[Found]:
 
 
 def look_alikes(text: str) -> list[str]:
-    """The kinds of what looks like a secret in ``text``, whatever the names before it."""
+    """The kinds of secrets recognised by their form in ``text``, whatever names precede them."""
     lowered = small(text)
     if not _may_look(text, lowered):
         return []
@@ -139,14 +139,14 @@ def look_alikes(text: str) -> list[str]:
 
 @functools.cache
 def _seen() -> Callable[[str, str], Iterable[tuple[int, int, str]]]:
-    """The detector, imported when a text first needs it. What it imports sets filters of warnings for the process."""
+    """Import the detector when a text first needs it, without the warning filters that it sets for the process."""
     with warnings.catch_warnings():
         from workbench.snapshot.secrets.detector import seen
     return seen
 
 
 def _united(secrets: list[Found]) -> list[Found]:
-    """What lies in another goes; two that overlap become one."""
+    """Remove matches inside others, and merge overlapping ones."""
     united: list[Found] = []
     for one in sorted(secrets, key=lambda one: (one.start, -one.end)):
         last = united[-1] if united else None

@@ -1,7 +1,7 @@
-"""Which names are given secrets, and where a text gives one of them a value. Law: the time is linear in the text.
+"""Names of secrets, and where a text assigns one of them a value. Law: the time is linear in the text.
 
-Detectors that look at a line of a file do not know what a notebook holds: magics, shell lines, options, logs, JSON in
-JSON. Each match below is bounded or remembered, so that no text makes it look at the same letters again and again.
+Detectors that work on lines of a file cannot handle the content of notebooks: magics, shell lines, options, logs, JSON
+in JSON. Each match below is bounded or remembered, so that no letter is examined again and again.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 MASK = "***"
-#: A shorter quoted text is no secret: ``pad_token="<pad>"``. Passwords may be shorter.
+#: A shorter quoted text is not a secret: ``pad_token="<pad>"``. Passwords may be shorter.
 LEAST, LEAST_OF_PASSWORD = 6, 4
-#: One of these is in every name of a secret, in small letters.
+#: Every name of a secret contains one of these, in lower case.
 WORDS = ("key", "token", "secret", "pass", "credential", "auth", "cookie", "pw", "private", "signature")
 
 #: The names of variables, fields and arguments whose values are secrets.
@@ -21,18 +21,18 @@ _SECRET_NAME = re.compile(
     r"(?i)key|token(?!i[sz])|secret|passw|passphrase|credential|authorization|(?:^|_)auth(?:$|_)|cookie"
     r"|(?:^|[_-])(?:pass|pwd?)(?:$|[_-])|private|signature"
 )
-#: Those of them by which a value is known in any text, prose and other languages included. A tokenizer is no token,
-#: and a KeyError tells of a key that is none.
+#: Those that mark a secret in any text, including prose and other languages. A tokenizer is not a token, and a KeyError
+#: reports a key that is not a secret.
 _IN_TEXT = re.compile(
     r"(?i)(?!.*(?:error|exception|warning|interrupt)$).*"
     r"(?:key|token(?!i[sz])|secret|passw|passphrase|credential|pwd|authorization|(?:^|[_-])(?:pass|pw)(?:$|[_-]))"
 )
-#: Names that nothing else has.
+#: Names that only secrets have.
 _SURE_NAME = re.compile(r"(?i)secret|(?:api|access|account|auth|private)[_-]?(?:key|token)|credential|authorization")
 _PASSWORD = re.compile(r"(?i)passw|passphrase|(?:^|[_-])(?:pass|pwd?)(?:$|[_-])")
 
 _PREFIX = re.compile(r"[rRbBuUfF]{0,2}")
-#: What stands between a name and its value: ``name: str =``, ``"name":``, ``name=``, the blanks of ``--name value``.
+#: The text between a name and its value: ``name: str =``, ``"name":``, ``name=``, the blanks of ``--name value``.
 _BETWEEN = re.compile(
     r"""(?ix)
     (?: \s{0,64}:\s{0,64}[a-z_][\w.]{0,80}(?:\[[^\]\n=]{0,80}\]{1,4})?(?:\s{0,8}\|\s{0,8}[\w.]{1,80}){0,8}\s{0,8}
@@ -44,9 +44,9 @@ _BETWEEN = re.compile(
 )
 _SENT = re.compile(r"(?i)(?:bearer|basic|token)\s{1,8}(?P<sent>[^\s'\"\\]{1,4000})")
 _BARE = re.compile(r"""["']?(?P<bare>(?:[^\s,;)'"<\\]|\\(?![nrt"'\\])){1,200})""")
-#: The rest of a value that was cut.
+#: The rest of a truncated value.
 _REST = re.compile(r"""(?:[^\s,;)'"<\\]|\\(?![nrt"'\\]))*""")
-#: ``os.environ.setdefault("API_KEY", "…")``: what stands before the name, and what follows.
+#: ``os.environ.setdefault("API_KEY", "…")``: the text before the name, and after it.
 _ASKED = re.compile(r"\b(?:get|getenv|pop|set|setdefault|setenv|putenv)\(\s{0,64}[ru]?[\"']$")
 _COMMA = re.compile(r"[\"']\s{0,64},\s{0,64}(?:default\s{0,8}=\s{0,8})?")
 #: ``!export API_KEY=…``, ``%env API_KEY …``, ``?api_key=…``: the same.
@@ -57,16 +57,16 @@ _VARIABLE = re.compile(r"""=(?P<value>"[^"\n]{0,4000}"|'[^'\n]{0,4000}'|[^\s;&|"
 _ENV = re.compile(r"^[^\S\n]*%(?:set_)?env[^\S\n]+$")
 _ENV_VALUE = re.compile(r"(?:[^\S\n]{0,64}=|[^\S\n])[^\S\n]{0,64}(?P<value>\S.*)")
 _PARAMETER = re.compile(r"=(?P<value>[^\s&#'\"{$<>\\]{6,})")
-#: What a shell's variable may hold that is plainly no secret: a switch, another variable, a number of tokens.
+#: Values of shell variables that are clearly not secrets: a switch, another variable, a number of tokens.
 _PLAIN = re.compile(r"(?i)[\"']?(?:true|false|yes|no|on|off|none|null|[${].*)?[\"']?\s*$")
 _COUNTED, _COUNT = re.compile(r"(?i)\w*(?:key|token)\w*"), re.compile(r"\d{1,8}")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _RUN = re.compile(r"[\w-]*")
-#: No name is longer; nor looked at is what stands farther before one.
+#: The maximum length of a name, and of the text examined before one.
 _NEAR = 100
 _LONGEST_NAME = 200
 _OPENED = re.compile(r"\"{3}|'{3}|\\\"|\"|'")
-#: The rest of a text that is quoted so, with its end. Possessive: a text without an end is looked at once.
+#: The rest of a quoted text, including the closing quote. Possessive, so that an unclosed text is scanned only once.
 _CLOSED = {
     '"': re.compile(r'(?:[^"\\\n]|\\.)*+"'),
     "'": re.compile(r"(?:[^'\\\n]|\\.)*+'"),
@@ -77,7 +77,7 @@ _CLOSED = {
 
 
 class Given(NamedTuple):
-    """A secret value that a name is given: where it stands, and what is shown instead."""
+    """A secret value assigned to a name: its position, and its replacement."""
 
     start: int
     end: int
@@ -85,12 +85,12 @@ class Given(NamedTuple):
 
 
 def is_secret(name: str) -> bool:
-    """Whether a variable of this name holds something that must not be written down."""
+    """Whether the value of a variable with this name must not be stored."""
     return _SECRET_NAME.search(name) is not None
 
 
 def holds_secret(name: str, text: str, *, is_short_told: bool = False) -> bool:
-    """Whether a quoted ``text`` that is given to this secret's name is one: ``eos_token="<|endoftext|>"`` is none.
+    """Whether a quoted ``text`` assigned to this secret's name is a secret: ``eos_token="<|endoftext|>"`` is not.
 
     is_short_told: short texts are secrets too.
     """
@@ -99,8 +99,8 @@ def holds_secret(name: str, text: str, *, is_short_told: bool = False) -> bool:
 
 
 def is_likely(name: str, text: str) -> bool:
-    """Whether a text of a captured value is a secret by its name. What is found so is not published, so that more is
-    asked of names that other things have too: ``token``, ``key``.
+    """Whether a text in a captured value is a secret by its name. Such values cannot be published, so the test is
+    stricter for names that other values have too: ``token``, ``key``.
     """
     if not is_secret(name) or not holds_secret(name, text) or re.search(r"\s", text):
         return False
@@ -112,20 +112,20 @@ def is_likely(name: str, text: str) -> bool:
 
 
 def may_name(lowered: str) -> bool:
-    """Whether a text, in small letters, may hold a secret's name."""
+    """Whether a text, in lower case, may contain a secret's name."""
     return any(word in lowered for word in WORDS)
 
 
 def small(text: str) -> str:
-    """``text`` in small letters, each at its place."""
+    """``text`` in lower case, with the same length."""
     lowered = text.lower()
-    if len(lowered) != len(text):  # a few letters have no small one of the same length
+    if len(lowered) != len(text):  # a few letters have no lower-case form of the same length
         lowered = "".join(one if len(one := letter.lower()) == 1 else letter for letter in text)
     return lowered
 
 
 def places(lowered: str) -> list[int]:
-    """Where the words of :data:`WORDS` begin, in order."""
+    """The positions of the words of :data:`WORDS`, in order."""
     found = []
     for word in WORDS:
         place = lowered.find(word)
@@ -136,7 +136,7 @@ def places(lowered: str) -> list[int]:
 
 
 def given(text: str, lowered: str) -> Iterator[Given]:
-    """The secret values that names are given in ``text``, in order."""
+    """The secret values assigned to names in ``text``, in order."""
     quotes, place = _Quotes(text), 0
     for word in places(lowered):
         if word < place:
@@ -145,7 +145,7 @@ def given(text: str, lowered: str) -> Iterator[Given]:
         while start > max(place, word - _NEAR) and (text[start - 1].isalnum() or text[start - 1] in "_-"):
             start -= 1
         match = _RUN.match(text, word)
-        # What follows may be a name itself: `token: password=…`.
+        # The value may itself be a name: `token: password=…`.
         place = match.end() if match else word
         if place - start <= _LONGEST_NAME and (found := _found(text, start, place, quotes)) is not None:
             place = found.end
@@ -153,14 +153,14 @@ def given(text: str, lowered: str) -> Iterator[Given]:
 
 
 class _Quotes:
-    """Quoted texts. A quote without an end is remembered, so that what follows is not searched again for its end."""
+    """Quoted texts. An unclosed quote is remembered, so that the rest is not searched again for its end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._open: dict[str, int] = {}
 
     def at(self, place: int) -> tuple[str, int, int] | None:
-        """The prefix, and where a quoted text begins and ends; None where there is none."""
+        """The prefix, beginning and end of a quoted text; None if there is none."""
         prefix = _PREFIX.match(self._text, place)
         begin = prefix.end() if prefix else place
         opened = _OPENED.match(self._text, begin)
@@ -175,7 +175,7 @@ class _Quotes:
 
 
 def _found(text: str, start: int, end: int, quotes: _Quotes) -> Given | None:
-    """What the name at ``start`` is given, if it is a secret."""
+    """The value of the name at ``start``, if it is a secret."""
     name, before = text[start:end], text[max(0, start - _NEAR) : start]
     last = before[-1:]
     if last in ("'", '"') and is_secret(name) and _ASKED.search(before):
@@ -215,7 +215,7 @@ def _value(text: str, name: str, between: re.Match[str], quotes: _Quotes) -> Giv
 
 
 def _in_brackets(text: str, place: int, quotes: _Quotes) -> tuple[str, int, int] | None:
-    """The one text between brackets: ``key = ("…")``."""
+    """The single text between brackets: ``key = ("…")``."""
     if text[place : place + 1] != "(":
         return None
     begin = place + 1
@@ -247,7 +247,7 @@ def _looks_random(value: str) -> bool:
 def _is_password(name: str, between: str, value: str) -> bool:
     """Whether a bare value is a password: ``PASS=…`` as in a shell's file, or letters and digits after ``password=``.
 
-    In code a name stands there, or a call.
+    In code, the value is a name or a call.
     """
     if _PASSWORD.search(name) is None or len(value) < LEAST_OF_PASSWORD or re.search(r"[(\[{]|^[$%*]", value):
         return False

@@ -1,7 +1,7 @@
-"""What detect-secrets does not know, as plugins of its own form. Law: each begins with one of its heads, and its
-expression looks at a bounded number of letters.
+"""Plugins for secrets that detect-secrets does not recognise. Law: each match begins with one of the heads, and the
+expression examines a bounded number of letters.
 
-``heads``: small letters with which each match begins; see :mod:`workbench.snapshot.secrets.detector`, the only caller.
+``heads``: the beginnings of matches, in lower case; see :mod:`workbench.snapshot.secrets.detector`, the only caller.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from detect_secrets.plugins.base import RegexBasedDetector
 
 
 class ServiceKeyDetector(RegexBasedDetector):
-    """Keys of services by how they begin. ``sk-`` and ``hf_`` begin other words too (scikit-learn's styles, names in
-    code), so that more is asked of these.
+    """Keys of services by their prefix. Other words begin with ``sk-`` and ``hf_`` too (scikit-learn's styles, names in
+    code), so these have stricter rules.
     """
 
     secret_type = "Service key"
@@ -43,7 +43,7 @@ class ServiceKeyDetector(RegexBasedDetector):
 
 
 class WebhookDetector(RegexBasedDetector):
-    """Addresses that take messages from everyone who knows them."""
+    """Addresses to which anyone who knows them can post."""
 
     secret_type = "Webhook"
     heads = ("https://", "http://")
@@ -63,7 +63,8 @@ class WebhookDetector(RegexBasedDetector):
 
 
 class NotifyDetector(RegexBasedDetector):
-    """Where a search's messages go, whatever the host: ``--notify URL``, ``#| notify: URL``, ``webhook = "URL"``."""
+    """The address for a search's notifications, whatever the host: ``--notify URL``, ``#| notify: URL``, ``webhook =
+    "URL"``."""
 
     secret_type = "Webhook"
     heads = ("notify", "webhook")
@@ -84,7 +85,7 @@ class AddressDetector(RegexBasedDetector):
 
 
 class BearerDetector(RegexBasedDetector):
-    """What an ``Authorization`` header sends."""
+    """The value of an ``Authorization`` header."""
 
     secret_type = "Bearer token"
     heads = ("bearer", "basic ")
@@ -100,8 +101,8 @@ class SignatureDetector(RegexBasedDetector):
 
 
 class PrivateKeyBlockDetector(RegexBasedDetector):
-    """A whole private key, where detect-secrets knows its first line. Its lines may be those of a comment, of a list of
-    texts, or be written with ``\\n``.
+    """A whole private key, of which detect-secrets finds only the first line. Its lines may be in a comment, in a list
+    of texts, or be joined by ``\\n``.
     """
 
     secret_type = "Private Key"
@@ -112,7 +113,7 @@ class PrivateKeyBlockDetector(RegexBasedDetector):
             r"----[- ]END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?[- ]{4,5}"
         ),
         re.compile(r"(?i)PuTTY-User-Key-File-\d:(?:[^\n]{1,200}\n){1,400}?Private-MAC:[^\n]{1,200}"),
-        # One that was cut: all lines that look like its.
+        # A truncated key: all lines that look like parts of it.
         re.compile(
             r"(?i)----[- ]BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?[- ]{4,5}"
             r"""(?:(?:\\n|[\s#"'+,]){0,40}[A-Za-z0-9+/=]{16,100}){0,400}"""
@@ -132,11 +133,11 @@ OWN: tuple[type[RegexBasedDetector], ...] = (
 
 
 def heads_of(plugin: type[RegexBasedDetector]) -> tuple[str, ...]:
-    """How each match of one of these begins, in small letters."""
+    """The possible beginnings of a plugin's matches, in lower case."""
     heads: tuple[str, ...] = plugin.heads  # type: ignore[attr-defined]
     return heads
 
 
 def expressions(plugin: RegexBasedDetector) -> tuple[Pattern[str], ...]:
-    """The expressions of a plugin, the library's or one of these."""
+    """The expressions of a plugin, of the library or of this module."""
     return tuple(plugin.denylist)

@@ -1,1 +1,1 @@
-"""What training gets from outside its cell, and what it was seen to use."""
+"""The environment of training outside its cell, and what training was seen to use."""

@@ -1,8 +1,8 @@
-"""Which of the packages that are imported ahead training really uses. Law: an import goes on as if it were not there.
+"""Which packages, of those imported in advance, training really uses. Law: imports work as without this module.
 
-Before training code comes, each import tells which package wants which (:meth:`Ahead.noted`). Later, Python asks the
-spec of a module that is there already whether it is still being initialised, each time it is imported: so the specs of
-what was imported ahead tell of their first import, and no frame of ours lies between it and the code.
+Before training code runs, each import shows which package imports which (:meth:`Ahead.noted`). Later, each time an
+already loaded module is imported, Python asks its spec whether it is still being initialised. So the specs of modules
+imported in advance report their first import by training, without an extra stack frame.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any
 
-#: Packages that were imported ahead, and that training has imported since.
+#: Packages that were imported in advance and that training has imported since.
 _imported: dict[str, None] = {}
 
 
 class _Watched(ModuleSpec):
-    """The spec of a module that was imported ahead. It tells once."""
+    """The spec of a module that was imported in advance. It reports once."""
 
     @property
     def _initializing(self) -> bool:
@@ -34,7 +34,7 @@ class _Watched(ModuleSpec):
 
 
 class _Finder:
-    """Hears of each module that is looked for, and finds none."""
+    """Is called for each module that is imported, and finds none."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
@@ -45,18 +45,18 @@ class _Finder:
 
 
 class Ahead:
-    """Packages that are imported ahead of training."""
+    """Packages that are imported in advance of training."""
 
     def __init__(self) -> None:
-        #: By package, those that it imports.
+        #: For each package, those that it imports.
         self._imports: dict[str, dict[str, None]] = {}
-        #: By package, the variables that its code looks up while it is imported.
+        #: For each package, the variables that its code looks up while it is imported.
         self.variables: dict[str, list[str]] = {}
         self.is_open = False
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
-        """Note which package imports which, and afterwards what training imports of it."""
+        """Record which package imports which, and afterwards which of them training imports."""
         before, original = set(sys.modules), builtins.__import__
 
         def noting(
@@ -70,7 +70,7 @@ class Ahead:
                 self._note(name)
             return original(name, globals, locals, fromlist or (), level)
 
-        # What is there already is asked for by the one, what is loaded, in whatever way, by the other.
+        # The first sees imports of loaded modules, the second all modules that are being loaded.
         finder = _Finder(self._note)
         builtins.__import__ = noting
         sys.meta_path.insert(0, finder)
@@ -87,7 +87,7 @@ class Ahead:
         self._imports.setdefault(_importer(), {})[top_of(name)] = None
 
     def wanted(self, packages: Iterable[str]) -> list[str]:
-        """``packages``, those that training has imported of what was imported ahead, and all that these import."""
+        """``packages``, those imported in advance that training has imported too, and everything that these import."""
         waiting, found = [*packages, *_imported], dict.fromkeys(packages)
         looked_at: set[str] = set()
         while waiting:
@@ -112,11 +112,11 @@ class Ahead:
             if type(spec) is ModuleSpec:
                 spec.__class__ = _Watched
             elif name == top_of(name) and getattr(module, "__file__", None):
-                _imported[name] = None  # it cannot tell, so it counts
+                _imported[name] = None  # it is not known, so count it
 
 
 def _importer() -> str:
-    """The package whose code imports something now, be it by way of Python's own modules."""
+    """The package whose code is importing something now, also through Python's own modules."""
     frame: FrameType | None = sys._getframe(3)
     while frame is not None:
         package = top_of(str(frame.f_globals.get("__name__", "")))

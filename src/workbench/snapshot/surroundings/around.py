@@ -1,4 +1,5 @@
-"""What training gets of the process that launches it: variables, settings, threads. Law: all of it is of one moment."""
+"""What training gets from the process that launches it: variables, settings, threads. Law: all are read at one
+moment."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from workbench.snapshot.surroundings import settings, variables
 from workbench.snapshot.surroundings.variables import Variables
 
 _CALL = re.compile(r"\bset_num_threads\s*\(")
-#: Variables by which libraries are told how many threads they use.
+#: Variables that set libraries' number of threads.
 _TOLD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The surroundings of one launch. notes: what of them does not travel, in words."""
+    """The surroundings of one launch. notes: what is not passed on, in words."""
 
     variables: Variables = field(default_factory=Variables)
     settings: dict[str, Json] = field(default_factory=dict)
@@ -32,20 +33,20 @@ class Around:
 
     @classmethod
     def here(cls, wanted: int | None = None, texts: Iterable[str] = ()) -> Around:
-        """Those of this process now. wanted: threads that a person wrote. texts: the cells that were executed.
+        """Those of this process now. ``wanted``: the number of threads that the user gave. texts: the executed cells.
 
-        Raises BadSetting for a setting that cannot travel.
+        Raises BadSetting for a setting that cannot be passed on.
         """
         threads, notes = threads_of(sys.modules.get("torch"), wanted, texts)
         return cls(variables.here(), settings.here(), threads, _hash_seed(), notes)
 
 
 def threads_of(torch: Any, wanted: int | None, texts: Iterable[str]) -> tuple[int, tuple[str, ...]]:
-    """How many threads a trial uses, and what a person should know about it.
+    """How many threads a trial uses, and a note for the user.
 
-    It is 1, so that results do not depend on the machine, unless a person wrote another number or a cell has called
-    ``torch.set_num_threads``: then ``torch`` (None: it is not imported) has another number than it begins with, or the
-    call stands in one of ``texts``.
+    It is 1, so that results do not depend on the machine, unless the user gave another number or a cell has called
+    ``torch.set_num_threads``: then ``torch`` (None: not imported) has a number different from its initial one, or the
+    call is in one of ``texts``.
     """
     if wanted is not None:
         return wanted, ()
@@ -59,14 +60,14 @@ def threads_of(torch: Any, wanted: int | None, texts: Iterable[str]) -> tuple[in
 
 
 def usual_threads() -> frozenset[int]:
-    """The numbers of threads with which torch may begin in this process."""
+    """The possible initial numbers of torch's threads in this process."""
     cores = {os.cpu_count() or 1, len(os.sched_getaffinity(0)), _physical_cores()}
     told = {int(os.environ[name]) for name in _TOLD if os.environ.get(name, "").isdecimal()}
     return frozenset(cores | told)
 
 
 def checked_threads(given: Any, option: str = "--threads") -> int:
-    """``given``, when a trial can use so many threads. Raises BadOption."""
+    """``given``, if a trial can use that many threads. Raises BadOption."""
     cores = len(os.sched_getaffinity(0))
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= cores:
         sign = "" if option.endswith("=") else " "
@@ -78,7 +79,7 @@ def checked_threads(given: Any, option: str = "--threads") -> int:
 
 
 def _physical_cores() -> int:
-    """Cores without their second threads; some builds of torch begin with so many."""
+    """The number of physical cores; some builds of torch start with this many threads."""
     found = set()
     for cpu in os.sched_getaffinity(0):
         try:
@@ -89,6 +90,6 @@ def _physical_cores() -> int:
 
 
 def _hash_seed() -> int:
-    """What ``PYTHONHASHSEED`` says, else 0: hashes are never random."""
+    """The value of ``PYTHONHASHSEED``, or 0: hashes are never random."""
     told = os.environ.get("PYTHONHASHSEED", "")
     return int(told) if told.isdecimal() and int(told) < 2**32 else 0

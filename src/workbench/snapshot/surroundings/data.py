@@ -19,13 +19,13 @@ from workbench.records import Json
 
 #: Files up to this size are read whole.
 _WHOLE = 1 << 26
-#: Of larger ones, this many pieces of a mebibyte, evenly spaced, the first and the last among them.
+#: Of larger ones, this many evenly spaced pieces of a mebibyte, including the first and the last.
 _PIECES, _PIECE = 64, 1 << 20
-#: Most files of a folder that are looked at.
+#: The maximum number of files read in a folder.
 _ENTRIES = 20_000
-#: Bytes of a folder's files that are read for its content; of what is beyond only names and sizes count.
+#: The maximum number of bytes of a folder's files that are read; for the rest, only names and sizes count.
 _FOLDER = 1 << 32
-#: Files of which each line is a row.
+#: Files in which each line is a row.
 _TEXT = frozenset({".csv", ".tsv", ".txt", ".jsonl", ".ndjson"})
 #: The first number of the shape in the heading of a NumPy array's file.
 _NPY_SHAPE = re.compile(rb"'shape': \((\d+),")
@@ -39,7 +39,7 @@ class DataFile:
 
     size: in bytes, of a folder the sum. files: how many. modified: the newest time of a change (UTC). digest: xxh3 of
     the content (of a folder: of its entries' names, sizes and times). sampled: the digest is of samples. rows: lines of
-    a text file that was read whole, or the length of a NumPy array's file; None where that is not known.
+    a text file that was read whole, or the length of a NumPy array's file; None if that is not known.
     """
 
     path: str
@@ -56,7 +56,7 @@ class DataFile:
 
 
 def describe(path: str | os.PathLike[str]) -> DataFile:
-    """What is at ``path`` now. Raises OSError where nothing is."""
+    """The file or folder at ``path`` now. Raises OSError if there is none."""
     place = Path(path).expanduser()
     status = place.stat()
     if place.is_dir():
@@ -66,9 +66,9 @@ def describe(path: str | os.PathLike[str]) -> DataFile:
 
 
 def content_of_folder(path: str | os.PathLike[str], without: Collection[str] = ()) -> Json:
-    """A folder's content, whatever the times of its files say: their digest, and whether samples made it.
+    """The digest of a folder's content, regardless of its files' times, and whether it is of samples.
 
-    without: paths of files that do not belong to it. Raises OSError where the folder is gone.
+    without: paths of files that do not belong to it. Raises OSError if the folder does not exist.
     """
     place = Path(path).expanduser()
     place.stat()
@@ -96,7 +96,7 @@ def content_of_folder(path: str | os.PathLike[str], without: Collection[str] = (
 def named_files(sources: Iterable[str], folder: Path, *, seconds: float = 0.2, limit: int = 200) -> list[DataFile]:
     """The existing files and folders that quoted texts in ``sources`` name, relative to ``folder``.
 
-    Newest source first, and no longer than ``seconds``: what is not reached is not listed.
+    Newest source first, for at most ``seconds``: the rest is not listed.
     """
     end = time.perf_counter() + seconds
     found: dict[Path, DataFile] = {}
@@ -145,7 +145,7 @@ def _file(path: str, _mtime: int, size: int, _inode: int) -> tuple[str, bool, in
 
 
 def _rows(path: Path, lines: int) -> int | None:
-    """How many rows a file of that name holds, when its text has so many lines; its heading counts as one."""
+    """The number of rows in a file of that name with that many lines; a heading counts as a row."""
     if path.suffix.lower() in _TEXT:
         return lines
     if path.suffix.lower() != ".npy":

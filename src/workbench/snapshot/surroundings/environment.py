@@ -1,5 +1,5 @@
-"""What the notebook ran in: Python, packages, machine, threads. Law: it reads files and what is imported already; it
-imports nothing heavy, runs no other program, and writes no secret down.
+"""The environment of the notebook: Python, packages, machine, threads. Law: it reads files and modules that are already
+imported; it imports no large package, runs no program, and records no secret.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from workbench.records import Json
 from workbench.snapshot.secrets.masking import MASK, is_secret, masked
 
-#: Variables of the environment that may change what training does. All others stay unread.
+#: Environment variables that may change what training does. No others are read.
 _VARIABLES = re.compile(
     r"PYTHON(HASHSEED|PATH|OPTIMIZE|UTF8|WARNINGS)|(OMP|MKL|OPENBLAS|BLIS|NUMEXPR|VECLIB|KMP|GOTO)_\w+"
     r"|(CUBLAS|CUDA|CUDNN|NCCL|NVIDIA|HIP|ROCR|HSA|XLA|JAX|TORCH|TORCHINDUCTOR|PYTORCH|ACCELERATE|HF|TRANSFORMERS)_\w+"
@@ -28,7 +28,7 @@ _DISTRIBUTION = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-.*)?\.(?:dist
 
 
 def environment() -> dict[str, Json]:
-    """All of it as plain data: what :func:`take` writes into ``environment.json``."""
+    """The whole environment as plain data; :func:`take` writes it into ``environment.json``."""
     return {
         "python": python(),
         "machine": machine(),
@@ -40,10 +40,10 @@ def environment() -> dict[str, Json]:
 
 
 def distributions(path: Iterable[str] | None = None) -> dict[str, str]:
-    """Every installed distribution with its version; what was installed from a folder or an address says so.
+    """Every installed distribution with its version, and its origin if it was installed from a folder or an address.
 
-    path: the folders that are searched; this interpreter's search path where None. From the names of the folders there,
-    which hold both: reading the metadata of 200 distributions takes a fifth of a second.
+    path: the folders to search; None for this interpreter's search path. Name and version come from the names of
+    metadata folders: reading the metadata of 200 distributions takes a fifth of a second.
     """
     found: dict[str, str] = {}
     searched = sys.path if path is None else path
@@ -65,12 +65,12 @@ def _distributions_in(folder: str, _changed: int) -> dict[str, str]:
 
 
 def forget_distributions() -> None:
-    """Read all of them again next time: the time of a folder does not tell of changes deeper inside."""
+    """Read all of them again next time: a folder's modification time does not show changes deeper inside."""
     _distributions_in.cache_clear()
 
 
 def _origin(path: Path) -> str:
-    """`` @ <where from>`` for what was not installed from an index (PEP 610)."""
+    """`` @ <where from>`` for a distribution that was not installed from an index (PEP 610)."""
     try:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -81,7 +81,7 @@ def _origin(path: Path) -> str:
 
 
 def version_of_distribution(name: str) -> str:
-    """The version of one distribution, or nothing."""
+    """The version of one distribution, or an empty string."""
     return distributions().get(re.sub(r"[-_.]+", "-", name).lower(), "").partition(" @ ")[0]
 
 
@@ -133,7 +133,7 @@ def _processor() -> str:
 
 
 def _gpus() -> list[str]:
-    """The NVIDIA devices that the driver shows, without its library: asking that takes a while and touches them."""
+    """The NVIDIA devices that the driver lists, without its library: using that is slow and initialises the devices."""
     found = []
     with contextlib.suppress(OSError):
         for entry in sorted(os.scandir("/proc/driver/nvidia/gpus"), key=lambda entry: entry.name):
@@ -144,7 +144,7 @@ def _gpus() -> list[str]:
 
 
 def threads() -> dict[str, Json]:
-    """How many threads the libraries at hand use."""
+    """How many threads the loaded libraries use."""
     found: dict[str, Json] = {}
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "get_num_threads"):
@@ -154,7 +154,7 @@ def threads() -> dict[str, Json]:
 
 
 def libraries() -> dict[str, Json]:
-    """Versions and builds of what computes, as far as the notebook has imported it."""
+    """Versions and builds of the computing libraries that the notebook has imported."""
     found: dict[str, Json] = {}
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "__version__"):
@@ -181,7 +181,7 @@ def _blas(numpy: Any) -> dict[str, Json]:
 
 
 def variables() -> dict[str, str]:
-    """The environment's variables that may change what training does; secrets among them are masked."""
+    """The environment variables that may change what training does, with secrets masked."""
     return {
         name: MASK if is_secret(name) and not name.startswith("PYTHON") else masked(value)
         for name, value in sorted(variables_that_matter(os.environ).items())
@@ -189,5 +189,5 @@ def variables() -> dict[str, str]:
 
 
 def variables_that_matter(environ: Mapping[str, str]) -> dict[str, str]:
-    """Of ``environ``, what is known to change what training does."""
+    """The variables of ``environ`` that are known to change what training does."""
     return {name: value for name, value in environ.items() if _VARIABLES.fullmatch(name)}

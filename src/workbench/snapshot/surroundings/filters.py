@@ -1,4 +1,4 @@
-"""Filters of warnings that cells made, as plain data. Law: all travel; those that modules add are not compared."""
+"""Warning filters set by cells, as plain data. Law: all are passed on; those that modules add are not compared."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 from workbench.errors import BadSetting
 from workbench.records import Json
 
-#: Packages of a kernel. Filters for their warnings are no settings of the notebook.
+#: Packages of a kernel. Filters for their warnings are not settings of the notebook.
 _KERNELS = ("IPython", "ipykernel", "jupyter_client", "jupyter_core", "traitlets")
 
 
 def refused(what: str, why: str, do: str) -> BadSetting:
-    """The error for a setting that cannot travel."""
+    """The error for a setting that cannot be passed on."""
     return BadSetting(
         f"{what} cannot be sent to the processes that train: {why}. {do} before the train cell, or write it inside."
     )
 
 
 def here() -> list[dict[str, Json]]:
-    """The filters in front of those with which Python begins, the first one first."""
+    """The filters before Python's initial ones, in order."""
     own, _ = _divided(warnings.filters)
     return [_written(entry) for entry in own if entry[2].__module__.partition(".")[0] not in _KERNELS]
 
 
 def _divided(filters: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """``filters``, and at their end those of Python itself, as far as they stand there in their order.
+    """Split ``filters`` into added ones and Python's own at the end, as far as these are there in order.
 
-    Behind Python's own, modules have put some for warnings of their own (urllib3 does).
+    Some modules append filters for their own warnings after Python's (urllib3 does).
     """
     at, place = len(filters), len(_PYTHONS)
     while at and _place(filters[at - 1]) is None and filters[at - 1][2].__module__ != "builtins":
@@ -77,12 +77,12 @@ def _written(entry: Any) -> dict[str, Json]:
 
 
 def put(filters: list[dict[str, Json]]) -> None:
-    """Put ``filters`` before Python's own; what only this process has (a module added it) stays in front."""
+    """Insert ``filters`` before Python's own; filters that only this process has (added by a module) stay first."""
     known, pythons = _divided(warnings.filters)
     ours = [entry for one in filters if (entry := _read(one)) is not None]
     written = [_key(entry) for entry in ours]
     others = [entry for entry in known if _key(entry) not in written]
-    warnings.resetwarnings()  # which also makes Python forget what it knows of the old ones
+    warnings.resetwarnings()  # which also clears Python's cache of the old ones
     warnings.filters.extend([*others, *ours, *pythons])  # type: ignore[attr-defined]
 
 
@@ -92,7 +92,7 @@ def _key(entry: Any) -> tuple[Any, ...]:
 
 
 def _read(one: Mapping[str, Any]) -> Any:
-    """The filter; None while nothing has imported its class, so that no such warning can come."""
+    """The filter; None while its class is not imported, so that such a warning cannot occur."""
     home, _, name = one["category"].partition(":")
     category: Any = sys.modules.get(home)
     for part in name.split("."):
@@ -105,7 +105,8 @@ def _read(one: Mapping[str, Any]) -> Any:
 
 
 def compared(filters: Iterable[Mapping[str, Any]]) -> list[dict[str, Json]]:
-    """Those that a person wrote, as far as one can tell: modules name a message, a module, or a class of their own."""
+    """The filters that the user probably wrote: filters of modules specify a message, a module, or the module's own
+    class."""
     return [
         dict(one)
         for one in filters
@@ -115,5 +116,5 @@ def compared(filters: Iterable[Mapping[str, Any]]) -> list[dict[str, Json]]:
 
 
 def modules(filters: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The modules in which the classes of ``filters`` are."""
+    """The modules that define the classes of ``filters``."""
     return {one["category"].partition(":")[0] for one in filters}

@@ -1,4 +1,4 @@
-"""Which files processes hold open or mapped at this moment, by ``/proc``. Law: it looks, whatever opened them."""
+"""Which files processes hold open or mapped now, from ``/proc``. Law: it only reads, and sees files of any library."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-#: Where no data lies.
+#: Folders without data.
 SYSTEM = (
     *("/proc/", "/sys/", "/dev/", "/etc/", "/run/", "/boot/", "/memfd:"),
     *("/usr/", "/lib/", "/lib32/", "/lib64/", "/bin/", "/sbin/"),
@@ -39,7 +39,7 @@ def _flags(process: str, number: str) -> int:
 
 
 def mapped(process: str) -> Iterator[str]:
-    """Files that are mapped into a process's memory, libraries left out."""
+    """Files that are mapped into a process's memory, except libraries."""
     found: dict[bytes, None] = {}
     try:
         for line in Path(f"/proc/{process}/maps").read_bytes().splitlines():
@@ -52,10 +52,10 @@ def mapped(process: str) -> Iterator[str]:
 
 
 def of_children(children: Iterable[int]) -> Iterator[str]:
-    """The same of other processes; the programs that they run are left out."""
+    """The same for other processes, except the programs that they run."""
     for pid in map(str, children):
         try:
             program = os.readlink(f"/proc/{pid}/exe")
             yield from (path for path in (*opened(pid), *mapped(pid)) if path != program)
-        except OSError:  # it has gone
+        except OSError:  # it has ended
             continue

@@ -1,6 +1,7 @@
-"""What a command line says of the program that it starts. Law: it looks at words and which files exist, and reads none.
+"""Programs and files in a command line. Law: it examines words and the existence of files, and reads no file.
 
-A program opens its files unseen. The files that its arguments name are as near as one comes without tracing it.
+The files that a program opens cannot be seen without tracing it. The files named in its arguments are the best
+approximation.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-#: Most arguments that are looked at, and the longest.
+#: The maximum number of arguments examined, and the maximum length of one.
 _MOST, _LONGEST = 1_000, 4_096
 #: Shells whose ``-c`` is followed by a command line.
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "busybox"})
 _JOINTS = frozenset({"|", "||", "&", "&&", ";", "(", ")", "{", "}", "!"})
-#: What stands before a path in one word: ``if=``, ``--input=``, ``@``.
+#: Prefixes of a path in one word: ``if=``, ``--input=``, ``@``.
 _BEFORE = re.compile(r"^(?:-{0,2}[\w.-]+=|@|\d?<)")
 
 
@@ -42,7 +43,7 @@ def started(arguments: Any) -> tuple[list[str], list[str]]:
         elif set(word) == {"<"}:
             continue
         elif is_first:
-            if not re.match(r"\w+=", word):  # a variable is set before the program
+            if not re.match(r"\w+=", word):  # a variable assignment before the program
                 programs.append(os.path.basename(word))
                 is_first = False
         else:

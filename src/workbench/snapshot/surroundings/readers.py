@@ -1,8 +1,8 @@
-"""Readers that open files without Python's ``open``: pyarrow, HDF5, safetensors and others. Law: a wrapper notes the
-path and calls what it wraps; it changes neither arguments nor results, and its own failure is never seen.
+"""Readers that open files without Python's ``open``: pyarrow, HDF5, safetensors and others. Law: a wrapper records the
+path and calls the wrapped function; it changes neither arguments nor results, and its own errors are suppressed.
 
-:func:`install` puts the wrappers in when a reader's module is imported, and into those that are imported already. What
-cannot be wrapped (methods of extension types, libraries with readers of their own) is listed in :data:`NOT_SEEN`.
+:func:`install` installs the wrappers in readers that are already imported, and in others when they are imported.
+:data:`NOT_SEEN` lists what cannot be wrapped (methods of extension types, libraries with their own readers).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-#: Functions by module, each with the name of its parameter that is a path (the first one, unless a number says which).
-#: ``Class.__init__`` is a method; a name with ``+`` is an extension type, of which a subclass is put in place.
+#: Functions by module, each with the name of its path parameter (the first one, unless a number is given).
+#: ``Class.__init__`` is a method; a name with ``+`` is an extension type, which is replaced by a subclass.
 READERS: dict[str, tuple[tuple[str, int, str], ...]] = {
     "pyarrow": (("memory_map", 0, "path"), ("OSFile+", 0, "path")),
     "pyarrow.ipc": (("RecordBatchFileReader.__init__", 1, "source"), ("RecordBatchStreamReader.__init__", 1, "source")),
@@ -52,29 +52,29 @@ READERS: dict[str, tuple[tuple[str, int, str], ...]] = {
     "onnxruntime": (("InferenceSession.__init__", 1, "path_or_bytes"),),
 }
 
-#: Packages that read files in libraries of their own, which neither an event nor a wrapper tells of.
+#: Packages that read files in their own libraries, where neither an audit event nor a wrapper reports them.
 NOT_SEEN = (
     *("tensorflow", "duckdb", "torchcodec", "decord", "av", "ffcv", "nvidia.dali", "deeplake", "tiledb", "cudf"),
     *("osgeo", "rasterio", "SimpleITK", "pyvips", "openslide", "tokenizers", "sentencepiece", "fasttext"),
     *("xgboost", "lightgbm", "catboost", "datatable", "vaex", "petastorm", "ROOT", "uproot"),
 )
 
-#: Most files of a folder that was given to a reader.
+#: The maximum number of files recorded for a folder that was passed to a reader.
 _MOST = 5_000
 
-#: Who is told of what is read (the path, as it was given), and of what is made.
+#: The callback for each read (the path as given) and each created file.
 Told = Callable[[str, bool], None]
 _told: Told | None = None
 
 
 def tell(told: Told) -> None:
-    """From now on ``told`` hears of each path, and whether the file is made there and not read."""
+    """From now on, call ``told`` with each path, and whether the file is created and not read."""
     global _told
     _told = told
 
 
 def install() -> None:
-    """Put the wrappers into the readers that are imported, and into the others when they are. Twice is once."""
+    """Install the wrappers in imported readers, and in the others when they are imported. Idempotent."""
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Finder())
@@ -85,7 +85,7 @@ def install() -> None:
 
 
 def not_seen() -> list[str]:
-    """The imported packages of which files may be read unseen."""
+    """The imported packages that may read files without being seen."""
     return [name for name in NOT_SEEN if name in sys.modules]
 
 
@@ -96,7 +96,7 @@ def paths_in(given: Any) -> Iterator[str]:
             yield from paths_in(one)
         return
     if isinstance(given, bytes):
-        if b"\0" in given or len(given) > 4096:  # content, no name
+        if b"\0" in given or len(given) > 4096:  # content, not a name
             return
     elif not isinstance(given, str | os.PathLike):
         return
@@ -127,14 +127,14 @@ def _inside(folder: str) -> Iterator[str]:
 
 
 class _Finder:
-    """Finds what the others find, and has a reader's module wrapped once it has run."""
+    """Delegates to the other finders, and wraps a reader's module once it has been executed."""
 
     def __init__(self) -> None:
-        #: Modules that the others are asked for. One of those may ask the others as well, and so this one.
+        #: Modules being looked up. Another finder may do the same, and so call this one again.
         self._asking: set[str] = set()
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        """Called by Python's import for every module; nearly all of them are none of ours."""
+        """Called by Python's import for every module; nearly all of them are not readers."""
         if name not in READERS or name in self._asking:
             return None
         self._asking.add(name)
@@ -169,7 +169,7 @@ def _wrap_after(spec: importlib.machinery.ModuleSpec) -> None:
 
 def _wrap(module: types.ModuleType) -> None:
     for name, at, parameter in READERS[module.__name__]:
-        with contextlib.suppress(Exception):  # another version of it has no such function, or none that can be replaced
+        with contextlib.suppress(Exception):  # another version has no such function, or it cannot be replaced
             _put(module, name, at, parameter)
 
 
@@ -183,7 +183,7 @@ def _put(module: types.ModuleType, name: str, at: int, parameter: str) -> None:
     if where and not last.startswith("__"):
         made = staticmethod(made)
     setattr(owner, last, made)
-    # Where it was defined as well: a pickle looks for it there.
+    # Replace it in the defining module as well: pickle looks for it there.
     home = sys.modules.get(getattr(original, "__module__", None) or "")
     if home is not None and not where and getattr(home, last, None) is original:
         setattr(home, last, made)

@@ -1,8 +1,8 @@
-"""Which files a process reads, as far as it can be seen. Law: it notes and never opens; what it misses, nobody claims.
+"""Which files a process is seen to read. Law: it records and never opens files, and does not claim to be complete.
 
-An audit hook hears of files and SQLite databases that Python opens, in the process itself and in those forked from it
-(loaders' workers); wrappers tell of what other readers open (``readers.py``), and the words of a command line of what a
-subprocess may read. What is held open or mapped, by children as well, is looked up in ``/proc``. A file that any other
+An audit hook reports files and SQLite databases that Python opens, in the process itself and in forked ones (loaders'
+workers). Wrappers report files that other readers open (``readers.py``), and a command line shows which files a
+subprocess may read. Files held open or mapped, also by children, are looked up in ``/proc``. A file that any other
 library or a subprocess opens and closes by itself is not seen.
 """
 
@@ -24,31 +24,30 @@ from workbench.snapshot.surroundings.held import SYSTEM, mapped, of_children, op
 from workbench.snapshot.surroundings.programs import files_named, started
 from workbench.store.owner.runtime import ours
 
-#: Most paths that are noted for one leg; what is beyond is counted.
+#: The maximum number of paths recorded for one leg; others are only counted.
 MOST_NOTED = 20_000
-#: Most entries that are told of one leg, and most files of one folder that are told one by one.
+#: The maximum number of entries reported for one leg, and of files of one folder reported individually.
 MOST_TOLD, MOST_OF_A_FOLDER = 64, 32
-#: Most files that were written at which it is looked whether they are data.
+#: The maximum number of written files that are checked for being data.
 _MOST_WRITTEN = 1000
 _WORKBENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
 _EVENTS = frozenset({"open", "sqlite3.connect", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"})
-#: Flags by which a file is opened to be made or emptied.
+#: Flags that create or truncate a file.
 _MAKES = os.O_CREAT | os.O_TRUNC
-#: Code, however it is opened, and what holds secrets.
+#: Code, however it is opened, and files with secrets.
 _CODE = (".pyc", ".so", ".pyd")
-#: Code where it is imported or shown in a traceback, and data where training code opens it.
+#: Code if it is imported or shown in a traceback, but data if training code opens it.
 _SOURCE = (".py", ".pyi")
-#: Files of the standard library that read code: whoever opens a source through them wants no data.
+#: Files of the standard library that read code: a source opened through them is not data.
 _CODE_READERS = ("linecache.py", "tokenize.py", "inspect.py", "runpy.py", "pkgutil.py", "zipimport.py", "pdb.py")
 #: What SQLite keeps beside a database while it is open.
 _BESIDE_SQLITE = ("-wal", "-shm", "-journal")
-#: Most programs that are named, and most children that are looked at.
+#: The maximum number of listed programs, and of examined children.
 MOST_PROGRAMS, _MOST_CHILDREN = 16, 64
-#: How the names of what is no plain reading begin where processes tell one another: a file that was named to a
-#: subprocess, and a program.
+#: Prefixes in messages between processes for entries other than reads: a file named to a subprocess, and a program.
 _NAMED, _PROGRAM = "\x01", "\x02"
 _SECRET = ("/.env", "/.netrc")
-#: Parts of paths of what libraries keep for themselves.
+#: Parts of paths of libraries' own files.
 _LIBRARIES = (
     *("/site-packages/", "/dist-packages/", "/__pycache__/", "/.git/", "/.cache/matplotlib/", "/.cache/fontconfig/"),
     *("/.triton/", "/torchinductor_", "/.nv/", "/pymp-"),
@@ -89,13 +88,13 @@ class Seen:
         self._checked = 0
         self._forget = _installed()
         self._library = f"{os.path.dirname(os.__file__)}/"
-        #: Files that a command line named, and that were not seen to be read; programs that were started.
+        #: Files that a command line named and that were not seen to be read; started programs.
         self._named: dict[str, None] = {}
         self._programs: dict[str, None] = {}
-        #: Copies that stand for files that have changed since, and where those are.
+        #: Copies that replace changed files, and the paths of those files.
         self._copies: dict[str, str] = {}
         self._home = os.path.join(os.path.expanduser("~"), "")
-        #: What paths of this program's own match; worked out when it is first asked, in the process that trains.
+        #: A pattern for Workbench's own paths, computed on first use in the training process.
         self._ours: re.Pattern[str] | None = None
         os.register_at_fork(after_in_child=self._forked)
         sys.addaudithook(self._heard)
@@ -104,12 +103,12 @@ class Seen:
 
     @property
     def file(self) -> str:
-        """Where processes that this one starts tell what they see."""
+        """The file in which child processes report what they see."""
         return f"/proc/{os.getpid()}/fd/{self._shared}"
 
     def begin(self, store: str | os.PathLike[str], copies: Mapping[str, str] | None = None) -> None:
-        """A leg begins: forget what the last one read. store: its files are no data. copies: by their paths, the files
-        for which copies in the store stand.
+        """Start a leg: forget what the last one read. store: its files are not data. copies: by path, the files that
+        copies in the store replace.
         """
         os.ftruncate(self._shared, 0)
         self._taken = self._beyond = self._checked = 0
@@ -120,20 +119,20 @@ class Seen:
         self._passed = (self._store, os.path.join(os.path.abspath(store), ""))
 
     def look(self, children: Sequence[int] = ()) -> None:
-        """Note what is open or mapped now, by any reader, and in these children. Half a millisecond in a process with
-        torch.
+        """Record files that are open or mapped now, by any reader, also in these children. Half a millisecond in a
+        process with torch.
         """
         for path in (*opened("self"), *mapped("self"), *of_children(children[:_MOST_CHILDREN])):
             if path not in self._made and not path.endswith(_BESIDE_SQLITE):
                 self._note(path)
 
     def has_read(self, path: str) -> bool:
-        """Whether ``path`` itself was read, and not only a copy that stands for it."""
+        """Whether ``path`` itself was read, and not only its copy."""
         return path in self._read
 
     def told(self) -> tuple[list[str], int]:
-        """The files that were read, by path, in order; folders of which many were (with a ``/`` at their end); and
-        how many more there may be.
+        """The read files by path, in order; folders with many read files (with a ``/`` at the end); and the number of
+        others.
         """
         self._take_shared()
         new = list(self._read)[self._checked :]
@@ -155,15 +154,15 @@ class Seen:
         return {key: paths for key, paths in told.items() if paths}
 
     def _data_of(self, paths: Iterable[str]) -> list[str]:
-        """Those of ``paths`` that are data and there, by the paths under which they are told."""
+        """Those of ``paths`` that are data and exist, by the paths under which they are reported."""
         found = {self._data(path) for path in sorted(paths)[:_MOST_WRITTEN] if os.path.exists(path)}
         return sorted(path for path in found if path is not None)[:MOST_TOLD]
 
     def around(self) -> dict[str, list[str]]:
-        """What is known beside :meth:`told`, which is asked first; without what is empty.
+        """Further facts, without empty ones; call :meth:`told` first.
 
-        named: those files that only a subprocess was told of. programs: those that were started. not_seen: imported
-        packages that read files unseen.
+        named: files that were only named to a subprocess. programs: started programs. not_seen: imported packages that
+        may read files without being seen.
         """
         read = {self._data(path) for path in list(self._read)} if self._named else set()
         named = [self._data(path) for path in list(self._named)]
@@ -188,7 +187,7 @@ class Seen:
                 self._started(arguments[0], None)
             else:
                 self._started(arguments[1], arguments[2] if event == "subprocess.Popen" else None)
-        except Exception:  # noqa: S110 - to look on must not make fail what is looked at
+        except Exception:  # noqa: S110 - observing must not make the observed code fail
             pass
 
     def _opened(self, path: Any, _: Any, flags: Any) -> None:
@@ -206,14 +205,14 @@ class Seen:
             self._note(name)
 
     def _is_code(self) -> bool:
-        """Whether the source that is being opened is imported, or shown; and not read by the training code itself."""
+        """Whether the source being opened is imported or shown, and not read by the training code itself."""
         frame: types.FrameType | None = sys._getframe(3)
         while frame is not None:
             name = frame.f_code.co_filename
             if name.startswith(("<frozen importlib", "<frozen runpy", "<frozen zipimport")):
                 return True
             if name.startswith(_WORKBENCH):
-                return True  # it looks at code, to tell whether that has changed
+                return True  # it reads code to find out whether it has changed
             if not name.startswith("<frozen "):
                 if not name.startswith(self._library) or "/site-packages/" in name:
                     return False
@@ -252,7 +251,7 @@ class Seen:
                 os.write(self._shared, os.fsencode(kind + name) + b"\0")
 
     def _read_by(self, path: str, is_made: bool) -> None:
-        """A reader that is no part of Python opens ``path``."""
+        """Record that a reader other than Python opens ``path``."""
         name = os.path.abspath(path)
         if is_made:
             self._make(name)
@@ -295,7 +294,7 @@ class Seen:
     # -- telling data from the rest -----------------------------------------------------------------------------------
 
     def _data(self, path: str) -> str | None:
-        """The path under which ``path`` is told, or None where it is no data."""
+        """The path under which ``path`` is reported, or None if it is not data."""
         if path.startswith(self._passed):
             path = os.path.realpath(path)  # a file that lies beside project code is linked into the copy of that code
             path = self._copies.get(path, path)
@@ -315,9 +314,7 @@ class Seen:
 
 
 def grouped(paths: Iterable[str], here: str) -> list[str]:
-    """``paths``, with the folders of which many are among them in place of those; ``here`` and above are no such
-    folders.
-    """
+    """``paths``, with many paths of one folder replaced by the folder; never by ``here`` or a folder above it."""
     found = list(paths)
     if len(found) <= MOST_OF_A_FOLDER:
         return found

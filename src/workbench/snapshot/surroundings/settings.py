@@ -1,7 +1,8 @@
 """Settings of a process that cells made before training: torch's flags, NumPy's error state, filters of warnings, …
 
-Law: it looks only into modules that are imported already. What a fresh process has as well is no setting. Each one is
-named as a person writes it, is plain data, and can be put into another process; one that cannot is refused by name.
+Law: it examines only modules that are already imported. A value that a fresh process has too is not a setting. Each
+setting has the name that users write, is plain data, and can be applied in another process; one that cannot is refused
+by name.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from workbench.records import Json
 from workbench.snapshot.surroundings import filters
 from workbench.snapshot.surroundings.filters import refused
 
-#: The filters of warnings, which are put in front of a runner's own.
+#: The warning filters, which are inserted before a runner's own.
 FILTERS = "warnings.filters"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: what a fresh process has, how it is read and how it is put, each given the module that holds it.
+    """One setting: its value in a fresh process, how to read it and how to apply it, each as a function of its module.
 
-    What is read, that of a fresh process too, can be put.
+    Every value that was read, also in a fresh process, can be applied.
     """
 
     name: str
@@ -38,9 +39,9 @@ class Setting:
 
 
 def here() -> dict[str, Json]:
-    """The settings of this process as they are now, as ``Training.settings`` records them.
+    """The present settings of this process, in the form of ``Training.settings``.
 
-    Raises BadSetting for one that cannot travel.
+    Raises BadSetting for one that cannot be passed on.
     """
     taken = _taken.get()
     if taken is not None:
@@ -61,14 +62,14 @@ def here() -> dict[str, Json]:
     return found
 
 
-#: The settings of the thread for which another one launches.
+#: The settings of the thread on whose behalf another one launches.
 _taken: ContextVar[dict[str, Json] | None] = ContextVar("taken", default=None)
 
 
 @contextlib.contextmanager
 def taken() -> Iterator[None]:
-    """Have :func:`here` tell what this thread has now, in threads too that get this context: some settings of torch
-    belong to one thread.
+    """Make :func:`here` return this thread's present settings, also in threads that get this context: some settings of
+    torch belong to one thread.
     """
     token = _taken.set(here())
     try:
@@ -78,9 +79,9 @@ def taken() -> Iterator[None]:
 
 
 def put(settings: Mapping[str, Json], module: str | None = None) -> None:
-    """Give this process ``settings``, as far as their modules are imported. module: only those that this one holds.
+    """Apply ``settings`` in this process, if their modules are imported. module: only the settings of this module.
 
-    Raises BadSetting for one that cannot be had here.
+    Raises BadSetting for one that cannot be applied here.
     """
     for name, known in _TABLE.items():
         if module not in (None, name) or sys.modules.get(name) is None:
@@ -99,7 +100,7 @@ def put(settings: Mapping[str, Json], module: str | None = None) -> None:
 
 @contextlib.contextmanager
 def lent(settings: Mapping[str, Json]) -> Iterator[None]:
-    """Have ``settings`` in this process for a while, in modules that are imported already."""
+    """Apply ``settings`` temporarily, in modules that are already imported."""
     before = [
         (setting, module, setting.read(module))
         for name, known in _TABLE.items()
@@ -117,7 +118,7 @@ def lent(settings: Mapping[str, Json]) -> Iterator[None]:
 
 
 class Holding:
-    """Settings that hold from now on, in modules that are imported later too; and torch's number of threads."""
+    """Settings that apply from now on, also in modules imported later; and torch's number of threads."""
 
     def __init__(self, settings: Mapping[str, Json], threads: int) -> None:
         self._settings = settings
@@ -129,13 +130,14 @@ class Holding:
             self.hold_threads()
 
     def hold_threads(self) -> None:
-        """Where the environment named more threads than there are cores, torch begins with fewer."""
+        """Set torch's number of threads: torch starts with fewer if the environment asks for more threads than
+        cores."""
         torch: Any = sys.modules["torch"]
         if torch.get_num_threads() != self._threads:
             torch.set_num_threads(self._threads)
 
     def imported(self) -> None:
-        """Something was imported: put what its settings are."""
+        """Apply the settings of a module that was just imported."""
         for name in [name for name in self._absent if name in sys.modules]:
             self._absent.discard(name)
             put(self._settings, name)
@@ -147,7 +149,7 @@ class Holding:
 
 
 def compared(settings: Mapping[str, Json]) -> dict[str, Json]:
-    """``settings`` as far as they can change a result.
+    """The part of ``settings`` that can change a result.
 
     A filter of warnings that names a message, a module or a library's own class is left out, unless it raises: modules
     add such filters while they are imported.
@@ -175,7 +177,7 @@ def _of(module: str, settings: Mapping[str, Json]) -> bool:
 def _put(setting: Setting, module: Any, value: Json) -> None:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it was said where it was set first
+            warnings.simplefilter("ignore")  # already reported where it was first set
             setting.put(module, value)
     except Exception as error:
         raise BadSetting(
@@ -190,7 +192,7 @@ def _put(setting: Setting, module: Any, value: Json) -> None:
 
 
 def _at(path: str, usual: Json) -> Setting:
-    """The setting that is a plain attribute: ``torch.backends.cudnn.benchmark``."""
+    """A setting that is a plain attribute: ``torch.backends.cudnn.benchmark``."""
     *way, last = path.split(".")[1:]
 
     def holder(module: Any) -> Any:
@@ -216,7 +218,7 @@ def _attention(kind: str) -> Setting:
 
 
 def _autocast(device: str) -> Setting:
-    """The type to which a device casts by itself, where it was switched on for good."""
+    """The type to which a device casts automatically, if autocast was turned on permanently."""
 
     def set_to(torch: Any, value: str | None) -> None:
         if value is not None:
@@ -234,7 +236,7 @@ def _typed(torch: Any, name: str) -> Any:
 
 
 def _device(torch: Any) -> str:
-    # Not `get_default_device`: it would begin CUDA.
+    # Not `get_default_device`: it would initialise CUDA.
     context = getattr(getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None), "device_context", None)
     return str(context.device) if context is not None else "cpu"
 
@@ -259,7 +261,7 @@ def _anomaly(torch: Any) -> str:
 
 
 def precision(torch: Any) -> str:
-    """How exactly float32 is multiplied, however it was said: releases have two ways, and refuse to mix them."""
+    """The precision of float32 products, by either of torch's two interfaces, which it refuses to mix."""
     try:
         return str(torch.get_float32_matmul_precision())
     except RuntimeError:
@@ -275,17 +277,17 @@ def _tf32(torch: Any) -> bool:
     try:
         return bool(torch.backends.cudnn.allow_tf32)
     except RuntimeError:
-        return True  # said by backend
+        return True  # set for each backend
 
 
 def _by_backend(path: str, usual: str) -> Setting:
-    """What a backend multiplies float32 with, where that was said for the backend itself."""
+    """A backend's precision of float32 products, if it was set for the backend itself."""
     plain = _at(path, usual)
 
     def read(torch: Any) -> Json:
         try:
             _ = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-        except RuntimeError:  # it was said by backend
+        except RuntimeError:  # it was set for each backend
             return plain.read(torch)
         return usual
 
@@ -362,7 +364,7 @@ def _numpy_errors(numpy: Any) -> Json:
 
 
 def _locale(locale: Any) -> str:
-    # LC_CTYPE is what the environment says in every process, and Python's text does not depend on it.
+    # LC_CTYPE comes from the environment in every process, and Python's text does not depend on it.
     is_plain = all(locale.setlocale(getattr(locale, name)) in ("C", "POSIX") for name in _LOCALES)
     return "C" if is_plain else str(locale.setlocale(locale.LC_ALL))
 
@@ -392,7 +394,7 @@ _DECIMAL_USUAL = {
 
 
 def _pandas_settings() -> Iterator[Setting]:
-    """What reaches arithmetic or types. What a fresh process has, this release of pandas says itself."""
+    """Options that affect arithmetic or types; pandas itself supplies the values of a fresh process."""
     for name in ("compute.use_bottleneck", "compute.use_numexpr", "compute.use_numba", "mode.copy_on_write",
                  "mode.chained_assignment", "mode.string_storage", "future.infer_string",
                  "future.no_silent_downcasting", "future.distinguish_nan_and_na"):  # fmt: skip

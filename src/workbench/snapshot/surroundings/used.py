@@ -1,7 +1,7 @@
-"""What training code uses beside files: variables of the environment, packages, project modules, hosts. Law: it notes
-names and no values; reads and imports go on as if it were not there.
+"""What training code uses besides files: environment variables, packages, project modules, hosts. Law: it records names
+and no values; reads and imports work as without it.
 
-Variables are noted when Python code looks them up, in whatever way; a C library's own ``getenv`` is not seen.
+Variables are recorded when Python code looks them up in any way; a C library's ``getenv`` is not seen.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 from workbench.snapshot.modules import code_of
 from workbench.snapshot.surroundings.ahead import Ahead, top_of
 
-#: Variables that may change results although no Python code reads them: libraries do, in C.
+#: Variables that may change results although no Python code reads them: C libraries do.
 ALWAYS = re.compile(
     r"(OMP|MKL|OPENBLAS|BLIS|NUMEXPR|VECLIB|KMP|GOTO|CUBLAS|CUDA|CUDNN|NCCL|NVIDIA|HIP|ROCR|HSA|XLA|JAX|TF|TORCHINDUCTOR"
     r"|PYTORCH|TRANSFORMERS|HF|TOKENIZERS)_\w+|TORCH\w*|PYTHON(HASHSEED|OPTIMIZE)|LANG|LANGUAGE|LC_\w+|TZ|LD_PRELOAD"
 )
-#: Variables that differ from one login, terminal, kernel or machine to the next, that importing a library sets, or that
-#: say where caches lie. They are never compared.
+#: Variables that depend on the login, terminal, kernel or machine, that a library's import sets, or that locate caches.
+#: They are never compared.
 SESSION = re.compile(
     r"SSH_\w+|XDG_\w+|DBUS_\w+|DISPLAY|WAYLAND_\w+|XAUTHORITY|WINDOWID|TERM\w*|COLORTERM|COLUMNS|LINES|TMUX\w*|STY|TTY"
     r"|PWD|OLDPWD|HOME|USER|LOGNAME|LNAME|USERNAME|MAIL|SHELL|SHLVL|HOSTNAME|HOST|PATH|MANPATH|INFOPATH|TMPDIR|TEMP|TMP|_"
@@ -36,9 +36,9 @@ SESSION = re.compile(
     r"|INVOCATION_ID|JOURNAL_STREAM|SYSTEMD_\w+|MEMORY_PRESSURE_\w+|SUDO_\w+|WORKBENCH_\w+|KMP_(DUPLICATE_LIB_OK|INIT_AT_FORK)"
     r"|(CUDA|TORCHINDUCTOR|TRITON|NUMBA)_CACHE_(PATH|DIR)"
 )
-#: Most names of one kind that are told.
+#: The maximum number of reported names of one kind.
 MOST_NAMES = 500
-#: Modules of Python's own in which a variable is looked up for the code that calls them.
+#: Modules of the standard library that look up a variable on behalf of their caller.
 _THROUGH = frozenset({"os", "collections.abc", "_collections_abc", "posixpath", "genericpath"})
 _OURS = ("workbench", "workbench_ext")
 _HERE = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", ""})  # noqa: S104 - no address is bound
@@ -50,27 +50,27 @@ def counts(name: str) -> bool:
 
 
 class Used:
-    """What this process uses, from now on. It hooks into the interpreter for good; one for each process."""
+    """What this process uses from now on. It hooks into the interpreter for good; there is one for each process."""
 
     def __init__(self) -> None:
         self._variables: dict[str, None] = {}
-        #: Those of them that are compared because they were looked up.
+        #: Those that are compared because they were looked up.
         self._asked: list[str] = []
-        #: Variables that this process gave a value itself before it looked them up.
+        #: Variables that this process set before it looked them up.
         self._set: dict[str, None] = {}
-        #: Names that were gone through and not looked up since, and the code that goes through them.
+        #: Names that were iterated over and not looked up since, and the iterating code.
         self._listed: set[str] = set()
         self._lister: CodeType | None = None
         self._copied = False
         self._hosts: dict[str, None] = {}
-        #: What is loaded before any training code comes is Workbench's own.
+        #: Modules loaded before any training code belong to Workbench.
         self._looked_at = set(sys.modules)
         self._count = 0
         self._packages: list[str] = []
         self._modules: dict[str, list[str]] = {}
-        #: Installed modules that were loaded since training began, in their order.
+        #: Installed modules loaded since training began, in order.
         self._loaded: list[str] = []
-        #: What is imported ahead of training, which may not need it.
+        #: Modules imported in advance, which training may not need.
         self._ahead = Ahead()
         environ: Any = os.environ
         self._encode, self._decode = environ.encodekey, environ.decodekey
@@ -78,10 +78,10 @@ class Used:
         sys.addaudithook(self._heard)
 
     def told(self, copies: str) -> dict[str, Any]:
-        """All that was used so far. copies: the folder of the store's snapshots, in which project code is copied.
+        """Everything used so far. copies: the folder of the store's snapshots, in which project code is copied.
 
-        ``modules`` maps names of the project's modules to their file and the digest of their code; both are left out of
-        copies.
+        ``modules`` maps names of the project's modules to their file and the digest of their code; files in copies are
+        left out.
         """
         self.look(copies)
         packages = self._ahead.wanted(self._packages)
@@ -115,7 +115,7 @@ class Used:
         return encoded
 
     def _named(self, key: Any) -> Any:
-        """All names are gone through, one by one: that one of them is looked up then says nothing about it."""
+        """Note that code iterates over all names: a lookup during the iteration does not mean that the name is used."""
         name = self._decode(key)
         _, code, caller = _caller(sys._getframe(1))
         if code is not self._lister:
@@ -129,7 +129,7 @@ class Used:
     # -- packages and modules -----------------------------------------------------------------------------------------
 
     def look(self, copies: str = "") -> None:
-        """Note what was loaded since the last look: before processes are forked, so that none of them looks at it."""
+        """Record modules loaded since the last look, before processes are forked, so that these need not do it."""
         if len(sys.modules) == self._count:
             return
         self._count = len(sys.modules)
@@ -144,25 +144,26 @@ class Used:
                 if _is_of_environment(module):
                     self._loaded.append(name)
             elif getattr(module, "__name__", None) == name:
-                # A folder beside copied code is linked into the copy: its modules are as they are on the disk.
+                # A folder beside copied code is linked into the copy: its modules are the ones on disk.
                 path = os.path.realpath(str(module.__file__))
                 is_copy = bool(copies) and path.startswith(copies)
                 self._modules[name] = [] if is_copy else [path, code_of(Path(path)) or ""]
 
     @contextlib.contextmanager
     def ahead(self) -> Iterator[None]:
-        """What is imported here is imported ahead of training: it counts as used once training imports it."""
+        """Imports inside this context are in advance of training: they count as used once training imports them."""
         with self._ahead.noted():
             yield
         self._looked_at.update(sys.modules)
         self._count = len(sys.modules)
 
     def looked_up(self) -> list[str]:
-        """Names of the variables that were looked up so far, by whatever code."""
+        """Names of the variables that any code has looked up so far."""
         return [*self._variables]
 
     def loaded(self) -> list[str]:
-        """Modules of the environment that training has loaded beyond those imported ahead, and that were not told."""
+        """Modules of the environment that training has loaded besides those imported in advance, and not yet
+        reported."""
         found, self._loaded = self._loaded, []
         return found
 
@@ -176,7 +177,7 @@ class Used:
 
 
 def _caller(frame: FrameType | None) -> tuple[str, CodeType | None, str]:
-    """The method by which the environment was asked; and the code and the module that asked, past what hands on."""
+    """The method that read the environment, and the code and module that called it, skipping intermediate modules."""
     way = frame.f_code.co_name if frame is not None else ""
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
@@ -191,7 +192,7 @@ _INSTALLED = tuple({f"{_paths[name]}{os.sep}" for name in ("purelib", "platlib",
 
 
 def is_installed(module: ModuleType) -> bool:
-    """Whether a module belongs to an installed package or to Python, or is of no file of its own."""
+    """Whether a module belongs to an installed package or to Python, or has no file."""
     path = getattr(module, "__file__", None)
     if not isinstance(path, str) or not os.path.isabs(path) or not path.endswith(".py"):
         return True
@@ -199,7 +200,7 @@ def is_installed(module: ModuleType) -> bool:
 
 
 def _is_of_environment(module: ModuleType) -> bool:
-    """Whether any process of this interpreter finds the module by its name."""
+    """Whether any process of this interpreter can import the module by its name."""
     spec = getattr(module, "__spec__", None)
     origin = getattr(spec, "origin", None)
     return isinstance(origin, str) and (origin in ("built-in", "frozen") or origin.startswith(_INSTALLED))
@@ -209,7 +210,7 @@ _used: Used | None = None
 
 
 def used() -> Used:
-    """This process's; the first call begins to look."""
+    """This process's instance; the first call starts recording."""
     global _used
     if _used is None:
         _used = Used()

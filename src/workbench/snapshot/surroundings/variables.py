@@ -1,6 +1,6 @@
-"""Which variables of the environment travel to training. Law: all do, but for those in the named list below.
+"""Which environment variables are passed to training. Law: all except those listed below.
 
-Secrets are told apart by their name or their look: only keyed hashes of them are recorded.
+Secrets are recognised by their name or their form: only keyed hashes of them are recorded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEFT_OUT = re.compile(
         (
             # A kernel, its server, and the debugger in it.
             r"JPY_\w+|JUPYTER\w*|IPYKERNEL_\w+|IPYTHON\w*|KERNEL_\w+|PYDEVD_\w+|DEBUGPY_\w+|COLAB_\w+|PAPERMILL_\w+",
-            # What a kernel or a terminal says about colours and pages.
+            # Settings of a kernel or a terminal for colours and pagers.
             r"CLICOLOR\w*|FORCE_COLOR|NO_COLOR|PAGER|GIT_PAGER|MANPAGER|LESS\w*|LS_COLORS|LSCOLORS|COLORFGBG|COLORTERM",
             # A terminal, and the shell in it.
             r"TERM\w*|COLUMNS|LINES|SHLVL|PWD|OLDPWD|_|PS[0-4]|PROMPT\w*|HIST\w+|BASH_FUNC_.*|MAIL|MAILCHECK|RANDOM",
@@ -34,7 +34,7 @@ LEFT_OUT = re.compile(
             r"SECURITYSESSIONID|XPC_\w+|Apple_\w+|__CF\w+|AT_SPI_\w+|GIO_LAUNCHED_\w+",
             # An editor.
             r"VSCODE_\w+|CURSOR_\w+|PYCHARM_\w+|JETBRAINS_\w+|INSIDE_EMACS|NVIM\w*|VIM\w*|ELECTRON_RUN_AS_NODE",
-            # A service, and a job of a queue or of MPI: they say which process it is.
+            # A service, and a job of a queue or of MPI: they identify a process.
             r"INVOCATION_ID|JOURNAL_STREAM|NOTIFY_SOCKET|LISTEN_\w+|MAINPID|MANAGERPID|SYSTEMD_\w+|WATCHDOG_\w+",
             r"CREDENTIALS_DIRECTORY|SLURM_(JOB_?ID|JOBID|PROCID|LOCALID|NODEID|TASK_PID|GTIDS|STEP\w*|SRUN\w*|LAUNCH\w*)",
             r"(OMPI|PMI|PMIX|MPI)_\w+|RANK|LOCAL_RANK|GROUP_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|TORCHELASTIC_\w+",
@@ -42,16 +42,16 @@ LEFT_OUT = re.compile(
             r"HOSTNAME|HOST",
             # Tests, and Dask's own processes.
             r"PYTEST_\w+|COVERAGE_\w+|COV_CORE_\w+|TOX_\w+|HYPOTHESIS_\w+|DASK_INTERNAL_\w+|DASK_PARENT",
-            # This program: what is said to an engine, and what a runner says to its children.
+            # Workbench: settings of an engine, and messages from a runner to its children.
             r"WORKBENCH_(SERVICE|INSTALLED|SPAWNED|IDLE|WORKERS|CLUSTER|QUOTA|EVENT|WORDS|STEPS)",
-            # An interactive Python, and what each runner fixes for itself.
+            # An interactive Python, and variables that each runner sets for itself.
             r"PYTHON(STARTUP|INSPECT|HASHSEED|UNBUFFERED)|MPLBACKEND|CUBLAS_WORKSPACE_CONFIG",
             r"(OMP|MKL|OPENBLAS|NUMEXPR|BLIS)_NUM_THREADS|VECLIB_MAXIMUM_THREADS",
         )
     )
 )
-#: Variables that a library sets while it is imported, with its value. It does so in each process: where no one had set
-#: them before, they say which library the notebook has imported, and nothing about the notebook.
+#: Variables that a library sets while it is imported, with its value. It does so in each process: if they were not set
+#: before, they only show that the notebook has imported the library.
 _BY_IMPORT: dict[str, tuple[str, re.Pattern[str]]] = {
     "KMP_DUPLICATE_LIB_OK": ("sklearn", re.compile("True")),
     "KMP_INIT_AT_FORK": ("sklearn", re.compile("FALSE")),
@@ -67,19 +67,19 @@ _BY_IMPORT: dict[str, tuple[str, re.Pattern[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """What travels, as a spec records it. secrets: names with keyed hashes; their values are in no record."""
+    """The passed variables, in the form of a spec. secrets: names with keyed hashes; their values are in no record."""
 
     env: dict[str, str] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
 
 
 def here() -> Variables:
-    """The variables of this process as they are now, as ``Training.env`` and ``Training.secrets`` record them."""
+    """The present variables of this process, in the form of ``Training.env`` and ``Training.secrets``."""
     return recorded(travelling(os.environ, begun_with()))
 
 
 def recorded(environ: Mapping[str, str]) -> Variables:
-    """What is recorded of variables that travel. Raises StoreError where there are secrets and no key can be kept."""
+    """The record of passed variables. Raises StoreError if there are secrets and no key can be stored."""
     hidden = {name for name, value in environ.items() if holds_secret(name, value)}
     return Variables(
         env={name: value for name, value in sorted(environ.items()) if name not in hidden},
@@ -97,12 +97,12 @@ def travelling(environ: Mapping[str, str], begun: Mapping[str, str] | None = Non
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """Whether a variable is a secret, by its name or by what its value looks like. An empty one is none."""
+    """Whether a variable is a secret, by its name or by the form of its value. An empty one is not."""
     return bool(value) and ((is_secret(name) and not name.startswith("PYTHON")) or masked(value) != value)
 
 
 def at_hand(secrets: Mapping[str, str], environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Of the recorded ``secrets``, the values of those that this process has with the same keyed hash."""
+    """The values of those recorded ``secrets`` that this process has with the same keyed hash."""
     around = os.environ if environ is None else environ
     return {
         name: around[name]
@@ -119,7 +119,7 @@ def _is_of_import(name: str, value: str, begun: Mapping[str, str] | None) -> boo
 
 
 def begun_with() -> dict[str, str]:
-    """The variables with which this process was started; nothing where the system does not tell."""
+    """The variables with which this process was started; empty if the system does not provide them."""
     found = {}
     with contextlib.suppress(OSError), open("/proc/self/environ", "rb") as file:
         for entry in file.read().split(b"\0"):

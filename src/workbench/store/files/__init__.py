@@ -1,1 +1,1 @@
-"""Files that are whole or not there, and databases of them."""
+"""Files that are complete or absent, and databases."""

@@ -1,4 +1,4 @@
-"""Whole files or none. Law: a name in the store shows the old bytes or the new ones, never a part of either."""
+"""Atomic file writes. Law: a file in the store has the old bytes or the new ones, never a part of either."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from workbench.records import Json
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
-#: What ends the name of a file that is still being written. Such a file means nothing to any reader.
+#: The suffix of a file that is still being written. Readers ignore such files.
 WRITING = ".writing"
-#: How names begin of what was taken out of the store and is to be removed.
+#: The prefix of names that were taken out of the store and will be removed.
 REMOVED = ".removed-"
 
-#: Bytes of the largest file that is read as JSON. What is longer was not written by Workbench.
+#: The maximum size of a JSON file. A longer one was not written by Workbench.
 MOST_JSON = 256 << 20
-#: What a file may be instead of one with bytes in it.
+#: Kinds of files other than plain files.
 _KINDS = (
     (stat.S_ISLNK, "a link"),
     (stat.S_ISDIR, "a folder"),
@@ -41,7 +41,7 @@ _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 def store_error(path: Path | str, error: OSError) -> StoreError:
-    """What ``error``, met while writing ``path``, means to a person."""
+    """The StoreError, for users, of an ``error`` that occurred while writing ``path``."""
     told: StoreError
     if error.errno in _FULL:
         told = StoreFull(
@@ -61,7 +61,7 @@ def store_error(path: Path | str, error: OSError) -> StoreError:
 
 @contextlib.contextmanager
 def telling(path: Path | str) -> Iterator[None]:
-    """Errors of the operating system inside become :class:`StoreError` and its kin, naming ``path``."""
+    """Convert the operating system's errors inside to :class:`StoreError` and its subclasses, naming ``path``."""
     try:
         yield
     except StoreError:
@@ -71,9 +71,9 @@ def telling(path: Path | str) -> Iterator[None]:
 
 
 def write_atomic(path: Path, data: bytes | bytearray | memoryview, *, fsync: bool = True) -> None:
-    """Put ``data`` under ``path`` in one go, readable by its owner only.
+    """Write ``data`` to ``path`` atomically, readable only by its owner.
 
-    With ``fsync`` it is on the disk when this returns, its name too. A crash on the way leaves the old file, and at
+    With ``fsync`` the file and its name are on disk when this returns. A crash meanwhile leaves the old file, and at
     most a stray one whose name ends in ``.writing``. Raises StoreFull, StoreReadOnly or StoreError.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
@@ -96,7 +96,7 @@ def write_atomic(path: Path, data: bytes | bytearray | memoryview, *, fsync: boo
 
 
 def write_json(path: Path, data: Json, *, fsync: bool = True) -> None:
-    """Put ``data`` as JSON under ``path`` in one go. NaN and infinities are written as Python writes them."""
+    """Write ``data`` as JSON to ``path`` atomically. NaN and infinities are written as Python writes them."""
     write_atomic(path, to_json(data), fsync=fsync)
 
 
@@ -105,15 +105,15 @@ def to_json(data: Json) -> bytes:
     try:
         return _encode(data).encode()
     except UnicodeEncodeError:
-        # Half a surrogate pair, as in a file name that is not UTF-8: escaped it is still JSON for everybody.
+        # Half a surrogate pair, as in a file name that is not UTF-8: escaped, it is valid JSON.
         return json.dumps(data).encode()
 
 
 def from_json(data: bytes) -> Json:
-    """What :func:`to_json` wrote. Raises ValueError for anything else."""
+    """Parse the output of :func:`to_json`. Raises ValueError for anything else."""
     text = str(data, "utf-8")
     try:
-        found, end = _decode(text)  # without looking for space around it, which takes half as long again
+        found, end = _decode(text)  # without skipping surrounding space, which takes half as long again
         if text[end:] in ("", "\n"):
             return found
     except ValueError:
@@ -124,23 +124,24 @@ def from_json(data: bytes) -> Json:
 
 
 def read_json(path: Path, most: int = MOST_JSON) -> Json:
-    """The JSON in ``path``. Raises FileNotFoundError where there is none, ValueError where it is no file or no JSON."""
+    """The JSON in ``path``. Raises FileNotFoundError if there is no file, ValueError if it is not a plain file or not
+    JSON."""
     return from_json(read_file(path, most))
 
 
 class NoFile(ValueError):
-    """A name in the store that is no plain file: a link, a folder, a pipe, a socket, a device."""
+    """A name in the store that is not a plain file: a link, a folder, a pipe, a socket, a device."""
 
 
 def kind_of(mode: int) -> str | None:
-    """``a named pipe`` and the like for what is no plain file; None for a file."""
+    """``a named pipe`` and the like for anything but a plain file; None for a plain file."""
     return next((word for is_kind, word in _KINDS if is_kind(mode)), None)
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open the plain file at ``path`` to read it. Nothing else is opened: a pipe would block, a link leads elsewhere.
+    """Open the plain file at ``path`` to read it, and nothing else: a pipe would block, a link leads elsewhere.
 
-    Raises NoFile for anything but a plain file, FileNotFoundError where nothing is there, OSError.
+    Raises NoFile for anything but a plain file, FileNotFoundError if nothing is there, OSError.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -160,7 +161,8 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """The bytes of the plain file at ``path``. Raises as :func:`open_file`, and ValueError for more than ``most``."""
+    """The bytes of the plain file at ``path``. Raises like :func:`open_file`, and ValueError for more than ``most``
+    bytes."""
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         data = b"" if size > most else file.read(most + 1)
@@ -170,7 +172,7 @@ def read_file(path: Path, most: int) -> bytes:
 
 
 def move_away(path: Path) -> Path | None:
-    """Rename what lies at ``path`` to ``NAME.broken-<n>`` beside it, whatever it is; None where nothing is there."""
+    """Rename ``path``, of any kind, to ``NAME.broken-<n>`` beside it; None if nothing is there."""
     for n in range(1, 10**6):
         target = path.with_name(f"{path.name}.broken-{n}")
         if os.path.lexists(target):
@@ -185,14 +187,14 @@ def move_away(path: Path) -> Path | None:
 
 
 def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
-    """Write every byte of ``data``; the kernel may take less at once."""
+    """Write every byte of ``data``; one system call may write fewer."""
     rest = memoryview(data).cast("B")
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def fsync_folder(folder: Path) -> None:
-    """Bring the names in ``folder`` to the disk; without it a new file may lose its name in a power cut."""
+    """Fsync ``folder``; otherwise a new file may lose its name in a power cut."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -205,7 +207,7 @@ def fsync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path, *, fsync: bool = False) -> None:
-    """Make ``folder`` and what is missing above it, each for its owner only."""
+    """Make ``folder`` and missing parents, accessible only to the owner."""
     if folder.is_dir():
         return
     with telling(folder):
@@ -220,7 +222,7 @@ def make_folder(folder: Path, *, fsync: bool = False) -> None:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of all files below ``path``, links not followed; of the file itself where it is one. 0 where none is."""
+    """Bytes of all files below ``path``, or of the file itself; links are not followed. 0 if nothing is there."""
     try:
         if not path.is_dir():
             return path.lstat().st_size
@@ -230,7 +232,7 @@ def size_of(path: Path) -> int:
 
 
 def tree_size(folder: str, links: bool = True) -> int:
-    """Bytes of all files below ``folder``; without ``links`` those that have another name elsewhere are left out."""
+    """Bytes of all files below ``folder``; without ``links``, files with another hard link are left out."""
     total = 0
     for entry in entries_in(folder):
         try:
@@ -239,13 +241,13 @@ def tree_size(folder: str, links: bool = True) -> int:
             else:
                 stat = entry.stat(follow_symlinks=False)
                 total += stat.st_size if links or stat.st_nlink == 1 else 0
-        except OSError:  # it went away meanwhile
+        except OSError:  # it was removed meanwhile
             continue
     return total
 
 
 def entries_in(folder: str) -> Iterator[os.DirEntry[str]]:
-    """What lies in ``folder``; nothing where there is none."""
+    """The entries of ``folder``; empty if it does not exist."""
     try:
         with os.scandir(folder) as entries:
             yield from entries

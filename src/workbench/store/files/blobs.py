@@ -1,4 +1,4 @@
-"""Bytes by content. Law: a blob's name is the sha256 of its bytes, so that writing it twice changes nothing."""
+"""Blobs, addressed by content. Law: a blob's name is the sha256 of its bytes, so writing it twice changes nothing."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from workbench.store.files.atomic import REMOVED, NoFile, entries_in, make_folde
 
 
 def put(folder: Path, data: bytes | bytearray | memoryview) -> str:
-    """Keep ``data`` in ``folder`` and give its sha256. What is there already is not written again."""
+    """Store ``data`` in ``folder`` and return its sha256. An existing blob is not written again."""
     digest = hashlib.sha256(data).hexdigest()
     path = folder / digest
     try:
         if path.stat().st_size == memoryview(data).nbytes:
-            # Cleaning up spares what was touched within a day, and this blob is wanted again. Where it was taken aside
-            # in that very moment nobody knows whether the touch came in time.
+            # Cleaning up keeps files touched within a day, and this blob is needed again. If clean-up has just renamed
+            # it, it is not known whether the touch came in time.
             os.utime(path)
             if path.exists():
                 return digest
     except OSError:
-        # It is not there; or it is another person's, who may not be told that we want it too.
+        # It does not exist; or it belongs to another user, and cannot be touched.
         if path.exists():
             return digest
     make_folder(folder)
@@ -32,9 +32,9 @@ def put(folder: Path, data: bytes | bytearray | memoryview) -> str:
 
 
 def get(path: Path, *, verify: bool = False) -> bytes:
-    """The bytes of the blob at ``path``; with ``verify`` they are compared with its name first.
+    """The bytes of the blob at ``path``; with ``verify``, their digest is compared with the name first.
 
-    Raises NotFound where there is none, StoreError where the bytes are no longer those of the name.
+    Raises NotFound if there is none, StoreError if the bytes no longer match the name.
     """
     try:
         data = _read(path)
@@ -52,14 +52,14 @@ def get(path: Path, *, verify: bool = False) -> bytes:
 
 
 def _read(path: Path) -> bytes | None:
-    """The bytes at ``path``, also while cleaning up has taken it aside to see whether somebody wants it; else None."""
+    """The bytes at ``path``, also while clean-up has renamed it to check whether it is needed; else None."""
     with contextlib.suppress(FileNotFoundError):
         return _bytes(path)
     begins = f"{REMOVED}{path.name}-"
     for aside in (Path(entry.path) for entry in entries_in(str(path.parent)) if entry.name.startswith(begins)):
         with contextlib.suppress(FileNotFoundError):
             return _bytes(aside)
-    with contextlib.suppress(FileNotFoundError):  # it came back while one looked aside
+    with contextlib.suppress(FileNotFoundError):  # it was put back while the other name was tried
         return _bytes(path)
     return None
 

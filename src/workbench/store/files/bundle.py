@@ -1,7 +1,7 @@
-"""A trial's small checkpoints in one file, a zip archive. Law: it is replaced whole, so that it shows all or nothing.
+"""A trial's small checkpoints in one zip archive. Law: the file is replaced atomically.
 
-A member is called as the file would be in a folder of checkpoints: ``step-00000027/manifest.json``. Each checkpoint's
-digests are in its manifest, and the manifest is guarded by the archive's own sum.
+A member has the name that the file would have in a folder of checkpoints: ``step-00000027/manifest.json``. Each
+checkpoint's digests are in its manifest, and the archive's checksum protects the manifest.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from workbench.store.files import packed
 from workbench.store.files.atomic import to_json
 from workbench.store.keeping.manifest import NAME, File, Manifest, digest, from_plain, is_changed, to_plain
 
-#: Bytes up to which a checkpoint is kept here, and bytes of all that one file may hold: each change writes it anew.
+#: The maximum size of a checkpoint kept here, and of the whole file, since each change rewrites it.
 SMALL, FULL = 1 << 18, 1 << 20
 
 _STEP = re.compile(rb"step-(\d{8,12})/manifest\.json")
-#: What reading a damaged archive may raise.
+#: Exceptions that reading a damaged archive may raise.
 DAMAGED = (zipfile.BadZipFile, zlib.error, OSError, ValueError, KeyError, TypeError, AttributeError,
            NotImplementedError, RuntimeError, EOFError)  # fmt: skip
 
 
 class Bundle:
-    """The checkpoints in the file at ``path``, as they were when this was made. It may have been packed since.
+    """The checkpoints in the file at ``path`` when this object was made. The file may have been packed since.
 
-    data: its bytes, where they are known.
+    data: its bytes, if already read.
     """
 
     def __init__(self, path: Path, data: bytes | None = None) -> None:
         self.path = path
-        #: Why nothing of it can be read; None where it can, or where there is nothing.
+        #: Why it cannot be read; None if it can, or if there is none.
         self.trouble: str | None = None
         self._zip: zipfile.ZipFile | None = None
         self._steps: set[int] = set()
@@ -46,26 +46,26 @@ class Bundle:
             self.trouble = str(error)
             return
         if data is not None and not self._open(data):
-            # A power cut may take what was not brought to the disk yet, and what it took the place of is there.
+            # A power cut may lose a file that is not on disk yet; the file that it replaced still exists.
             before = packed.read(older(path))
             if before is None or not self._open(before):
                 self.trouble = "it is not an archive" if not self._steps else None
 
     def steps(self) -> list[int]:
-        """Steps that it names, sound or not, rising."""
+        """Steps with a checkpoint, intact or not, rising."""
         return sorted(self._steps)
 
     def folder(self, step: int) -> zipfile.Path:
-        """The files of the checkpoint at ``step``, as a folder to read from. Raises one of :data:`DAMAGED`."""
+        """The files of the checkpoint at ``step``, in the form of a readable folder. Raises one of :data:`DAMAGED`."""
         return zipfile.Path(self._opened(), f"{_name(step)}/")
 
     def manifest(self, step: int) -> Manifest:
-        """What the checkpoint at ``step`` says of itself. Raises one of :data:`DAMAGED`."""
+        """The manifest of the checkpoint at ``step``. Raises one of :data:`DAMAGED`."""
         data = self._opened().read(f"{_name(step)}/{NAME}")
         return from_plain(json.loads(data), f"the checkpoint of step {step} in {self.path}")
 
     def read(self, step: int) -> tuple[Manifest | None, str | None]:
-        """The manifest of a checkpoint, as far as it can be read, and what is wrong with the checkpoint."""
+        """A checkpoint's manifest, if readable, and what is wrong with the checkpoint."""
         try:
             manifest = self.manifest(step)
         except DAMAGED as error:
@@ -85,7 +85,7 @@ class Bundle:
         return None
 
     def size(self, step: int) -> int:
-        """Bytes of the files of the checkpoint at ``step``; 0 where there is none."""
+        """Bytes of the files of the checkpoint at ``step``; 0 if there is none."""
         try:
             members = self._opened().infolist()
         except DAMAGED:
@@ -93,7 +93,7 @@ class Bundle:
         return sum(one.file_size for one in members if one.filename.startswith(f"{_name(step)}/"))
 
     def with_one(self, manifest: Manifest, files: Mapping[str, bytes], *, alone: bool) -> bytes | None:
-        """The archive with one more, in place of others where it is to be ``alone``; None where that is too much."""
+        """The archive with one more checkpoint, or with only this one if ``alone``; None if that is too large."""
         content = {f"{_name(manifest.step)}/{name}": data for name, data in files.items()}
         content[f"{_name(manifest.step)}/{NAME}"] = to_json(to_plain(manifest))
         kept = {} if alone else self._members(without=[manifest.step])
@@ -101,12 +101,12 @@ class Bundle:
         return data if len(data) <= FULL or not kept else None
 
     def without(self, steps: Iterable[int]) -> bytes | None:
-        """The archive without these; None where nothing is left."""
+        """The archive without these; None if nothing is left."""
         kept = self._members(without=steps)
         return _written(kept) if kept else None
 
     def _members(self, without: Iterable[int]) -> dict[str, bytes]:
-        """What it holds, but for these steps; what cannot be read any more is left out."""
+        """Its members except those of these steps and unreadable ones."""
         gone = tuple(f"{_name(step)}/" for step in without)
         found: dict[str, bytes] = {}
         try:
@@ -122,7 +122,7 @@ class Bundle:
         return found
 
     def _open(self, data: bytes) -> bool:
-        """Whether ``data`` is an archive, which is read then; the steps that it names count in any case."""
+        """Read ``data`` and return whether it is an archive; steps in its names count in any case."""
         self._steps |= {int(step) for step in _STEP.findall(data)}
         try:
             archive = zipfile.ZipFile(io.BytesIO(data))
@@ -130,8 +130,8 @@ class Bundle:
             return False
         members = archive.infolist()
         if sum(one.file_size for one in members) > len(data) or any(one.compress_type for one in members):
-            return False  # we write none that unpacks to more than it is
-        archive.filename = str(self.path)  # for people who are told where a checkpoint lies
+            return False  # Workbench never writes compressed members
+        archive.filename = str(self.path)  # for messages with a checkpoint's path
         self._zip = archive
         return True
 
@@ -142,12 +142,12 @@ class Bundle:
 
 
 def older(path: Path) -> Path:
-    """What the file at ``path`` took the place of, until the new one is on the disk."""
+    """The previous version of the file at ``path``, kept until the new one is on disk."""
     return path.with_name(f"{path.name}.old")
 
 
 def listed(files: Mapping[str, bytes]) -> dict[str, File]:
-    """``files`` as a manifest has them."""
+    """``files`` in the form of a manifest."""
     return {name: File(len(data), digest(data)) for name, data in files.items()}
 
 

@@ -1,6 +1,7 @@
-"""Which attempt may write a trial's checkpoints. Law: one at a time holds the fence, and none that is older than it.
+"""Which attempt may write a trial's checkpoints. Law: one attempt at a time holds the fence, and never an older one
+after a newer one.
 
-One file serves all trials of an experiment: each has a record of its own in it, which is locked by itself.
+One file serves all trials of an experiment: each has its own record in it, which is locked separately.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from workbench.errors import StaleAttempt
 from workbench.store.files.atomic import FILE_MODE, make_folder, telling
 from workbench.store.layout import ATTEMPTS
 
-#: Bytes of a record: a decimal number, filled up with spaces, and a newline.
+#: Bytes of a record: a decimal number, padded with spaces, and a newline.
 _RECORD = 20
 _TRIAL = re.compile(r"t(\d{4,9})")
 
 
 @contextlib.contextmanager
 def held(trial: Path, attempt: int | None) -> Iterator[None]:
-    """Hold the fence of the trial in the folder ``trial``, as ``attempt``; None: as the newest, whichever that is.
+    """Hold the fence of the trial in the folder ``trial``, as ``attempt``; None for the newest one.
 
-    What is inside happens before or after any other attempt's, never between. Raises StaleAttempt where a newer attempt
-    has begun.
+    The block runs before or after any other attempt's block, never at the same time. Raises StaleAttempt if a newer
+    attempt has started.
     """
     path, at = trial.with_name(ATTEMPTS), _RECORD * _number(trial)
     with telling(path):
@@ -45,7 +46,7 @@ def held(trial: Path, attempt: int | None) -> Iterator[None]:
                 os.pwrite(descriptor, b"%-19d\n" % attempt, at)
             yield
         finally:
-            # Unlocked and not only closed: a loader's worker may have been forked with the descriptor.
+            # Unlock before closing: a loader's worker may have been forked with the descriptor.
             _lock(descriptor, fcntl.F_UNLCK, at)
             os.close(descriptor)
 
@@ -60,9 +61,9 @@ def _opened(path: Path) -> int:
 
 
 def _lock(descriptor: int, kind: int, at: int) -> None:
-    with contextlib.suppress(OSError):  # a file system without locks: the number still guards
+    with contextlib.suppress(OSError):  # a file system without locks: the number still protects
         if hasattr(fcntl, "F_OFD_SETLKW"):
-            # Of this descriptor and not of this process, whose other threads look after other trials.
+            # The lock belongs to the descriptor, not to the process, whose other threads handle other trials.
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, struct.pack("hhqqi", kind, os.SEEK_SET, at, _RECORD, 0))
         else:
             fcntl.flock(descriptor, fcntl.LOCK_UN if kind == fcntl.F_UNLCK else fcntl.LOCK_EX)
@@ -74,7 +75,7 @@ def _number(trial: Path) -> int:
 
 
 def _of_older_version(trial: Path) -> int:
-    """What an older Workbench noted, which had a file for each trial."""
+    """The attempt recorded by an older Workbench, which had a file for each trial."""
     try:
         return _attempt((trial / "checkpoints" / "attempt").read_bytes())
     except (FileNotFoundError, NotADirectoryError):
@@ -82,7 +83,7 @@ def _of_older_version(trial: Path) -> int:
 
 
 def _attempt(text: bytes) -> int:
-    """What a record says; an empty or torn one (a power cut) says nothing."""
+    """The attempt in a record; 0 for an empty or torn one (after a power cut)."""
     try:
         return int(text)
     except ValueError:

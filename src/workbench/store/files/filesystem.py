@@ -1,7 +1,8 @@
-"""Which file system holds a path. Law: it only looks.
+"""The file system of a path. Law: it only reads.
 
-SQLite's WAL needs memory shared between all who open a database, which a network file system does not give; locks
-there may reach other hosts or not. Both decide by :func:`is_network`, and ``workbench doctor`` says so.
+SQLite's WAL needs memory shared between all processes that open a database, which a network file system does not
+provide; locks there may or may not reach other hosts. The code for both asks :func:`is_network`, and ``workbench
+doctor`` reports it.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ fuse.gcsfuse fuse.glusterfs fuse.goofys fuse.juicefs fuse.mfs fuse.quobyte fuse.
 fuse.sshfs fuse.vmhgfs-fuse fuse.weka gfs2 glusterfs gpfs juicefs lustre ncpfs nfs nfs3 nfs4 ocfs2 orangefs panfs
 pvfs2 smb3 smbfs vboxsf virtiofs wekafs
 """
-#: File systems whose other end is another machine, by their name in /proc/mounts.
+#: Network file systems, by their names in /proc/mounts.
 NETWORK = frozenset(_NETWORK.split())
 
 
 def kind(path: Path | str, mounts: Path | str = "/proc/mounts") -> str:
-    """The file system that holds ``path``, as /proc/mounts names it (``ext4``, ``nfs4``); ``unknown`` without one.
+    """The file system of ``path``, by its name in /proc/mounts (``ext4``, ``nfs4``); ``unknown`` if not found.
 
-    ``path`` need not exist yet: then its nearest parent that does decides.
+    ``path`` need not exist yet: then its nearest existing parent decides.
     """
     try:
         lines = Path(mounts).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
@@ -43,7 +44,7 @@ def kind(path: Path | str, mounts: Path | str = "/proc/mounts") -> str:
 
 
 def is_network(path: Path | str, mounts: Path | str = "/proc/mounts") -> bool:
-    """True where ``path`` lies on another machine's disk."""
+    """True if ``path`` is on another machine's disk."""
     return kind(path, mounts) in NETWORK
 
 

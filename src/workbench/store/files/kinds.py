@@ -1,4 +1,4 @@
-"""Every kind of file that a store holds, as a table. Law: it is data; what no row names, Workbench did not write."""
+"""Every kind of file in a store, as a table. Law: it is data; a file without a row was not written by Workbench."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _EXPERIMENT = rf"experiments/{_ID}"
 _TRIAL = rf"{_EXPERIMENT}/(?:trials|checks)/t\d+"
 _KEPT = rf"{_TRIAL}/(?:checkpoints|passing/checkpoints|setup/checkpoints)"
 
-#: How a kind of file is looked at: by its bytes (``json``), by what another file says of them (``named``: a blob's
-#: name, a checkpoint's manifest), by a reader of its own, or not at all.
+#: How a kind of file is checked: by parsing it (``json``), against another file (``named``: a blob's name, a
+#: checkpoint's manifest), by a special reader, or not at all.
 Look = Literal["json", "journal", "series", "named", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of file: what it is called, where it lies below the store, and how damage to it is found.
+    """One kind of file: its name, its path below the store, and how damage to it is detected.
 
-    loss: what is lost with it, and who makes it again.
+    loss: what is lost with it, and what rebuilds it.
     """
 
     name: str
@@ -84,5 +84,6 @@ KINDS: tuple[Kind, ...] = (
 
 
 def kind_of(relative: str) -> Kind | None:
-    """The kind of the file with this path below the store (with ``/``); None where Workbench wrote no such file."""
+    """The kind of the file with this path below the store (with ``/``); None if Workbench does not write such a
+    file."""
     return next((kind for kind in KINDS if kind.pattern.fullmatch(relative)), None)

@@ -1,9 +1,9 @@
-"""The small files of a finished experiment in one. Law: a file that lies there counts, and not its packed copy.
+"""The small files of a finished experiment in one archive. Law: an existing file takes precedence over its packed copy.
 
-What is packed is on the disk before the files go. It is an SQLite archive: ``sqlite3 -A --list --file packed.sqlar``
+The archive is on disk before the files are removed. It is an SQLite archive: ``sqlite3 -A --list --file packed.sqlar``
 lists it, ``--extract`` unpacks it. Names are those of the files below the folder of trials. The engine writes it when
-an experiment has ended and when a checkpoint in it is to go; all may read it. Where an ended experiment goes on, new
-files lie beside it, and are packed when it ends again.
+an experiment has ended and when it removes a checkpoint in it; all processes may read it. If an ended experiment
+continues, new files are beside it, and are packed when it ends again.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from workbench.store.files.atomic import (
 from workbench.store.files.database import telling_sqlite
 from workbench.store.layout import PACKED
 
-#: Bytes up to which a file is packed, and of files that are packed in one go, before they are removed.
+#: The maximum size of a packed file, and of the files that are packed in one transaction before they are removed.
 SMALL, AT_ONCE = 1 << 20, 1 << 26
-#: Bytes of a trial's file that are read at once: bundles and logs are far smaller.
+#: The maximum number of bytes read from a trial's file: bundles and logs are far smaller.
 MOST = 64 << 20
-#: Files of trials that are packed: checkpoints in one file, and what was printed.
+#: Files of trials that are packed: small checkpoints, and output.
 _PACKED = re.compile(r"t\d{4,9}\.(?:(?:(?:passing|setup)\.)?zip|log\.txt)")
-#: The archive as SQLite defines it, and beside it which checkpoints there are: they need not be read for it.
+#: The tables: the archive as SQLite defines it, and an index of checkpoints, so that they need not be read.
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS sqlar (name TEXT PRIMARY KEY, mode INT, mtime INT, sz INT, data BLOB)",
     "CREATE TABLE IF NOT EXISTS checkpoints (name TEXT, step INT, bytes INT, PRIMARY KEY (name, step)) WITHOUT ROWID",
@@ -52,12 +52,12 @@ _STEP = re.compile(r"step-(\d{8,12})/")
 
 
 def is_one(name: str) -> bool:
-    """Whether a trial's file of this name may be packed, where it is small: a bundle of checkpoints, or a log."""
+    """Whether a small file of a trial with this name may be packed: a bundle of checkpoints, or a log."""
     return _PACKED.fullmatch(name) is not None
 
 
 def is_loose(folder: Path) -> bool:
-    """Whether a file that may be packed lies in the folder of trials ``folder``."""
+    """Whether the folder of trials ``folder`` contains a file that may be packed."""
     try:
         with os.scandir(folder) as entries:
             return any(is_one(entry.name) for entry in entries)
@@ -66,8 +66,8 @@ def is_loose(folder: Path) -> bool:
 
 
 def read(path: Path) -> bytes | None:
-    """The bytes of a trial's file, which may be packed; None where there is none."""
-    # Twice: it may be packed, or come back, in between.
+    """The bytes of a trial's file, which may be packed; None if there is none."""
+    # Try twice: it may be packed or unpacked in between.
     for look in (_plain, _unpacked, _plain):
         data = look(path)
         if data is not None:
@@ -76,7 +76,7 @@ def read(path: Path) -> bytes | None:
 
 
 def opened(path: Path) -> BinaryIO:
-    """A trial's file to read from, which may be packed. Raises FileNotFoundError."""
+    """A trial's file, which may be packed, opened for reading. Raises FileNotFoundError."""
     try:
         return open_file(path)
     except FileNotFoundError:
@@ -93,14 +93,14 @@ def is_there(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """What is packed for a folder of trials, by one look: bytes by name, and of each file its checkpoints' by step."""
+    """The packed files of a folder of trials: sizes by name, and for each file the sizes of its checkpoints by step."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     steps: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
 def within(folder: Path) -> Within:
-    """What is packed for the folder of trials ``folder``."""
+    """The packed files of the folder of trials ``folder``."""
     with _reading(folder) as connection:
         if connection is None:
             return Within()
@@ -113,9 +113,9 @@ def within(folder: Path) -> Within:
 
 
 def bundles(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """The packed checkpoints of all trials in ``folder``, by one look: paths as if they lay there, and bytes.
+    """The packed checkpoints of all trials in ``folder``: the paths of the unpacked files, and bytes.
 
-    Raises StoreError, OSError or zlib.error where what is packed is damaged.
+    Raises StoreError, OSError or zlib.error if the archive is damaged.
     """
     with _reading(folder) as connection:
         if connection is None:
@@ -131,16 +131,17 @@ def bundles(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def unpack(path: Path) -> None:
-    """Have a trial's file lie there again, to be written to, where it is packed."""
+    """Unpack a trial's file so that it can be written to, if it is packed."""
     data = None if path.exists() else _unpacked(path)
     if data is not None:
         write_atomic(path, data)
 
 
 def pack(folder: Path) -> int:
-    """Pack the small files in the folder of trials ``folder``, of which none is being written; how many. It blocks.
+    """Pack the small files in the folder of trials ``folder``, none of which is being written; return how many. It
+    blocks.
 
-    A crash leaves a file, its packed copy or both. Raises StoreFull and its kin; what was not packed then stays a file.
+    A crash leaves a file, its packed copy or both. Raises StoreFull and the like; files that were not packed remain.
     """
     found = sorted(
         (entry.name for entry in entries_in(str(folder)) if _PACKED.fullmatch(entry.name) and _is_small(entry)),
@@ -157,7 +158,7 @@ def pack(folder: Path) -> int:
                 size += len(data)
         _put(folder, batch)
         for name, (before, _) in batch.items():
-            # A runner that changes its checkpoints meanwhile waits, or was first.
+            # A runner that changes its checkpoints meanwhile either waits or came first.
             with fence.held(folder / name.partition(".")[0], None), contextlib.suppress(FileNotFoundError):
                 now = (folder / name).stat()
                 if (now.st_ino, now.st_size, now.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns):
@@ -168,7 +169,7 @@ def pack(folder: Path) -> int:
 
 
 def replace(path: Path, data: bytes | None) -> bool:
-    """Change the packed copy of a trial's file, or remove it where None; False where there is none. For the engine."""
+    """Replace the packed copy of a trial's file, or remove it if None; False if there is none. For the engine."""
     with _writing(path.parent, make=False) as connection:
         if connection is None:
             return False
@@ -211,7 +212,7 @@ def _unpacked(path: Path) -> bytes | None:
 
 
 def _whole(size: int, data: bytes) -> bytes:
-    # An archive that was made by other programs may be compressed.
+    # Archives made by other programs may be compressed.
     return bytes(data) if size == len(data) else zlib.decompressobj().decompress(data, min(size, SMALL))
 
 
@@ -231,7 +232,7 @@ def _reading(folder: Path) -> Iterator[sqlite3.Connection | None]:
 
 @contextlib.contextmanager
 def _writing(folder: Path, *, make: bool) -> Iterator[sqlite3.Connection | None]:
-    """A transaction that is on the disk at the end of the block. A new archive appears whole."""
+    """A transaction that is on disk at the end of the block. A new archive appears complete."""
     path = _place(folder)
     target = path
     if not path.exists():
@@ -275,7 +276,7 @@ def _index(connection: sqlite3.Connection, name: str, data: bytes) -> None:
     found: dict[int, int] = {}
     try:
         members = zipfile.ZipFile(io.BytesIO(data)).infolist()
-    except zipfile.BadZipFile:  # damaged before it was packed: its readers are told
+    except zipfile.BadZipFile:  # damaged before it was packed: readers get the error
         return
     for one in members:
         match = _STEP.match(one.filename)

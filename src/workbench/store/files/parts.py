@@ -1,8 +1,9 @@
-"""Large pieces of a checkpoint, as files named by their content. Law: what is linked is sound; what is not is written.
+"""Large parts of a checkpoint, as files named by their content. Law: a part is linked if the old file is intact,
+otherwise written.
 
-A piece that an earlier checkpoint of the trial holds is linked into the new folder (`link(2)`) and not written again. A
-link is a file: each folder is whole by itself, whichever of them goes, is copied or packed. A piece whose name cannot
-be had by a link (another file system, one without links) is written.
+A part that an earlier checkpoint of the trial has is hard-linked into the new folder (`link(2)`) and not written again.
+A link is a file: each folder is complete, even if another one is removed, copied or packed. A part that cannot be
+linked (another file system, or one without links) is written.
 """
 
 from __future__ import annotations
@@ -15,30 +16,30 @@ from pathlib import Path
 from workbench.store.keeping.checkpoints import Checkpoint
 from workbench.store.keeping.manifest import File, digest, digest_file
 
-#: How such a file is called: after the digest of its bytes, which are all that it holds.
+#: The name of such a file: the digest of its bytes.
 NAMED = re.compile(r"tensors-[0-9a-f]{32}\.bin")
 
 
 class Parts:
-    """The pieces of one checkpoint that is being made in ``folder``.
+    """The parts of one checkpoint that is being made in ``folder``.
 
-    earlier: gives the checkpoints in which they may lie already; asked once, and only where there is a piece.
+    earlier: returns the checkpoints that may already have them; called once, and only if there is a part.
     """
 
     def __init__(self, folder: Path, earlier: Callable[[], Sequence[Checkpoint]] = tuple) -> None:
         self._folder = folder
         self._look = earlier
         self._earlier: Sequence[Checkpoint] | None = None
-        #: Digests of the files that were put, by name, as manifests hold them.
+        #: Digests of the stored files by name, in the form of manifests.
         self.digests: dict[str, str] = {}
 
     def put(self, data: memoryview) -> str:
-        """Have a file hold ``data``; its name. The same bytes twice are one file. Nothing is fsynced here."""
+        """Store ``data`` in a file and return its name. The same bytes twice are one file. This does not fsync."""
         wanted = File(len(data), digest(data))
         name = f"tensors-{wanted.digest.partition(':')[2]}.bin"
         if name not in self.digests:
             if not self._link(name, wanted):
-                # Never into a file that is there: it could be linked, and then another checkpoint's as well.
+                # Never write into an existing file: it may be linked, and so belong to another checkpoint too.
                 with open(self._folder / name, "xb") as file:
                     file.write(data)
             self.digests[name] = wanted.digest
@@ -54,9 +55,9 @@ class Parts:
                 continue
             try:
                 os.link(source, target)
-            except OSError:  # another file system, one without links, too many of them, or it has just gone
+            except OSError:  # another file system, one without links, too many links, or it was just removed
                 continue
-            # Its manifest tells what it was. Reading it costs less than writing it, and keeps damage where it is.
+            # Compare it with its manifest. Reading costs less than writing, and avoids spreading damage.
             if target.stat().st_size == wanted.size and digest_file(target, wanted.digest) == wanted.digest:
                 return True
             target.unlink()

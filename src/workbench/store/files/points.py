@@ -1,4 +1,4 @@
-"""How points come into a series. Law: one row that is no point keeps no other out."""
+"""Writing points into a series. Law: one invalid row does not prevent the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-# A value that is equal keeps its number, so that what a trial does again shows nobody anything new.
+# An equal value keeps its number, so that a repeated report is not news for viewers.
 _PUT_POINT = """
 INSERT INTO points (id, name, trial, step, idx, value, time) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (name, trial, step, idx) DO UPDATE SET id = excluded.id, value = excluded.value, time = excluded.time
@@ -26,14 +26,14 @@ def write_points(
     change: int,
     refused: list[tuple[Any, str]],
 ) -> int:
-    """Write ``points`` inside a transaction, numbered from ``change`` on; the newest number.
+    """Write ``points`` inside a transaction, numbered from ``change`` on; return the newest number.
 
-    ids: numbers of the metrics' names, to which new ones are added. refused: gets what is no point, and why.
+    ids: numbers of the metrics' names, to which new ones are added. refused: gets invalid rows, and why.
     """
     try:
         _put_points(connection, points, ids, change)
     except _NO_POINT:
-        # One row that is no point must not keep the others out, now and at every flush to come.
+        # One invalid row must not block the others, now and at every later flush.
         points, more = _sifted(points)
         refused += more
         _put_points(connection, points, ids, change)
@@ -54,7 +54,7 @@ def _put_points(
 
 
 def _sifted(points: list[Sequence[Any]]) -> tuple[list[Sequence[Any]], list[tuple[Any, str]]]:
-    """The rows that are points, made plain, and the others, each with what is wrong."""
+    """The valid rows as plain values, and the invalid ones, each with the reason."""
     sound: list[Sequence[Any]] = []
     refused = []
     for row in points:

@@ -1,9 +1,9 @@
-"""Removing what nobody needs any more. Law: what is named, asked for, or was touched within a day stays; in doubt, too.
+"""Removing unneeded files. Law: files that are referenced, requested, or were touched within a day stay; in doubt, too.
 
-Two kinds go: checkpoints that an experiment's rule does not keep, and what no experiment, request or snapshot names
-(blobs, snapshots, documents), with what writers that died left behind. Whoever starts something writes blobs and a
-snapshot first and names them later: so what is young is spared, and what is taken out is looked at once more before it
-is removed, since somebody may have wanted it in that very moment.
+Two kinds are removed: checkpoints not kept by an experiment's rule, and files that no experiment, request or snapshot
+refers to (blobs, snapshots, documents), along with files left behind by dead writers. A launch writes blobs and a
+snapshot first and refers to them later. So young files are kept, and a file is renamed and checked once more before it
+is removed, since another process may need it at that moment.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from workbench.store.lists.said import Said, protected
 
 log = logging.getLogger("workbench.store")
 
-#: What was touched within so many seconds stays.
+#: Files touched within this many seconds stay.
 YOUNG_S = 24 * 3600.0
 
 KINDS = ("checkpoints", "blobs", "snapshots", "documents", "unfinished", "removed")
@@ -44,9 +44,9 @@ KINDS = ("checkpoints", "blobs", "snapshots", "documents", "unfinished", "remove
 
 @dataclass(slots=True)
 class Cleaned:
-    """Bytes and number of things that went (or would go), by kind.
+    """Bytes and number of removed (or removable) items, by kind.
 
-    unfinished: files and folders whose writers died. removed: what an engine had begun to remove.
+    unfinished: files and folders whose writers died. removed: items that an engine had begun to remove.
     """
 
     bytes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
@@ -58,7 +58,7 @@ class Cleaned:
         return sum(self.bytes.values())
 
     def add(self, kind: str, size: int) -> None:
-        """Count one thing."""
+        """Count one item."""
         self.bytes[kind] += size
         self.things[kind] += 1
 
@@ -70,11 +70,11 @@ class Cleaned:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Checkpoints that a rule does not keep
+# Checkpoints not kept by a rule
 
 
 def history_of(store: Store, spec: Spec) -> History:
-    """What the experiment's journal tells of its trials."""
+    """The history of an experiment's trials from its journal."""
     history = History(spec.goal, spec.scheduler.last)
     for line in journal.read(store.experiment(spec.id).journal):
         history.take(line)
@@ -82,7 +82,7 @@ def history_of(store: Store, spec: Spec) -> History:
 
 
 def removed(store: Store, experiment_id: str, trial: int) -> dict[int, str]:
-    """Steps whose checkpoints of ``trial`` were removed, and what let them go."""
+    """Steps whose checkpoints of ``trial`` were removed, and by which rule."""
     found: dict[int, str] = {}
     for line in journal.read(store.experiment(experiment_id).journal):
         if line.get("kind") == "Removed":
@@ -93,7 +93,7 @@ def removed(store: Store, experiment_id: str, trial: int) -> dict[int, str]:
 
 
 def missing(store: Store, spec: Spec, trial: int, step: int | None) -> NotFound:
-    """Why there is no checkpoint of ``trial`` at ``step`` (at any where None), and what to do, to be raised."""
+    """The error that says why there is no checkpoint of ``trial`` at ``step`` (None: at any step), and what to do."""
     name = f"{spec.label}/{trial_label(trial)}"
     there = Checkpoints(store.experiment(spec.id).trial(trial)).steps()
     gone = removed(store, spec.id, trial)
@@ -101,7 +101,7 @@ def missing(store: Store, spec: Spec, trial: int, step: int | None) -> NotFound:
     at = "" if step is None else f" at step {step}"
     if gone and (step is None or step in gone):
         why = gone[max(gone) if step is None else step]
-        # The rule in the words in which it is written.
+        # The rule as users write it.
         keep = "latest=2" if there else "stopped=1"
         return NotFound(
             f"{name} has no checkpoint{at}: {why} removed it. {has}To keep such checkpoints from now on: "
@@ -114,7 +114,7 @@ def missing(store: Store, spec: Spec, trial: int, step: int | None) -> NotFound:
 
 
 def what_stays(store: Store, spec: Spec, wishes: Said, history: History) -> dict[int, dict[int, str | None]]:
-    """Of each checkpoint that is kept (by trial and step), why it stays; None where the rule lets it go."""
+    """Why each existing checkpoint (by trial and step) stays; None if the rule does not keep it."""
     return _what_stays(store, spec, wishes, history, _There.of(store.experiment(spec.id)))
 
 
@@ -129,7 +129,7 @@ def _what_stays(
 
 @dataclass(frozen=True, slots=True)
 class _There:
-    """What an experiment's trials have, by one look at their folder and one at what is packed."""
+    """The files of an experiment's trials, from one listing of their folder and one of the packed files."""
 
     paths: ExperimentPaths
     lying: frozenset[str]
@@ -144,7 +144,7 @@ class _There:
         return numbers((*self.lying, *self.packed.sizes))
 
     def state(self) -> tuple[object, ...]:
-        """What changes when a line is written or a checkpoint comes or goes."""
+        """A value that changes when a line is written or a checkpoint is added or removed."""
         within = [TrialPaths(self.paths.trials / name) for name in sorted(self.lying) if "." not in name]
         places = [
             place for trial in within for place in (trial.checkpoints, trial.passing / "checkpoints", trial.remote)
@@ -171,9 +171,9 @@ class _There:
         return {trial: steps for trial, steps in found.items() if steps}
 
     def between_levels(self, history: History) -> Iterator[TrialPaths]:
-        """Trials that are over and have checkpoints between levels: their runners did not live to remove them.
+        """Finished trials with checkpoints between levels, which their runners died before removing.
 
-        Trials that were stopped with the whole search keep theirs: it is what they go on from where that is extended.
+        Trials that were stopped with the whole search keep theirs, and continue from them if the search is extended.
         """
         for number in self.trials():
             past, label = history.trials.get(number), trial_label(number)
@@ -188,10 +188,10 @@ class _There:
 def clean_ended(
     store: Store, experiment_id: str, wishes: Said, *, spec: Spec | None = None, dry_run: bool = False
 ) -> Cleaned:
-    """Remove the checkpoints that the rule of an experiment nobody runs does not keep. It is for the engine.
+    """Remove the checkpoints not kept by the rule of an experiment that is not running. For the engine.
 
-    With ``dry_run`` nothing is removed, and anybody may ask, of a running experiment too. spec: the experiment's, where
-    it was read already.
+    With ``dry_run`` nothing is removed, and any process may call it, for a running experiment too. spec: the
+    experiment's, if already read.
     """
     cleaned = Cleaned()
     spec = spec or store.read_spec(experiment_id, viewing=dry_run)
@@ -223,12 +223,13 @@ def clean_ended(
     return cleaned
 
 
-#: Experiments of which nothing was to go, by their folder: what that was said of. Their journals are not read again.
+#: Experiments with nothing to remove, by folder, with the state for which that holds. Their journals are not read
+#: again.
 _nothing_goes: dict[Path, tuple[object, ...]] = {}
 
 
 def split(told: Mapping[int, Mapping[int, str | None]]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    """What goes, and what stays of the trials of which something goes."""
+    """The checkpoints to remove, and those that stay of the same trials."""
     going = {trial: [step for step, why in steps.items() if why is None] for trial, steps in told.items()}
     going = {trial: steps for trial, steps in going.items() if steps}
     staying = {trial: [step for step in told[trial] if step not in going[trial]] for trial in going}
@@ -236,22 +237,23 @@ def split(told: Mapping[int, Mapping[int, str | None]]) -> tuple[dict[int, list[
 
 
 def removed_line(going: Mapping[int, Iterable[int]], why: str) -> dict[str, Json]:
-    """The journal's line that these checkpoints go; it is written before they do."""
+    """The journal's line about removing these checkpoints, written before they are removed."""
     return {"kind": "Removed", "trials": {str(trial): sorted(steps) for trial, steps in going.items()}, "why": why}
 
 
 def steps_of(paths: ExperimentPaths, trials: Iterable[int]) -> dict[int, list[int]]:
     """Steps of the checkpoints that are kept, by trial. It blocks.
 
-    What a lost disk has left at the experiment's URL alone counts as well, or nobody would ever remove it there.
+    Checkpoints that exist only at the experiment's URL, after the loss of a disk, count too, or they would never be
+    removed there.
     """
     return _There.of(paths).steps(trials)
 
 
 def remove(paths: ExperimentPaths, going: Mapping[int, Iterable[int]], staying: Mapping[int, Iterable[int]]) -> int:
-    """Remove checkpoints, after what stays of their trials is on the disk for good; bytes that this freed. It blocks.
+    """Remove checkpoints, after the remaining ones of their trials are on disk; return the freed bytes. It blocks.
 
-    A power cut may take a checkpoint that nobody has brought to the disk yet; the one before it must be there then.
+    A power cut may lose a checkpoint that is not on disk yet; the previous one must still exist then.
     """
     freed = 0
     for trial, steps in going.items():
@@ -264,7 +266,7 @@ def remove(paths: ExperimentPaths, going: Mapping[int, Iterable[int]], staying: 
                 freed += checkpoints.remove(step)
         except StoreError as error:
             log.warning("checkpoints in %s stay for now: %s", checkpoints.folder, error)
-    # Whoever counts bytes sees that they changed.
+    # Code that counts bytes sees the change.
     with contextlib.suppress(OSError):
         os.utime(paths.trials)
     return freed
@@ -275,7 +277,7 @@ def remove(paths: ExperimentPaths, going: Mapping[int, Iterable[int]], staying: 
 
 
 def put_aside(folder: Path) -> Path:
-    """Take ``folder`` out of the store in one go, to be removed; where it lies now. It blocks."""
+    """Move ``folder`` out of the store atomically, to be removed; return its new path. It blocks."""
     gone = folder.with_name(f"{REMOVED}{folder.name}-{secrets.token_hex(4)}")
     with telling(folder):
         os.rename(folder, gone)
@@ -284,9 +286,9 @@ def put_aside(folder: Path) -> Path:
 
 
 def begun_deletions(store: Store, wishes: Said) -> list[Path]:
-    """What is left of experiments that were deleted, taken out of the store, to be removed. It is for the engine.
+    """The remaining folders of deleted experiments, moved out of the store, to be removed. For the engine.
 
-    An engine may die between the word that an experiment is deleted and the last of its files.
+    An engine may die after it has journaled a deletion and before it has removed the last file.
     """
     folders = [store.experiment(key).folder for key in sorted(wishes.deleted)]
     there = [put_aside(folder) for folder in folders if folder.is_dir()]
@@ -295,11 +297,12 @@ def begun_deletions(store: Store, wishes: Said) -> list[Path]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What nobody names
+# Unreferenced files
 
 
 def sweep(store: Store, wishes: Said, *, dry_run: bool = False, young_s: float = YOUNG_S) -> Cleaned:
-    """Remove what nobody names and nobody touched for ``young_s`` seconds, and what died half-written."""
+    """Remove unreferenced files that were not touched for ``young_s`` seconds, and half-written ones of dead
+    writers."""
     cleaned = Cleaned()
     before = time.time() - young_s
     for path in _unfinished(store, wishes):
@@ -327,8 +330,8 @@ def _started(store: Store) -> Iterator[tuple[str, str]]:
 
 
 def _named(store: Store, unused: set[str]) -> set[str]:
-    # Requests first: one that is taken meanwhile has become an experiment, or what it names is spoken of in its spec,
-    # which was written before it.
+    # Read requests first: one that is taken meanwhile becomes an experiment, whose spec was written before and has the
+    # same references.
     found = set(named_by_requests(store))
     for key in store.experiment_ids():
         found |= named_by_experiment(store, key)
@@ -336,7 +339,7 @@ def _named(store: Store, unused: set[str]) -> set[str]:
 
 
 def _remove(path: Path, kind: str, before: float | None, cleaned: Cleaned, dry_run: bool) -> None:
-    """Remove ``path`` unless somebody touched it after ``before`` (seconds since 1970)."""
+    """Remove ``path`` unless it was touched after ``before`` (seconds since 1970)."""
     try:
         if before is not None and path.lstat().st_mtime >= before:
             return
@@ -346,11 +349,11 @@ def _remove(path: Path, kind: str, before: float | None, cleaned: Cleaned, dry_r
             return
         aside = path
         if before is not None:
-            # Whoever wants it again touches it first. Under its new name nobody can; so now it is certain.
+            # A process that needs it touches it first, which is impossible under its new name; so now it is certain.
             aside = path.with_name(f"{REMOVED}{path.name.lstrip('.')}-{secrets.token_hex(4)}")
             os.rename(path, aside)
             if aside.lstat().st_mtime >= before:
-                with contextlib.suppress(OSError):  # somebody has written it anew meanwhile
+                with contextlib.suppress(OSError):  # it was written again meanwhile
                     os.rename(aside, path)
                     return
         if aside.is_dir() and not aside.is_symlink():
@@ -358,12 +361,12 @@ def _remove(path: Path, kind: str, before: float | None, cleaned: Cleaned, dry_r
         else:
             os.unlink(aside)
         cleaned.add(kind, size)
-    except OSError:  # it went away meanwhile, or may not be removed: it is met again next time
+    except OSError:  # it was removed meanwhile, or cannot be removed: try again next time
         return
 
 
 def _unfinished(store: Store, wishes: Said) -> Iterator[Path]:
-    """Files and folders that somebody was writing, and experiments that never got their spec."""
+    """Half-written files and folders, and experiments that never got their spec."""
     for folder in (store.root, store.blobs, store.snapshots, store.documents):
         yield from _named_like(folder, lambda name: name.endswith(WRITING))
     yield from _named_like(store.root, lambda name: name.startswith(".import-"))
@@ -382,7 +385,7 @@ def _unfinished(store: Store, wishes: Said) -> Iterator[Path]:
 
 
 def _taken_out(store: Store) -> Iterator[Path]:
-    """What was taken out to be removed, by whoever did not live to."""
+    """Items that were moved out for removal by a process that then died."""
     folders = [store.root, store.blobs, store.snapshots, store.documents, store.experiments]
     for paths in map(store.experiment, store.experiment_ids()):
         for trial in _folders_of_trials(paths):
@@ -392,7 +395,7 @@ def _taken_out(store: Store) -> Iterator[Path]:
 
 
 def _folders_of_trials(paths: ExperimentPaths) -> list[TrialPaths]:
-    """Trials that have a folder of their own, for what is large."""
+    """Trials with a folder, which have large files."""
     with_folder = [entry for entry in entries_in(str(paths.trials)) if entry.is_dir(follow_symlinks=False)]
     return [TrialPaths(Path(entry.path)) for entry in with_folder]
 

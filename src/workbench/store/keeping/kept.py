@@ -1,7 +1,7 @@
-"""Data that training read, kept by content. Law: files become blobs; an experiment's ``data.json`` names those of its
-own, so that they stay as long as it does.
+"""Data that training read, kept by content. Law: files become blobs; an experiment's ``data.json`` refers to its own,
+so that they stay as long as the experiment.
 
-The worker writes the blobs, beside the training; the engine writes ``data.json`` when it hears of them.
+The worker writes the blobs in parallel with training; the engine writes ``data.json`` when the worker reports them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from workbench.records import Json
 from workbench.store.files.atomic import read_json, write_json
 from workbench.store.layout import ExperimentPaths, Store
 
-#: Bytes of data that one store keeps at most; what is beyond is known by its digest only.
+#: The maximum bytes of data that one store keeps; of further files it keeps only the digest.
 QUOTA = 2_000_000_000
-#: Files up to this size are kept unless somebody wrote another limit, and the largest limit.
+#: The default maximum size of a kept file, and the largest possible limit.
 LIMIT, MOST = 50_000_000, 1_000_000_000
 
 #: Why only the digest of a file is kept.
@@ -43,7 +43,7 @@ def read(paths: ExperimentPaths) -> dict[str, dict[str, Any]]:
 
 
 def blobs_in(files: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Json]]:
-    """The blobs that the files of a leg's page name."""
+    """The blobs referred to by the files of a leg's page."""
     found: dict[str, dict[str, Json]] = {}
     for path, file in files.items():
         if file.get("kept"):
@@ -61,7 +61,7 @@ class Kept:
         self._blobs: dict[str, dict[str, Any]] | None = None
 
     def note(self, files: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write down what ``files`` (of a leg's page) name that was not known. Raises StoreError."""
+        """Record new blobs of ``files`` (of a leg's page). Raises StoreError."""
         named = blobs_in(files)
         if not named:
             return

@@ -1,6 +1,6 @@
-"""What a checkpoint says of itself. Law: a manifest is written last, and every byte it speaks of is in its digests.
+"""Manifests of checkpoints. Law: a manifest is written last, and its digests cover every byte of the checkpoint.
 
-The standard library does; where xxhash is installed it makes the digests, since a checkpoint may hold gigabytes.
+The standard library suffices; if xxhash is installed, it computes the digests, since a checkpoint may have gigabytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file of a checkpoint, as its manifest has it: bytes, and ``algorithm:hexadecimal``."""
+    """One file of a checkpoint in its manifest: size in bytes, and digest as ``algorithm:hexadecimal``."""
 
     size: int
     digest: str
@@ -37,13 +37,13 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a checkpoint consists of. It is written last: without it there is no checkpoint."""
+    """The contents of a checkpoint. It is written last: without it there is no checkpoint."""
 
     step: int
     attempt: int
     created: str
     files: Mapping[str, File]
-    #: Plain data that whoever published it added.
+    #: Plain data added by the publisher.
     details: Mapping[str, Json]
 
     @property
@@ -53,13 +53,13 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """One digest of all that it holds: of the names and digests of its files."""
+        """One digest of the whole checkpoint: of the names and digests of its files."""
         text = "".join(f"{name}\0{file.digest}\n" for name, file in sorted(self.files.items()))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def digest(data: bytes | bytearray | memoryview, like: str = "") -> str:
-    """The digest of ``data`` as manifests hold it, by the algorithm of the digest ``like`` where one is given."""
+    """The digest of ``data`` in the form of manifests, by the algorithm of the digest ``like`` if given."""
     algorithm = like.partition(":")[0] or _ALGORITHM
     hasher = _hasher(algorithm)
     hasher.update(data)
@@ -67,7 +67,7 @@ def digest(data: bytes | bytearray | memoryview, like: str = "") -> str:
 
 
 def is_changed(data: bytes, file: File) -> bool:
-    """Whether ``data`` is known to be something else than ``file``, by its digest."""
+    """Whether the digest shows that ``data`` differs from ``file``."""
     return _hasher_known(file.digest) and digest(data, file.digest) != file.digest
 
 
@@ -88,7 +88,7 @@ def files_in(folder: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
 
 
 def to_plain(manifest: Manifest) -> dict[str, Json]:
-    """``manifest`` as its file holds it."""
+    """``manifest`` in the form of its file."""
     return {
         "schema": SCHEMA,
         "step": manifest.step,
@@ -105,7 +105,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def from_plain(data: dict[str, Any], what: str) -> Manifest:
-    """The manifest that :func:`to_plain` gave, of ``what``. Raises NewerSchema, ValueError, KeyError…"""
+    """The manifest in the form of :func:`to_plain`, of ``what``. Raises NewerSchema, ValueError, KeyError…"""
     check_schema(data, what)
     files = {name: File(int(file["size"]), str(file["digest"])) for name, file in data["files"].items()}
     return Manifest(int(data["step"]), int(data["attempt"]), data["created"], files, data.get("details") or {})
@@ -133,7 +133,7 @@ def _hasher(algorithm: str) -> Any:
 
 
 def _hasher_known(digest: str) -> bool:
-    # Without xxhash the size has to do.
+    # Without xxhash, only the size can be compared.
     return digest.startswith("blake2b:") or (digest.startswith("xxh3_128:") and xxhash is not None)
 
 

@@ -1,8 +1,8 @@
-"""What names what: which blobs and snapshots somebody still needs. Law: it reads; in doubt a thing is named.
+"""References: which blobs and snapshots are still needed. Law: it reads; in doubt an item counts as referenced.
 
-Specs, requests and snapshots name blobs by digests, a capture names the blobs of its buffers, and a spec names its
-snapshot. No list of fields is kept here: whatever is written as a digest in a file that names things counts as named,
-so that a new field, or a later Workbench's, never loses what it speaks of.
+Specs, requests and snapshots refer to blobs by digests, a capture refers to the blobs of its buffers, and a spec to its
+snapshot. There is no list of fields here: everything in these files that looks like a digest counts as a reference, so
+that a new field, or one of a later Workbench, never loses its blobs.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from pathlib import Path
 from workbench.store.files.atomic import MOST_JSON, NoFile, open_file, read_file
 from workbench.store.layout import Store
 
-#: Names of blobs and snapshots: runs of letters and digits that are long enough to be nothing else.
+#: Names of blobs and snapshots: runs of letters and digits long enough to be unambiguous.
 _NAME = re.compile(rb"(?<![0-9A-Za-z])[0-9a-f]{8,128}(?![0-9A-Za-z])")
-#: A blob that names others is JSON and small; captured values may be gigabytes. A capture's list, which begins so, is
-#: read whatever its size.
+#: A blob with references is small JSON; captured values may have gigabytes. A capture's list, which begins like this,
+#: is read whatever its size.
 _MOST_NAMING = 1 << 24
 _CAPTURE = b'{"buffers":'
-#: Parts of a snapshot that name things; its code and notebook do not.
+#: Parts of a snapshot with references; its code and notebook have none.
 _PARTS = ("snapshot.json", "cells.json", "data.json")
 
-#: What a blob names, by its path: blobs never change.
+#: The references in a blob, by its path: blobs never change.
 _blobs: dict[Path, frozenset[str]] = {}
-#: What a file names, with its state (inode, size, time).
+#: The references in a file, with its state (inode, size, time).
 _files: dict[Path, tuple[tuple[int, int, int], frozenset[str]]] = {}
 
 
 def named_by_experiment(store: Store, experiment_id: str, *, data: bool = True) -> frozenset[str]:
-    """Blobs and snapshots that the experiment needs, with all that those need, whether they are there or not.
+    """Blobs and snapshots that the experiment needs, recursively, whether they exist or not.
 
-    data: also the files that its trials read, as far as they are kept.
+    data: also the kept files that its trials read.
     """
     paths = store.experiment(experiment_id)
     names = everything(store, _in_file(paths.spec))
-    # Data is named by nothing but its own list, and names nothing, whatever its bytes look like.
+    # Only its own list refers to data, and data has no references, whatever its bytes look like.
     return names | _in_file(paths.data) if data else names
 
 
 def named_by_requests(store: Store) -> frozenset[str]:
-    """Blobs and snapshots that requests name, the refused ones too: a person may still want them."""
+    """Blobs and snapshots that requests refer to, including refused ones, which the user may still need."""
     found: set[str] = set()
     for folder in (store.requests, store.refused_requests):
         for name in _listed(folder):
@@ -51,7 +51,7 @@ def named_by_requests(store: Store) -> frozenset[str]:
 
 
 def everything(store: Store, names: Iterable[str]) -> frozenset[str]:
-    """``names`` with all that they name, and those name."""
+    """``names`` with everything that they refer to, recursively."""
     found: set[str] = set()
     waiting = set(names)
     while waiting:
@@ -77,7 +77,7 @@ def _named_by(store: Store, name: str) -> frozenset[str]:
 
 
 def _in_blob(path: Path) -> frozenset[str] | None:
-    """What the blob at ``path`` names; None where it is not there."""
+    """The references in the blob at ``path``; None if it does not exist."""
     try:
         with open_file(path) as file:
             head = file.read(len(_CAPTURE))

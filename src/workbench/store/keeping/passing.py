@@ -1,8 +1,8 @@
-"""Checkpoints between levels at the storage's URL. Law: there is a whole one at any moment, and only the newest stays.
+"""Checkpoints between levels at the storage's URL. Law: a complete one exists at any moment, and only the newest stays.
 
-Each lies under a name of its own, so that the one before goes only when the next is there. While one is sent the runner
-may replace it on the disk: what is sent has links of its own. Beside the trial's checkpoints ``remote/passing`` holds
-the name of what lies there, and ``remote/gone-passing`` says that none is wanted any more.
+Each has its own name, so that the previous one is removed only when the next is complete. The runner may replace one on
+disk while it is being sent, so sending uses separate links. Beside the trial's checkpoints, ``remote/passing`` contains
+the name of the remote one, and ``remote/gone-passing`` says that none is needed any more.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ _NAME = re.compile(r"step-(\d{8,12})-[0-9a-f]{12}")
 
 
 def drop_passing(trial: TrialPaths) -> None:
-    """Remove what lies between levels, on the disk now and at the URL with the next :func:`send_passing`."""
+    """Remove checkpoints between levels, on disk now and at the URL with the next :func:`send_passing`."""
     if trial.remote.is_dir():
-        with contextlib.suppress(StoreError):  # then it stays there until the experiment is deleted
+        with contextlib.suppress(StoreError):  # then it stays at the URL until the experiment is deleted
             write_atomic(trial.remote / _GONE, b"", fsync=False)
     Checkpoints(trial.passing).drop()
     shutil.rmtree(trial.passing, ignore_errors=True)
 
 
 def send_passing(trial: TrialPaths, remote: Remote) -> bool:
-    """Make ``remote`` hold what ``trial`` has between levels; whether something was sent. It blocks.
+    """Copy the newest checkpoint between levels of ``trial`` to ``remote``; return whether something was sent. It
+    blocks.
 
-    What a later level makes useless goes there too; what only a lost disk has lost stays. Raises StoreError.
+    One that a later level has made useless is removed there too; one lost only on disk stays. Raises StoreError.
     """
     note = trial.remote / KIND
     if (trial.remote / _GONE).exists() and Checkpoints(trial.passing).is_empty:
@@ -63,7 +64,7 @@ def send_passing(trial: TrialPaths, remote: Remote) -> bool:
     try:
         remote.push(replace(found, folder=_linked(found, aside)), name)
     except (FileNotFoundError, NotFound):
-        return False  # the runner has replaced it this moment; the next is seen to when it is told
+        return False  # the runner has just replaced it; the next one is sent when it is reported
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     write_atomic(note, name.encode(), fsync=False)
@@ -74,7 +75,7 @@ def send_passing(trial: TrialPaths, remote: Remote) -> bool:
 
 
 def fetch_passing(remote: Remote, trial: Path, after: int, most: int | None, attempt: int) -> list[Skipped]:
-    """Bring the newest at ``remote`` to the disk, from step ``after`` up to ``most``; what was skipped."""
+    """Fetch the newest one at ``remote`` after step ``after`` and up to ``most``; return the skipped ones."""
     skipped = []
     for name in sorted(remote.names(), reverse=True):
         match = _NAME.fullmatch(name)
@@ -83,7 +84,7 @@ def fetch_passing(remote: Remote, trial: Path, after: int, most: int | None, att
             continue
         why = remote.fetch(step, Checkpoints(trial / KIND), attempt, name)
         if why is None:
-            # A lost disk had lost this as well, and without it what lies there would stay.
+            # A lost disk has lost this file too, and without it the remote copy would stay.
             note = TrialPaths(trial).remote / KIND
             make_folder(note.parent)
             write_atomic(note, name.encode(), fsync=False)
@@ -98,10 +99,10 @@ def _step(name: str) -> int:
 
 
 def _linked(found: Checkpoint, folder: Path) -> Folder:
-    """Links to the files of ``found`` in ``folder``, or copies where there are no links."""
+    """Link the files of ``found`` into ``folder``, or copy them if links are not supported."""
     source = found.folder
     if not isinstance(source, Path):
-        return source  # a small one was read whole
+        return source  # a small one was read completely
     shutil.rmtree(folder, ignore_errors=True)
     with telling(folder):
         for name in (*found.manifest.files, NAME):

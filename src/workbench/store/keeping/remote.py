@@ -1,11 +1,11 @@
-"""Checkpoints at a URL that fsspec knows, beside those on the disk. Law: the disk comes first; training never waits.
+"""Copies of checkpoints at a URL that fsspec supports. Law: the disk comes first; training never waits.
 
-There a manifest is the last that is written and the first that is removed: what has one is whole. Drivers draw random
-numbers and start threads, so none of them works in a process that trains: the engine sends, and what a leg misses is
-fetched by a process of its own (`python -m workbench.store.keeping.remote`).
+At the URL a manifest is written last and removed first: a checkpoint with a manifest is complete. Drivers draw random
+numbers and start threads, so they never run in a training process: the engine sends, and a separate process fetches
+what a leg lacks (`python -m workbench.store.keeping.remote`).
 
-Beside a trial's checkpoints ``remote`` holds what is known of the URL: ``sent-STEP`` with the digest of what lies
-there, ``gone-STEP`` for what was removed here and is to be removed there.
+Beside a trial's checkpoints, ``remote`` records the state of the URL: ``sent-STEP`` with the digest of a copy there,
+``gone-STEP`` for a checkpoint that was removed here and must be removed there.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Skipped
 from workbench.store.keeping.manifest import NAME, Manifest, from_plain, what_is_wrong
 from workbench.store.layout import Store, TrialPaths
 
-#: Names the URL where none is written.
+#: The variable with the default URL.
 VARIABLE = "WORKBENCH_STORAGE"
-#: What the list says of an experiment's storage while something has not been sent, and nothing is wrong.
+#: The list's text for an experiment's storage while copies are waiting and there is no error.
 SENDING = "is being sent"
 #: Seconds for which a leg waits for a storage that is down before it trains again what it lost.
 PATIENCE_S = 60.0
@@ -47,9 +47,9 @@ _NOTE = re.compile(r"(sent|gone)-(\d{8,12})")
 
 
 def checked(given: str, written: str = "--storage") -> str:
-    """The URL that a person means by ``given``; a folder becomes one too. Raises BadOption, before anything is sent.
+    """The URL for the user's ``given``, which may be a folder. Raises BadOption, before anything is sent.
 
-    Whether the place answers is not asked: one that is down delays.
+    It does not check that the storage answers: one that is down only delays copies.
     """
     advice = f"For example: {written} s3://bucket/workbench, or {written} /backup/workbench."
     if not given.strip() or any(ord(letter) < 32 for letter in given) or "::" in given:
@@ -76,18 +76,18 @@ def checked(given: str, written: str = "--storage") -> str:
 
 
 def shown(url: str) -> str:
-    """``url`` without what could be a secret, to be shown."""
+    """``url`` without possible secrets, for display."""
     url = re.sub(r"(://)[^/]*@", r"\1***@", url)
     return re.sub(r"\?.*", "?***", url)
 
 
 def shown_spec(spec: Spec) -> dict[str, Json]:
-    """``spec`` as plain data to be shown."""
+    """``spec`` as plain data for display."""
     return {**spec.to_json(), "storage": shown(spec.storage) if spec.storage else None}
 
 
 def _cleaned(text: str, url: str) -> str:
-    """A driver's words without the URL's secrets."""
+    """A driver's message without the URL's secrets."""
     text = text.replace(url, shown(url))
     user, _, host = urlsplit(url).netloc.rpartition("@")
     for secret in (user, *user.split(":")[1:]) if host and user else ():
@@ -101,11 +101,11 @@ def _cleaned(text: str, url: str) -> str:
 
 
 class Remote:
-    """What lies at a URL of one trial, or of a whole experiment where ``trial`` is None.
+    """The copies of one trial at a URL, or of a whole experiment if ``trial`` is None.
 
-    kind: ``checkpoints`` at levels, each under its step, or what else has names of its own.
+    kind: ``checkpoints`` at levels, each named by its step, or another kind with its own names.
 
-    Whatever a driver raises is told as StoreError, without secrets.
+    Any exception of a driver is raised as StoreError, without secrets.
     """
 
     def __init__(self, url: str, experiment: str, trial: int | None = None, kind: str = "checkpoints") -> None:
@@ -120,11 +120,11 @@ class Remote:
         return shown(self._place)
 
     def steps(self) -> list[int]:
-        """Steps of which something lies there, rising."""
+        """Steps with a copy, rising."""
         return sorted(int(match[1]) for name in self.names() if (match := _STEP.fullmatch(name)))
 
     def names(self) -> list[str]:
-        """Names of what lies there."""
+        """Names of the copies."""
         with self._telling("read"):
             system, root = self._system()
             system.invalidate_cache()
@@ -135,14 +135,14 @@ class Remote:
         return [str(name).rstrip("/").rpartition("/")[2] for name in names]
 
     def push(self, checkpoint: Checkpoint, name: str | None = None) -> None:
-        """Bring ``checkpoint`` there, its manifest last. What lies there already is not sent again.
+        """Send ``checkpoint``, its manifest last. Existing copies are not sent again.
 
-        name: under which it lies there, instead of its step's.
+        name: of the copy, instead of the one from its step.
 
-        Raises StoreError also where it was replaced here meanwhile, FileNotFoundError where it was removed.
+        Raises StoreError also if it was replaced here meanwhile, FileNotFoundError if it was removed.
         """
         folder, manifest = checkpoint.folder, checkpoint.manifest
-        ours = (folder / NAME).read_bytes()  # of a small one as it was read: it is sent as that, whatever comes
+        ours = (folder / NAME).read_bytes()  # a small one is sent as it was read, whatever happens meanwhile
         with self._telling("written"):
             system, root = self._system()
             name = name or _name(checkpoint.step)
@@ -167,7 +167,7 @@ class Remote:
                 raise StoreError("the copied manifest differs from the original")
 
     def remove(self, which: int | str | None = None) -> None:
-        """Remove the checkpoint at that step, or of that name, its manifest first; all of it where None."""
+        """Remove the copy of that step or name, its manifest first; None removes everything."""
         with self._telling("removed"):
             system, root = self._system()
             system.invalidate_cache()
@@ -178,9 +178,10 @@ class Remote:
                 system.rm(target, recursive=True)
 
     def fetch(self, step: int, checkpoints: Checkpoints, attempt: int | None, name: str | None = None) -> str | None:
-        """Bring the checkpoint at ``step`` to the disk; what is wrong with it there, or None. Nothing damaged is shown.
+        """Fetch the checkpoint at ``step`` to the disk; return what is wrong with the copy, or None. A damaged one
+        never becomes visible.
 
-        attempt: whose it becomes, or None for somebody who only looks. name: as :meth:`push`. Raises StaleAttempt,
+        attempt: the one that will own it, or None for a reader. name: as for :meth:`push`. Raises StaleAttempt,
         StoreError.
         """
         with self._telling("read"):
@@ -252,23 +253,23 @@ class Remote:
 
 
 def note_removal(trial: TrialPaths, step: int) -> None:
-    """Say that the checkpoint at ``step`` is about to be removed for good, so that it goes at the URL as well."""
+    """Record that the checkpoint at ``step`` is about to be removed on purpose, so that its copy is removed too."""
     if trial.remote.is_dir():
         write_atomic(trial.remote / f"gone-{step:08d}", b"", fsync=False)
 
 
 def steps_sent(trial: TrialPaths) -> set[int]:
-    """Steps that lie at the URL, as far as is known here, and are not about to be removed there."""
+    """Steps with a copy at the URL, as recorded here, that will not be removed there."""
     if not trial.remote.is_dir():
         return set()
     return set(_notes(trial, "sent")) - set(_notes(trial, "gone"))
 
 
 def mirror(trial: TrialPaths, remote: Remote) -> int:
-    """Make ``remote`` hold what ``trial`` has on the disk, newest first; how many checkpoints were sent. It blocks.
+    """Copy the checkpoints of ``trial`` to ``remote``, newest first; return how many were sent. It blocks.
 
-    Only what was removed on purpose goes there, never what a lost disk has lost. Raises StoreError; what was not done
-    is done by the next call.
+    Only checkpoints that were removed on purpose are removed there, never those lost with a disk. Raises StoreError;
+    the next call does the rest.
     """
     checkpoints, sent = Checkpoints(trial), 0
     if not trial.folder.is_dir() and checkpoints.is_empty:
@@ -279,7 +280,7 @@ def mirror(trial: TrialPaths, remote: Remote) -> int:
         gone = trial.remote / f"gone-{step:08d}"
         if step in checkpoints.steps():
             if not _is_newer(checkpoints, step, gone):
-                leaving.add(step)  # it is being removed this moment
+                leaving.add(step)  # it is just being removed
                 continue
         else:
             remote.remove(step)
@@ -338,17 +339,18 @@ def bring(
     store: Store, spec: Spec, trial: int, step: int | None = None, *, after: int = -1, most: int | None = None,
     attempt: int | None = None, patience_s: float = 0.0,
 ) -> list[Skipped]:  # fmt: skip
-    """Fetch the newest sound checkpoint of ``trial`` behind step ``after``, or the one at ``step``; what was skipped.
+    """Fetch the newest intact checkpoint of ``trial`` after step ``after``, or the one at ``step``; return the skipped
+    ones.
 
-    Nothing happens where the experiment has no storage or is not one's own. What went wrong is printed, once: whoever
-    asks goes on with what lies on the disk.
+    Does nothing if the experiment has no storage or belongs to another user. An error is printed once: the caller
+    continues with the checkpoints on disk.
     """
     paths = store.experiment(spec.id)
     if not spec.storage or store.readonly or paths.foreign.exists():
         return []
     wanted = {"url": spec.storage, "experiment": spec.id, "trial": trial, "step": step, "after": after, "most": most,
               "attempt": attempt, "folder": str(paths.trial(trial).folder), "patience": patience_s}  # fmt: skip
-    # Its own process, and what it is told beside the command line: everybody reads that.
+    # A separate process; it gets the URL through a pipe, since every user can read command lines.
     top = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, (top, os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
@@ -370,14 +372,14 @@ def bring(
 
 
 def at_hand(store: Store, spec: Spec, trial: int, step: int | None = None) -> None:
-    """See to it that the checkpoint at ``step`` (any where None) lies on the disk, if it can be had."""
+    """Make sure that the checkpoint at ``step`` (None: any) is on disk, if possible."""
     there = Checkpoints(store.experiment(spec.id).trial(trial)).steps() if spec.storage else []
     if spec.storage and (step not in there if step is not None else not there):
         bring(store, spec, trial, step)
 
 
 def _bring(wanted: dict[str, Any], skipped: list[dict[str, Any]]) -> None:
-    from workbench.store.keeping import passing  # it stands on this file
+    from workbench.store.keeping import passing  # it depends on this file
 
     remote = Remote(wanted["url"], wanted["experiment"], wanted["trial"])
     folder, after = Path(wanted["folder"]), wanted["after"]
@@ -397,7 +399,7 @@ def _bring(wanted: dict[str, Any], skipped: list[dict[str, Any]]) -> None:
                     after = step
                     break
                 skipped.append({"step": step, "why": why})
-            if wanted["step"] is None and wanted["attempt"] is not None:  # a leg, which goes on from between levels too
+            if wanted["step"] is None and wanted["attempt"] is not None:  # a leg resumes between levels too
                 between = Remote(wanted["url"], wanted["experiment"], wanted["trial"], passing.KIND)
                 missed = passing.fetch_passing(between, folder, after, wanted["most"], wanted["attempt"])
                 skipped += [{"step": one.step, "why": one.why} for one in missed]

@@ -1,7 +1,7 @@
-"""Which checkpoints stay, and why. Law: pure; what could still be needed by what goes on is never said to go.
+"""Which checkpoints stay, and why. Law: pure; a checkpoint that a trial may still need to continue always stays.
 
-A :class:`History` is told the lines of one experiment's journal. From it, the rule and what is protected,
-:func:`verdict` says of each checkpoint why it stays, or that it goes.
+A :class:`History` reads the lines of one experiment's journal. From it, the rule and the protections, :func:`verdict`
+says for each checkpoint why it stays, or that it is removed.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from dataclasses import dataclass, field
 from workbench.records import ENDED, Goal, Json, Keep, value_of
 from workbench.standing import Standings
 
-#: Why a checkpoint stays that nothing may remove: pinned, descended from, being compared. By trial and step; a trial
-#: of None is every trial, a step of None every step.
+#: Why a protected checkpoint stays: pinned, has descendants, being compared. By trial and step; a trial of None is
+#: every trial, a step of None every step.
 Protected = Mapping[tuple[int | None, int | None], str]
 
 
 @dataclass(slots=True)
 class Past:
-    """What a journal tells of one trial, as far as its checkpoints are concerned."""
+    """The facts of a journal about one trial that matter for its checkpoints."""
 
     state: str = "waiting"
-    #: A person stopped it; the search did not.
+    #: Stopped by the user, not by the search.
     asked: bool = False
     #: It was stopped with the whole search.
     with_all: bool = False
     #: The goal at steps that may have a checkpoint.
     values: dict[int, float] = field(default_factory=dict)
-    #: The newest step whose checkpoint the engine was told of: it resumes from there, or from the one before.
+    #: The newest step with a reported checkpoint: the trial resumes from it, or from the one before.
     known: int = 0
 
     @property
     def is_live(self) -> bool:
-        """Whether it could still be promoted, resumed or extended by the rules as they are."""
+        """Whether it could still be promoted, resumed or extended under the present rules."""
         return self.state not in ENDED
 
     @property
     def goes_on(self) -> bool:
-        """Whether it could go on inside of a level: nobody decided about it whose search was stopped."""
+        """Whether it could continue inside a level: its search was stopped before a decision about it."""
         return self.is_live or (self.with_all and self.state == "stopped")
 
 
 class History:
-    """The trials of one experiment as its journal tells them. Reading the same lines again gives the same."""
+    """The trials of one experiment according to its journal. The same lines give the same result."""
 
     def __init__(self, goal: Goal, last: int) -> None:
         """last: steps of a whole trial."""
@@ -52,15 +52,15 @@ class History:
         self._last = last
         self.trials: dict[int, Past] = {}
         self.standings = Standings(goal.mode)
-        #: Steps that a check of resuming compares with, by trial; the newest check of a trial counts.
+        #: Steps that a resume check compares, by trial; the newest check of a trial counts.
         self.compared: dict[int, frozenset[int]] = {}
-        #: What the rule has removed so far.
+        #: The checkpoints that the rule has removed so far.
         self.removed: dict[int, set[int]] = {}
-        #: Somebody made the search longer, and it has not come to its new end: completed trials may go on.
+        #: The search was extended and has not reached its new end: completed trials may continue.
         self.is_extended = False
 
     def take(self, line: Mapping[str, Json]) -> int | None:
-        """Read one line; the trial whose checkpoints should be looked at because of it, or None."""
+        """Read one line; return the trial whose checkpoints should be reviewed because of it, or None."""
         kind = line.get("kind")
         trial = line.get("trial")
         if kind == "Saved":
@@ -105,7 +105,7 @@ class History:
         return trial if isinstance(trial, int) else None
 
     def revive(self, trial: int, state: str) -> None:
-        """The search says that ``trial`` is in ``state``: an extended one goes on though it had ended."""
+        """Set the state of ``trial`` from the search: after an extension, an ended trial may continue."""
         if state not in ENDED and trial in self.trials:
             self.trials[trial].state = state
 
@@ -114,7 +114,7 @@ class History:
         return self.standings.first(count)
 
     def heirs(self, count: int) -> list[int]:
-        """The ``count`` best of those that train no more: they are the best where all that go on diverge."""
+        """The ``count`` best of those that no longer train: they are the best if all continuing ones diverge."""
         level = self.standings.level
         over = {n for n, past in self.trials.items() if not past.is_live or (level(n) or 0) >= self._last}
         return self.standings.first(count, over)
@@ -126,7 +126,7 @@ class History:
 def verdict(
     history: History, rule: Keep, steps: Mapping[int, Iterable[int]], protected: Protected
 ) -> dict[int, dict[int, str | None]]:
-    """Of each trial's checkpoints (``steps`` that are on the disk), why it stays, or None where it goes."""
+    """For each checkpoint of each trial (``steps`` on disk), why it stays, or None if it is removed."""
     best = {number: f"best {place} of the experiment" for place, number in enumerate(history.best(rule.experiment), 1)}
     for place, number in enumerate(history.heirs(rule.experiment), 1):
         best.setdefault(number, f"best {place} of the experiment where promoted ones diverge")
@@ -151,7 +151,7 @@ def _of_trial(
                 stay(step, protected[key])
     past = history.trials.get(trial)
     if past is None:
-        # A runner was quicker than the journal: nothing is known that would let it go.
+        # A runner was faster than the journal: there is no reason to remove it yet.
         return {step: told[step] or "its trial is not known yet" for step in steps}
     for step in history.compared.get(trial, ()):
         stay(step, "a check of resuming compares with it")
@@ -174,7 +174,7 @@ def _of_trial(
 
 
 def _best_steps(goal: Goal, past: Past, steps: list[int]) -> list[int]:
-    """Steps by their value, the best first; of equal ones the later. Those without a value are left out."""
+    """Steps by their value, the best first, of equal ones the later first; those without a value are left out."""
     sign = -1.0 if goal.mode == "max" else 1.0
     valued = [(sign * past.values[step], -step) for step in steps if math.isfinite(past.values.get(step, math.nan))]
     return [-step for _, step in sorted(valued)]

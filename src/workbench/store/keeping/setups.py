@@ -1,4 +1,5 @@
-"""What is known of an experiment's set-up, as its first leg wrote it. Law: it reads; a missing file says nothing."""
+"""Facts about an experiment's set-up, written by its first leg. Law: it reads; a missing file means that nothing is
+known."""
 
 from __future__ import annotations
 
@@ -12,17 +13,17 @@ from workbench.store.layout import ExperimentPaths
 
 
 def made_anew(paths: ExperimentPaths) -> list[str]:
-    """Names that the set-up makes otherwise each time; checkpoints hold what they were."""
+    """Names whose values the set-up does not reproduce; checkpoints contain the first values."""
     return [str(name) for name in _known(paths).get("names") or ()]
 
 
 def not_known(paths: ExperimentPaths) -> str:
-    """Why it is not known what the set-up makes otherwise each time; empty where it is, or was not looked for."""
+    """Why it is not known which values the set-up does not reproduce; empty if it is known, or was not checked."""
     return str(_known(paths).get("failed") or "")
 
 
 def begins_again(paths: ExperimentPaths, trial: int) -> bool:
-    """Whether the trial can be trained from its beginning once more, with what its set-up made then."""
+    """Whether the trial can be trained from its beginning again, with the first values of its set-up."""
     return not made_anew(paths) or not Checkpoints(paths.trial(trial).setup).is_empty
 
 

@@ -1,7 +1,7 @@
-"""How many bytes a store takes, and for what. Law: it reads; what two experiments share is counted once.
+"""How many bytes a store uses, and for what. Law: it reads; files shared by two experiments count once.
 
-It is asked every few seconds while a panel is open: an experiment in which nothing changed costs a few looks at its
-folder, whatever the number of its trials. Bytes are those of the files' lengths, as `ls` says them.
+It is called every few seconds while a panel is open: an unchanged experiment costs a few system calls, whatever the
+number of its trials. Bytes are the files' lengths, as in `ls`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from workbench.store.files.parts import NAMED
 from workbench.store.keeping.naming import named_by_experiment
 from workbench.store.layout import ATTEMPTS, ExperimentPaths, Store
 
-#: Seconds for which an experiment whose journal still moves is not looked through again.
+#: Seconds for which an experiment with a growing journal is not scanned again.
 BUSY_S = 5.0
-#: Seconds after its journal's last line at which an experiment is still; it is then looked through when that changes.
+#: Seconds after its journal's last line at which an experiment counts as inactive; it is then scanned only after a
+#: change.
 STILL_S = 30.0
 
 
@@ -41,7 +42,7 @@ class TrialUsage:
 
     @property
     def bytes(self) -> int:
-        """All of it."""
+        """The sum."""
         return self.checkpoints + self.log + self.files
 
 
@@ -50,7 +51,7 @@ class ExperimentUsage:
     """Bytes of one experiment.
 
     checkpoints, log, files: of all its trials. series, journal, spec: of its own files. own: blobs and snapshots that
-    no other experiment needs, and that deleting it frees. shared: those that others need as well.
+    only it needs, and that its deletion frees. shared: those that others need as well.
     """
 
     id: str
@@ -71,7 +72,7 @@ class ExperimentUsage:
 
     @property
     def bytes(self) -> int:
-        """What deleting it frees: its folder, and blobs and snapshots that only it needs."""
+        """The bytes that its deletion frees: its folder, and blobs and snapshots that only it needs."""
         return self.folder + self.own
 
 
@@ -79,7 +80,7 @@ class ExperimentUsage:
 class Usage:
     """Bytes of a store. other: requests, catalog, journal of the store, documents, the engine's log.
 
-    free: bytes that are left on its disk for this user, None where the system does not say. unnamed: bytes of blobs
+    free: free bytes on its disk for this user, None if not known. unnamed: bytes of blobs
     and snapshots that no experiment needs.
     """
 
@@ -93,12 +94,12 @@ class Usage:
 
     @property
     def bytes(self) -> int:
-        """All of it, each blob and snapshot counted once."""
+        """The sum, each blob and snapshot counted once."""
         return sum(one.folder for one in self.experiments.values()) + self.blobs + self.snapshots + self.other
 
 
 def usage(store: Store) -> Usage:
-    """What the store takes now; parts of experiments that are under way may be some seconds old."""
+    """The store's present usage; figures of running experiments may be some seconds old."""
     things = _things(store)
     needs = {key: named_by_experiment(store, key) & things.keys() for key in store.experiment_ids()}
     counts = Counter(name for names in needs.values() for name in names)
@@ -115,14 +116,14 @@ def usage(store: Store) -> Usage:
 
 
 def experiment_usage(store: Store, experiment_id: str) -> ExperimentUsage:
-    """What one experiment takes now, looked through afresh. ``own`` and ``shared`` as :func:`usage` has them."""
+    """One experiment's present usage, scanned again. ``own`` and ``shared`` as in :func:`usage`."""
     with _looking:
         _known.pop(store.experiment(experiment_id).folder, None)
     return usage(store).experiments[experiment_id]
 
 
 def forget(store: Store) -> None:
-    """Look through every experiment afresh when asked the next time."""
+    """Scan every experiment again with the next call."""
     with _looking:
         for folder in [folder for folder in _known if folder.parent == store.experiments]:
             del _known[folder]
@@ -134,7 +135,7 @@ def checkpoint_bytes(paths: ExperimentPaths) -> int:
 
 
 def free(store: Store) -> int | None:
-    """Bytes left on the store's disk for this user; None where the system does not say."""
+    """Free bytes on the store's disk for this user; None if not known."""
     try:
         return shutil.disk_usage(store.root).free
     except OSError:
@@ -142,12 +143,12 @@ def free(store: Store) -> int | None:
 
 
 def trials_of(paths: ExperimentPaths) -> list[int]:
-    """Trials that have a file or a folder, whatever is in it."""
+    """Trials with a file or a folder."""
     return numbers((*_names(paths.trials), *packed.within(paths.trials).sizes))
 
 
 def numbers(names: Iterable[str]) -> list[int]:
-    """The trials to which these names of files and folders belong, rising."""
+    """The trials of these names of files and folders, rising."""
     return sorted({int(match[1]) for name in names if (match := _TRIAL.match(name))})
 
 
@@ -157,18 +158,18 @@ def numbers(names: Iterable[str]) -> list[int]:
 _State = tuple[int, ...]
 _TRIAL = re.compile(r"t(\d{4,9})(?![0-9])")
 _looking = threading.Lock()
-#: What was found in an experiment's folder: in which state of it, until when that holds (monotonic seconds), and what.
+#: The cached result for an experiment's folder: its state, the expiry (monotonic seconds), and the usage.
 _known: dict[Path, tuple[_State, float, dict[str, Any]]] = {}
-#: What was found in a trial's folder, and in which state of it.
+#: The cached result for a trial's folder, with the folder's state.
 _trials: dict[str, tuple[_State, TrialUsage]] = {}
-#: Sizes of snapshots and of checkpoints, which do not change once they are there: (inode, time) and bytes.
+#: Sizes of snapshots and of checkpoints, which never change: (inode, time) and bytes.
 _sizes: dict[str, tuple[_State, int]] = {}
-#: Bytes of a checkpoint's files that others may have as well, by inode; and the state of its folder.
+#: Bytes of a checkpoint's files that others may share, by inode; and the state of its folder.
 _parts: dict[str, tuple[_State, dict[int, int]]] = {}
 
 
 def _looked(paths: ExperimentPaths) -> dict[str, Any]:
-    """The fields of ExperimentUsage that its folder tells."""
+    """The fields of ExperimentUsage that come from its folder."""
     about = (paths.journal, paths.series, paths.trials, paths.packed, paths.spec)
     state = tuple(number for path in about for number in _state(path))
     now = time.monotonic()
@@ -176,7 +177,7 @@ def _looked(paths: ExperimentPaths) -> dict[str, Any]:
         known = _known.get(paths.folder)
     if known is not None and now < known[1] and (known[0] == state or known[1] < math.inf):
         return known[2]
-    # A journal that has just been written speaks of files that come and go right now.
+    # If a journal was just written, files are changing right now.
     holds = math.inf if _age(paths.journal) > STILL_S else now + BUSY_S
     trials = dict(_trials_in(paths))
     found: dict[str, Any] = {
@@ -195,14 +196,14 @@ def _looked(paths: ExperimentPaths) -> dict[str, Any]:
 
 
 def _shared(paths: ExperimentPaths) -> int:
-    """Bytes of files that all trials have together, besides what of each is packed there."""
+    """Bytes of files that trials share, without the packed files of each."""
     archive = size_of(paths.packed)
     besides = archive - sum(packed.within(paths.trials).sizes.values()) if archive else 0
     return size_of(paths.trials / ATTEMPTS) + besides
 
 
 def _names_by_trial(paths: ExperimentPaths) -> dict[int, dict[str, int | None]]:
-    """What there is of each trial: names below the folder of trials, each with its bytes where it is packed."""
+    """The files of each trial: names below the folder of trials, each with its size if packed."""
     found: dict[int, dict[str, int | None]] = {}
     lying = _names(paths.trials)
     there: dict[str, int | None] = {**packed.within(paths.trials).sizes, **dict.fromkeys(lying)}
@@ -230,7 +231,7 @@ def _trials_in(paths: ExperimentPaths) -> Iterator[tuple[int, TrialUsage]]:
 
 
 def _in_folder(folder: str) -> TrialUsage:
-    # A checkpoint that comes or goes changes the time of the folder around it, and so does a file.
+    # Adding or removing a checkpoint or a file changes the time of its parent folder.
     state = (
         *_state(f"{folder}/checkpoints"),
         *_state(f"{folder}/passing"),
@@ -245,7 +246,7 @@ def _in_folder(folder: str) -> TrialUsage:
 
 
 def _kept(trial: str) -> int:
-    """Bytes of a trial's large checkpoints; a file that several of them have is counted once."""
+    """Bytes of a trial's large checkpoints; a file shared by several counts once."""
     total, parts = 0, dict[int, int]()
     for place in (f"{trial}/checkpoints", f"{trial}/passing/checkpoints"):
         for name in _names(place):
@@ -256,7 +257,7 @@ def _kept(trial: str) -> int:
 
 
 def _checkpoint(folder: str) -> tuple[int, dict[int, int]]:
-    """Bytes that are its own, and those of files that others may have as well, by inode."""
+    """Its own bytes, and those of files that others may share, by inode."""
     whole = _size_once(folder)
     state = _sizes[folder][0]
     known = _parts.get(folder)
@@ -273,7 +274,7 @@ def _checkpoint(folder: str) -> tuple[int, dict[int, int]]:
 
 
 def _things(store: Store) -> dict[str, int]:
-    """Bytes of each blob and each snapshot, by name. A notebook that is a link to its blob counts there."""
+    """Bytes of each blob and each snapshot, by name. A notebook that is a link to its blob counts as the blob."""
     found = {}
     for entry in entries_in(str(store.blobs)):
         try:

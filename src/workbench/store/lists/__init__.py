@@ -1,1 +1,1 @@
-"""What lists and pages show of a store."""
+"""The content of lists and pages about a store."""

@@ -1,7 +1,7 @@
-"""The list of experiments. Law: it holds nothing that specs and journals do not, so it can be made again from them.
+"""The list of experiments. Law: everything in it is also in specs and journals, so it can be rebuilt from them.
 
-TinyDB keeps it, on a storage that replaces the file in one go. Changes wait in memory and are written together: each
-write holds the whole list. Points, trials and legs never come here.
+It uses TinyDB, on a storage that replaces the file atomically. Changes wait in memory and are written together: each
+write contains the whole list. Points, trials and legs are never stored here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workbench.store.layout import Store, checked_id
 from workbench.store.lists.said import said
 from workbench.store.lists.summary import entry_of, labels_of
 
-#: The file is written at most so often.
+#: The minimum interval between two writes of the file.
 FLUSH_S = 0.5
 
 Entry = dict[str, Any]
@@ -35,7 +35,7 @@ Entry = dict[str, Any]
 class AtomicStorage(Storage):
     """TinyDB's storage: the whole list in memory, and a file that is replaced, never changed.
 
-    TinyDB's own rewrites its file in place, so that a crash or a second reader finds half of it.
+    TinyDB's own storage rewrites its file in place, so a crash or a second reader may find half of it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,15 +45,15 @@ class AtomicStorage(Storage):
         self._data = self._load()
 
     def read(self) -> dict[str, dict[str, Any]] | None:
-        """The list as it is in memory."""
+        """The list in memory."""
         return self._data
 
     def write(self, data: dict[str, dict[str, Any]]) -> None:
-        """Keep ``data``, for :meth:`save` to write."""
+        """Keep ``data`` until :meth:`save` writes it."""
         self._data, self.is_changed = data, True
 
     def save(self) -> None:
-        """Replace the file, where something changed. Raises StoreFull and its kin, and then tries again next time."""
+        """Replace the file if something changed. Raises StoreFull and the like; the next call tries again."""
         if self.is_changed:
             write_json(self.path, self._data, fsync=False)
             self.is_changed = False
@@ -65,16 +65,16 @@ class AtomicStorage(Storage):
             return None
         except (OSError, ValueError) as error:
             self.damage.append(Damage(self.path, 0, f"it is not a catalog ({error}); rebuilt from the journals"))
-            if self.path.is_dir():  # no file can take the place of a folder
+            if self.path.is_dir():  # a file cannot replace a folder
                 move_away(self.path)
             return None
 
 
 class Catalog:
-    """The engine's hand on the list. It may be used from several threads; nobody waits for the disk but ``flush``."""
+    """The engine's access to the list. Several threads may use it; only ``flush`` waits for the disk."""
 
     def __init__(self, store: Store) -> None:
-        """Raises NewerSchema where a later Workbench wrote the list."""
+        """Raises NewerSchema if a later Workbench wrote the list."""
         store.check_writable()
         self.store = store
         self._storage = AtomicStorage(store.catalog_path)
@@ -89,17 +89,17 @@ class Catalog:
 
     @property
     def damage(self) -> list[Damage]:
-        """What was wrong with the file and was got round."""
+        """Problems of the file that were worked around."""
         return self._storage.damage
 
     def upsert_experiment(self, experiment_id: str, fields: Mapping[str, Json]) -> None:
-        """Set fields of an experiment, which is new or known; those not named stay."""
+        """Set fields of a new or existing experiment; other fields are unchanged."""
         checked_id(experiment_id)
         with self._taking:
             self._waiting.setdefault(experiment_id, {}).update(fields)
 
     def remove(self, experiment_id: str) -> None:
-        """Take an experiment off the list. One that is not there is no error."""
+        """Remove an experiment from the list, if it is there."""
         with self._using:
             self._take()
             number = self._documents.pop(experiment_id, None)
@@ -113,7 +113,7 @@ class Catalog:
             return sorted((dict(document) for document in self._table), key=_id)
 
     def knows(self, experiment_id: str) -> bool:
-        """Whether an experiment is on the list. It costs nothing: what waits to be written stays waiting."""
+        """Whether an experiment is on the list. It is cheap, and does not write waiting changes."""
         return experiment_id in self._waiting or experiment_id in self._documents
 
     def get(self, experiment_id: str) -> Entry | None:
@@ -125,15 +125,15 @@ class Catalog:
             return dict(found) if found else None
 
     def find(self, name: str, version: int | None = None) -> Entry | None:
-        """The experiment of this name and version, or the newest version where None; None where there is none."""
+        """The experiment with this name and version (None: the newest version); None if there is none."""
         with self._using:
             self._take()
             return _newest([dict(document) for document in self._table.search(where("name") == name)], version)
 
     def rebuild_if_needed(self) -> list[str]:
-        """Bring in what specs and journals know and the list does not; give the ids of those experiments.
+        """Add experiments that specs and journals have and the list lacks; return their ids.
 
-        A list may be missing, damaged, or older than a journal, when the engine was killed before it wrote it.
+        A list may be missing or damaged, or older than a journal if the engine was killed before writing it.
         """
         try:
             written = self.store.catalog_path.stat().st_mtime_ns if self._documents else 0
@@ -161,7 +161,7 @@ class Catalog:
 
     @classmethod
     def rebuild(cls, store: Store) -> Catalog:
-        """The list made anew from specs and journals, and written."""
+        """Rebuild the list from specs and journals, and write it."""
         store.check_writable()
         store.catalog_path.unlink(missing_ok=True)
         catalog = cls(store)
@@ -170,8 +170,8 @@ class Catalog:
         return catalog
 
     def flush(self) -> None:
-        """Write what changed. It blocks, so it is called in a thread; less than half a second after the last time it
-        waits first. Raises StoreFull and its kin; what changed then waits for the next call.
+        """Write changes. It blocks, so it is called in a thread; within half a second of the last time it waits first.
+        Raises StoreFull and the like; the changes then wait for the next call.
         """
         with self._taking:
             nothing = not (self._waiting or self._storage.is_changed)
@@ -180,7 +180,7 @@ class Catalog:
             self.close()
 
     def close(self) -> None:
-        """Write what changed, at once. The catalog may be used on."""
+        """Write changes at once. The catalog remains usable."""
         with self._using:
             self._take()
             if self._storage.is_changed:
@@ -190,7 +190,7 @@ class Catalog:
             self._storage.save()
 
     def _take(self) -> None:
-        """Put what waits into TinyDB: two writes for however many experiments."""
+        """Write waiting changes to TinyDB: two writes for any number of experiments."""
         with self._taking:
             waiting, self._waiting = self._waiting, {}
         if not waiting:
@@ -207,16 +207,16 @@ class Catalog:
 
 
 def read_catalog(store: Store) -> list[Entry]:
-    """All experiments, oldest first, for whoever shows them; no engine need live.
+    """All experiments, oldest first, for viewers; it works without an engine.
 
-    It is cheap to ask often: an unchanged file is not read again. A missing or damaged list is made from specs and
+    It is cheap to call often: an unchanged file is not read again. A missing or damaged list is rebuilt from specs and
     journals, in memory.
     """
     return [dict(entry) for entry in _read(store).values()]
 
 
 def read_entry(store: Store, experiment_id: str) -> Entry:
-    """One experiment's line of :func:`read_catalog`; empty where it is not listed (yet)."""
+    """One experiment's line of :func:`read_catalog`; empty if it is not listed (yet)."""
     return dict(_read(store).get(experiment_id, {}))
 
 
@@ -240,7 +240,7 @@ def _read(store: Store) -> Mapping[str, Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a person named: an experiment, and where they said so its trial and step."""
+    """A parsed name: an experiment, and optionally its trial and step."""
 
     experiment: str
     label: str
@@ -253,9 +253,9 @@ class Reference:
 
 
 def resolve(store: Store, text: str) -> Reference:
-    """What ``digits``, ``digits@2``, ``digits@2/t0007``, ``digits@2/t0007:27`` or an id in place of the name means.
+    """Resolve ``digits``, ``digits@2``, ``digits@2/t0007``, ``digits@2/t0007:27``, or the same with an id for the name.
 
-    Without a version it is the newest. Raises NotFound, naming the nearest, and BadName for what cannot be a name.
+    Without a version it is the newest. Raises NotFound, suggesting the nearest name, and BadName for an invalid name.
     """
     head, slash, tail = text.strip().partition("/")
     trial = step = None
@@ -298,7 +298,7 @@ def _named(store: Store, name: str, version: int | None) -> Entry:
 
 
 def _just_written(store: Store, entries: list[Entry], name: str, version: int | None) -> Entry | None:
-    """An experiment that has its spec, and that the list does not have yet: it is written twice a second at most."""
+    """An experiment with a spec that is not on the list yet, which is written at most twice a second."""
     known = {entry["id"] for entry in entries}
     new: list[Entry] = []
     for experiment_id in store.experiment_ids():
@@ -314,7 +314,7 @@ def _just_written(store: Store, entries: list[Entry], name: str, version: int | 
 
 
 def _check_trial(store: Store, entry: Entry, trial: int) -> None:
-    from workbench.store.series import Series  # SQLite only where a trial is asked for
+    from workbench.store.series import Series  # import SQLite only if a trial is asked for
 
     paths = store.experiment(entry["id"])
     if paths.series.exists():
@@ -334,7 +334,7 @@ def _number(digits: str, text: str, what: str) -> int:
 
 
 def _listed(names: Sequence[object]) -> str:
-    """The first and the last few, for people."""
+    """The first and the last few, for messages."""
     shown = names if len(names) <= 6 else [*names[:3], "…", *names[-3:]]
     return ", ".join(map(str, shown))
 

@@ -1,4 +1,4 @@
-"""Notebooks as they lay open when a cell of them was executed. Law: what a page showed then is kept as it was given.
+"""Open notebooks as of the execution of a cell. Law: they are kept as the page sent them.
 
 A kernel sees neither unsaved edits nor the cells that were not executed; the page does. Jupyter's server writes these
 files, one for each time, and the bytes as a blob, once by content.
@@ -18,18 +18,18 @@ from workbench.records import SCHEMA
 from workbench.store.files.atomic import make_folder, read_json, write_json
 from workbench.store.layout import Store, checked_id, new_id
 
-#: A document is its experiment's when it was sent so long before the experiment was made: cells may wait their turn.
+#: A document belongs to an experiment if it was sent at most this long before: cells may wait in the queue.
 BEFORE = timedelta(days=1)
-#: The page's clock is the server's, and sending takes a moment: it may also arrive so much later.
+#: It may also arrive this much later, since sending takes a moment.
 AFTER = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What is known of a document that was kept.
+    """A kept document.
 
     at: when (UTC). path: the notebook's file. cell_id: of the executed cell. source: sha256 of that cell's text.
-    unsaved: whether the page held what the file did not. blob: the document's bytes.
+    unsaved: whether the page had unsaved edits. blob: the document's bytes.
     """
 
     id: str
@@ -56,7 +56,7 @@ def document_of(
 ) -> Document | None:
     """The document from which the experiment made at ``created`` was started, or None.
 
-    source: sha256 of the executed text. One with the same text goes before a newer one.
+    source: sha256 of the executed text. A document with the same text is preferred to a newer one.
     """
     latest = _time(created) + AFTER
     found = [
@@ -70,7 +70,7 @@ def document_of(
 
 
 def documents(store: Store) -> Iterator[Document]:
-    """All that were kept, in no order. Files that cannot be understood are passed over."""
+    """All kept documents, in any order. Unreadable files are skipped."""
     names = {field.name for field in fields(Document)}
     with contextlib.suppress(OSError):
         for name in os.listdir(store.documents):
@@ -81,9 +81,9 @@ def documents(store: Store) -> Iterator[Document]:
 
 
 def prune(store: Store, started: Iterable[tuple[str, str]]) -> list[str]:
-    """Remove documents of which, after a day, no experiment was made; give their ids.
+    """Remove documents that no experiment used within a day; return their ids.
 
-    started: notebook and time of each experiment. The bytes go with the store's next cleaning up.
+    started: notebook and time of each experiment. The next clean-up of the store removes the bytes.
     """
     removed = []
     for one in unused(store, started):
@@ -94,7 +94,7 @@ def prune(store: Store, started: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def unused(store: Store, started: Iterable[tuple[str, str]]) -> list[Document]:
-    """Documents of which, after a day, no experiment was made. ``started`` as :func:`prune` takes it."""
+    """Documents that no experiment used within a day. ``started`` as for :func:`prune`."""
     experiments = [(notebook, _time(created)) for notebook, created in started]
     now, found = datetime.now(UTC), []
     for one in documents(store):
@@ -106,7 +106,7 @@ def unused(store: Store, started: Iterable[tuple[str, str]]) -> list[Document]:
 
 
 def file_of(store: Store, document_id: str) -> Path:
-    """Where a document is described. Raises BadName for what is no id."""
+    """The path of a document's description. Raises BadName for an invalid id."""
     return store.documents / f"{checked_id(document_id)}.json"
 
 

@@ -1,4 +1,4 @@
-"""Many points at one look, for whoever draws them. Law: it reads; SQLite sums up, and rows are streamed, never listed.
+"""Fast access to many points, for drawing. Law: it reads; SQLite aggregates, and rows are streamed, never listed.
 
 A thousand curves of a thousand points are a million rows: as Python objects they would take a second and 200 MB.
 """
@@ -15,14 +15,14 @@ from workbench.records import Goal
 from workbench.store.files import database
 from workbench.store.files.database import telling_sqlite
 
-#: Rows that are in memory as Python objects at a time.
+#: The maximum number of rows in memory as Python objects.
 BATCH = 4096
 
 
 class Glance:
     """A reader's own connection to one experiment's points. Close it after use; one thread uses it at a time.
 
-    Raises StoreError and its kin, where the series is damaged.
+    Raises StoreError and the like if the series is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,11 +37,11 @@ class Glance:
         self._opened.close()
 
     def newest(self) -> int:
-        """The number of the newest point; 0 where there is none. Ask before reading, and nothing is missed."""
+        """The number of the newest point; 0 if there is none. Call it before reading, so that no point is missed."""
         return int(next(self._rows("SELECT max(id) FROM points"), (0,))[0] or 0)
 
     def number(self, metric: str) -> int | None:
-        """The number by which ``metric`` is kept, or None where nobody reported it."""
+        """The number of ``metric`` in the series, or None if it was never reported."""
         found = next(self._rows("SELECT id FROM names WHERE name = ?", (metric,)), None)
         return None if found is None else int(found[0])
 
@@ -53,7 +53,7 @@ class Glance:
     def points(
         self, metric: str, x: Literal["step", "time"], trials: Iterable[int] | None = None
     ) -> Iterator[tuple[int, float, float | None]]:
-        """(trial, x, value) by trial, step and index. x: steps, or seconds since 1970. None stands for nan."""
+        """(trial, x, value) by trial, step and index. x: steps, or seconds since 1970. None means nan."""
         query = f"SELECT trial, {'time' if x == 'time' else 'step'}, value FROM points WHERE name = ?"
         number = self.number(metric)
         if trials is None:
@@ -62,7 +62,7 @@ class Glance:
         return itertools.chain.from_iterable(self._rows(query, (number, trial)) for trial in sorted(set(trials)))
 
     def sample(self, metric: str, apart: int) -> Iterator[tuple[int, float, float | None]]:
-        """(trial, step, value) of steps 1, 1 + ``apart``, …, by trial, step and index: quick where points are many."""
+        """(trial, step, value) of steps 1, 1 + ``apart``, …, by trial, step and index: fast even for many points."""
         query = "SELECT trial, step, value FROM points WHERE name = ? AND step % ? = 1 ORDER BY trial, step, idx"
         return self._rows(query, (self.number(metric), apart))
 
@@ -90,19 +90,19 @@ class Glance:
         return found
 
     def _rows(self, query: str, values: Iterable[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        # No Python between two rows: for half a million of them it took as long as SQLite itself.
+        # No Python code between two rows: for half a million of them it took as long as SQLite itself.
         return itertools.chain.from_iterable(self._batches(query, tuple(values)))
 
     def _batches(self, query: str, values: tuple[Any, ...]) -> Iterator[list[tuple[Any, ...]]]:
         with telling_sqlite(self.path):
             try:
                 if self._opened.state not in (None, database.state_of(self.path)):
-                    self._opened.close()  # its writer has come since
+                    self._opened.close()  # a writer has opened it since
                     self._opened = database.open_reader(self.path)
                 rows = self._opened.connection.execute(query, values)
                 while batch := rows.fetchmany(BATCH):
                     yield batch
             except sqlite3.OperationalError as error:
-                # The engine makes the table again, and fills it from the journal, when it opens the experiment.
+                # When the engine opens the experiment, it recreates the table and fills it from the journal.
                 if "no such table" not in str(error):
                     raise

@@ -1,6 +1,7 @@
-"""The ladder of rungs as a journal leaves it. Law: the search itself reads the journal again; this one only asks it.
+"""The ladder of rungs at the end of a journal. Law: the search itself reads the journal; this module only queries it.
 
-A cursor gives what is new: the trials whose entries changed behind a line of the journal, and what stands besides.
+With a cursor, it returns changes: the trials whose entries changed after a line of the journal, and the present
+brackets.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from workbench.store.recalled import check_lines, check_spec
 
 __all__ = ["Ladder", "ladder"]
 
-#: Ladders that are kept to be read on: a panel asks for the same few again and again.
+#: The number of cached ladders: a panel asks for the same few again and again.
 _KEPT = 8
-#: No engine has so many slots, but a planted journal may speak of millions, and each would begin a trial.
+#: More slots than any engine has: a forged journal may claim millions, and each would start a trial.
 _MOST_SLOTS = 100_000
 
 
 @dataclass(slots=True)
 class _Happened:
-    """What a person who was away is told."""
+    """Events for a user who was away."""
 
     n: int
     at: str
@@ -40,20 +41,20 @@ class _Happened:
 
 
 class Ladder:
-    """A search that reads a journal line by line, and knows which trials each line changed."""
+    """A search that reads a journal line by line, and records which trials each line changed."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
-        #: The line that was read last.
+        #: The last line read.
         self.n = 0
-        #: The line that changed each trial last, and trials with a leg.
+        #: The last line that changed each trial, and trials with a leg.
         self._changed: dict[int, int] = {}
         self._live: set[int] = set()
         self._best: tuple[int, float] | None = None
         self._happened: list[_Happened] = []
 
     def read(self, lines: Iterable[Mapping[str, Json]]) -> Ladder:
-        """Take lines in their order; those that were read before change nothing."""
+        """Process lines in order; lines that were read before change nothing."""
         for line in lines:
             n = line["n"]
             if n <= self.n:
@@ -97,7 +98,7 @@ class Ladder:
     # -- what is shown
 
     def to_json(self, after: int = 0) -> dict[str, Json]:
-        """The ladder as plain data, with those trials alone whose entries changed behind the line ``after``."""
+        """The ladder as plain data, with only those trials whose entries changed after the line ``after``."""
         search = self._search
         best, goal = search.best, search.goal
         return {
@@ -133,16 +134,16 @@ class Ladder:
             "from": entry.start,
             "value": plain_value(entry.value),
             "ranks": entry.ranks,
-            # It holds a slot, and its leg may not have begun.
+            # It holds a slot, but its leg may not have started.
             "fate": "waiting" if entry.fate == "training" and trial not in self._live else entry.fate,
             "reason": entry.reason,
         }
 
     def since(self, after: int) -> dict[str, Json]:
-        """What happened behind the line ``after``, for a person who was away.
+        """What happened after the line ``after``, for a user who was away.
 
-        ``retries`` and ``failures`` are counts; ``best`` is None, or the best value as it was (None before there was
-        one) and as it is; ``ended`` is None, or when (UTC) and in which state.
+        ``retries`` and ``failures`` are counts; ``best`` is None, or the best value before (None if there was none) and
+        now; ``ended`` is None, or the time (UTC) and state of its end.
         """
         new = [one for one in self._happened if one.n > after]
         bests = [one.value for one in new if one.kind == "best"]
@@ -152,7 +153,7 @@ class Ladder:
             "retries": sum(one.kind == "retry" for one in new),
             "failures": sum(one.kind == "failure" for one in new),
             "best": {"first": before[-1] if before else None, "last": bests[-1]} if bests else None,
-            # What was extended has not ended.
+            # An extended experiment has not ended.
             "ended": {"at": turn.at, "state": turn.value} if turn is not None and turn.kind == "ended" else None,
         }
 
@@ -175,10 +176,10 @@ _lock = threading.Lock()
 
 
 def ladder(store: Store, experiment: str, after: int = 0) -> dict[str, Any]:
-    """What is new of an experiment's ladder behind the journal's line ``after``, and what happened since.
+    """Changes of an experiment's ladder after the journal's line ``after``, and the events since.
 
-    What was read is kept, so asking again costs what is new. A journal that became shorter is read anew, and given as a
-    whole. Raises NotFound, StoreError, and Unreadable for a journal that makes no sense.
+    Results are cached, so the next call reads only new lines. A journal that became shorter is read again, and returned
+    completely. Raises NotFound, StoreError, and Unreadable for an invalid journal.
     """
     try:
         return _told(store, experiment, after)

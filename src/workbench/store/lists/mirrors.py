@@ -10,15 +10,15 @@ from dataclasses import asdict, dataclass
 
 from workbench.records import Json
 
-#: What is said of an experiment's mirrors while something has not been written and there is no trouble.
+#: The text for an experiment's mirrors while something has not been written and there is no error.
 MIRRORING = "is being written"
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """Where to: ``where`` is an address for MLflow, a folder for TensorBoard, a project for W&B ('' is its name).
+    """The target: ``where`` is an address for MLflow, a folder for TensorBoard, a project for W&B ('' is its name).
 
-    offline, folder: W&B writes into that folder, and only there where it is offline.
+    offline, folder: W&B writes into that folder, and only there if it is offline.
     """
 
     kind: str

@@ -1,8 +1,8 @@
-"""Executed notebooks, kept and indexed. Law: one folder for each execution, written by whoever executes it.
+"""Executed notebooks, kept and indexed. Law: one folder for each execution, written by the executing process.
 
-``notebooks/<id>/`` holds ``run.json`` (what was executed, and how it ended), ``notebook.ipynb`` (as it was executed,
-with outputs), and ``lock``, which is held while it is being executed: one that was killed never counts as running.
-``notebooks/locks/`` has a file for each key that is being executed, or waited for: it keeps a second one from starting.
+``notebooks/<id>/`` holds ``run.json`` (what was executed, and how it ended), ``notebook.ipynb`` (as executed, with
+outputs), and ``lock``, which is held during the execution: a killed one never counts as running. ``notebooks/locks/``
+has a file for each key that is being executed or waited for, which prevents a second execution.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workbench.store.files.atomic import make_folder, read_json, write_json
 from workbench.store.layout import Store, checked_id
 from workbench.store.owner.lease import is_locked
 
-#: Seconds between two looks whether another execution of the same has ended.
+#: Seconds between two checks whether another execution of the same notebook has ended.
 _LOOK_S = 0.05
 
 State = Literal["running", "completed", "failed", "interrupted"]
@@ -35,9 +35,8 @@ class NotebookRun:
 
     id: time and random letters. key: fingerprint of the notebook's code cells, its folder and its parameters. path:
     the notebook's file. started, ended: UTC. seconds: how long it took. cell, error: the code cell (from 1) where it
-    failed, and how, in words. asked: who executed it: ``replay`` or ``papermill``. output: where papermill was told to
-    write it. experiment, trial: the trial on whose slot it was executed. trained: ids of the experiments that its cells
-    show.
+    failed, and how, in words. asked: the command that executed it: ``replay`` or ``papermill``. output: papermill's
+    output path. experiment, trial: the trial whose slot it used. trained: ids of the experiments that its cells show.
     """
 
     id: str
@@ -68,7 +67,7 @@ class NotebookRun:
 
 
 def label_of(parameters: dict[str, Json]) -> str:
-    """Parameters on one line, ``lr=0.01 name='a b'``; ``as it is`` where there are none."""
+    """Parameters on one line, ``lr=0.01 name='a b'``; ``as it is`` if there are none."""
     return " ".join(f"{name}={_shown(value)}" for name, value in parameters.items()) or "as it is"
 
 
@@ -78,20 +77,20 @@ def _shown(value: Json) -> str:
 
 
 def folder_of(store: Store, run: str) -> Path:
-    """Where the execution ``run`` is kept. Raises BadName where ``run`` is no id."""
+    """The folder of the execution ``run``. Raises BadName if ``run`` is not an id."""
     return store.notebooks / checked_id(run)
 
 
 def executed(store: Store, run: str) -> Path:
-    """The notebook as it was executed."""
+    """The executed notebook."""
     return folder_of(store, run) / "notebook.ipynb"
 
 
 @contextlib.contextmanager
 def executing(store: Store, run: NotebookRun) -> Iterator[Path]:
-    """Hold the place of ``run`` while it is executed, and write that it runs; the executed notebook's file.
+    """Hold the lock of ``run`` while it is executed, and record that it runs; return the executed notebook's path.
 
-    Whoever is inside writes the end with :func:`write`.
+    The code inside the block records the end with :func:`write`.
     """
     store.check_writable()
     store.create()
@@ -109,10 +108,9 @@ def executing(store: Store, run: NotebookRun) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def alone(store: Store, key: str, goes_on: Callable[[], bool] = lambda: True) -> Iterator[int | None]:
-    """Wait until nothing executes ``key``, and keep others from it; None where ``goes_on`` said no before.
+    """Wait until nothing executes ``key``, and lock it; None if ``goes_on`` returned False first.
 
-    What is given is a descriptor. A process that inherits it keeps others away as long as it lives, even where this
-    one is killed.
+    Returns a descriptor. A process that inherits it holds the lock as long as it lives, even if this one is killed.
     """
     folder = store.notebooks / "locks"
     make_folder(store.notebooks)
@@ -123,7 +121,7 @@ def alone(store: Store, key: str, goes_on: Callable[[], bool] = lambda: True) ->
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # The one before removed the file at its end: a lock on that one keeps no other away.
+                # The previous holder removed the file at its end: a lock on a removed file locks nothing.
                 with contextlib.suppress(FileNotFoundError):
                     if os.stat(path).st_ino == os.fstat(descriptor).st_ino:
                         break
@@ -141,8 +139,8 @@ def alone(store: Store, key: str, goes_on: Callable[[], bool] = lambda: True) ->
 def settled(
     store: Store, key: str, *, since: str = "", experiment: str | None = None, trial: int | None = None
 ) -> NotebookRun | None:
-    """The execution that makes another one of ``key`` needless: the newest, where it was begun after ``since`` (UTC)
-    and completed; or the one of this very ``trial``, however it ended.
+    """The execution that makes another one of ``key`` unnecessary: the newest, if it was started after ``since`` (UTC)
+    and completed; or the one of this ``trial``, however it ended.
     """
     own = [run for run in runs(store) if run.key == key]
     for run in reversed(own):
@@ -153,17 +151,17 @@ def settled(
 
 
 def write(store: Store, run: NotebookRun) -> None:
-    """Write what is known of ``run``, on the disk when this returns."""
+    """Write the record of ``run``; it is on disk when this returns."""
     write_json(folder_of(store, run.id) / "run.json", run.to_json())
 
 
 def read(store: Store, run: str) -> NotebookRun:
-    """What is known of the execution ``run``; *interrupted* where it says running and nobody executes it any more.
+    """The record of the execution ``run``; *interrupted* if it is recorded as running but no process executes it.
 
     Raises NotFound, NewerSchema.
     """
     folder = folder_of(store, run)
-    # Looked at before the file: an execution that ends meanwhile is then read as ended.
+    # Checked before the file is read: an execution that ends meanwhile is then read as ended.
     lives = is_locked(folder / "lock")
     try:
         data = read_json(folder / "run.json")
@@ -184,7 +182,7 @@ def read(store: Store, run: str) -> NotebookRun:
 
 
 def runs(store: Store) -> list[NotebookRun]:
-    """All executions, the oldest first; what cannot be read is left out."""
+    """All executions, the oldest first; unreadable ones are left out."""
     try:
         names = sorted(os.listdir(store.notebooks))
     except (FileNotFoundError, NotADirectoryError):

@@ -1,7 +1,7 @@
-"""How an experiment went, besides its best: failures, what was resumed inexactly, whether resuming was checked.
+"""An experiment's outcome besides its best trial: failures, inexact resumes, whether resuming was checked.
 
-Law: one reading. The engine keeps the facts (plain data, in the series and in the catalog), and every face (cell,
-command line, server) has its words from here.
+Law: one reading. The engine keeps the facts (plain data, in the series and in the catalog), and cell, command line and
+server take their words from here.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from workbench.records import Goal, Json, trial_label
 
-#: Characters of an error, and names of what was lost, that one line says.
+#: The maximum length of an error, and number of lost names, in one line.
 ERROR_LENGTH = 90
-#: What a reason says of how often it was tried.
+#: The part of a reason that gives the number of attempts.
 _TAILS = ("; the second time in a row", "; restart ")
 MOST_NAMES = 6
 
@@ -24,9 +24,9 @@ MOST_NAMES = 6
 
 
 def failures(reasons: Iterable[str]) -> dict[str, Json] | None:
-    """The trials that failed, by their reasons: how many, the commonest reason, and how many gave it. None: no trial.
+    """The trials that failed, by their reasons: how many, the most common reason, and how many had it. None: no trial.
 
-    Numbers in it do not make another reason: ``line 3: bad lr 0.1`` and ``line 3: bad lr 0.2`` are counted as one.
+    Reasons that differ only in numbers count as one: ``line 3: bad lr 0.1`` and ``line 3: bad lr 0.2``.
     """
     found = [_short(reason) for reason in reasons]
     if not found:
@@ -37,7 +37,7 @@ def failures(reasons: Iterable[str]) -> dict[str, Json] | None:
 
 
 def inexact(trials: Iterable[Iterable[Mapping[str, str]]]) -> dict[str, Json] | None:
-    """What was resumed inexactly, from what each trial lost: names, the commonest first, and in how many trials."""
+    """Inexactly resumed names from the losses of each trial, the most common first, and the number of trials."""
     names: Counter[str] = Counter()
     count = 0
     for lost in trials:
@@ -48,7 +48,7 @@ def inexact(trials: Iterable[Iterable[Mapping[str, str]]]) -> dict[str, Json] | 
 
 
 def added(before: Iterable[Mapping[str, str]], now: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
-    """What a trial has lost over its life: names with the reason that was given first."""
+    """All state that a trial has lost: names with the first reason."""
     found: dict[str, str] = {}
     for one in (*before, *now):
         found.setdefault(one["name"], one["reason"])
@@ -56,7 +56,7 @@ def added(before: Iterable[Mapping[str, str]], now: Iterable[Mapping[str, str]])
 
 
 def promoted(level: int, rows: Iterable[tuple[str, int]]) -> dict[str, Json] | None:
-    """The trials that were promoted from the level at which the best one stands, where all of them failed; else None.
+    """The trials promoted from the best trial's level, if all of them failed; else None.
 
     rows: state and newest level of each trial of a search that has ended.
     """
@@ -69,7 +69,7 @@ def promoted(level: int, rows: Iterable[tuple[str, int]]) -> dict[str, Json] | N
 
 
 def trials_words(trials: int, told: Mapping[str, Any], *, others: Iterable[str] = ()) -> str:
-    """``6 trials, 4 failed (ZeroDivisionError: division by zero)``. others: what else is counted, between both."""
+    """``6 trials, 4 failed (ZeroDivisionError: division by zero)``. others: further counts, inserted between both."""
     failed = told.get("failures")
     words = [f"{trials} trial{'s' * (trials != 1)}", *others, *([failed_words(failed)] if failed else [])]
     return ", ".join(words)
@@ -83,7 +83,7 @@ def failed_words(failed: Mapping[str, Any]) -> str:
 
 
 def inexact_words(lost: Mapping[str, Any] | None) -> str:
-    """``resumed inexactly: it, bar (3 trials)``; empty where nothing was."""
+    """``resumed inexactly: it, bar (3 trials)``; empty if nothing was."""
     if not lost:
         return ""
     names, trials = list(lost["names"]), int(lost["trials"])
@@ -91,12 +91,12 @@ def inexact_words(lost: Mapping[str, Any] | None) -> str:
 
 
 def lost_words(lost: Iterable[Mapping[str, str]] | None) -> str:
-    """Of one trial: ``it (an iterator or generator cannot be saved: …); bar (…)``; empty where nothing was lost."""
+    """For one trial: ``it (an iterator or generator cannot be saved: …); bar (…)``; empty if nothing was lost."""
     return "; ".join(f"{one['name']} ({one['reason']})" for one in lost or ())
 
 
 def checked_words(verdict: Mapping[str, Any] | None) -> str:
-    """``resume checked: identical``; empty where no trial was resumed, or checks are not wanted."""
+    """``resume checked: identical``; empty if no trial was resumed, or checks are off."""
     if not verdict:
         return ""
     kind = verdict.get("verdict")
@@ -111,7 +111,8 @@ def checked_words(verdict: Mapping[str, Any] | None) -> str:
 
 
 def curves_words(lost: Mapping[str, Any] | None) -> str:
-    """``Curves before 2026-11-22 10:03 were lost; 49 of 357 points were put back from the journal``; or nothing."""
+    """``Curves before 2026-11-22 10:03 were lost; 49 of 357 points were put back from the journal``; or an empty
+    text."""
     if not lost:
         return ""
     sources = " and ".join(lost.get("sources") or ())
@@ -121,9 +122,9 @@ def curves_words(lost: Mapping[str, Any] | None) -> str:
 
 
 def best_words(goal: Goal, trial: int, told: Mapping[str, Any], value: str, more: str = "") -> str:
-    """``best val_acc 0.98 by t0005 (lr=0.05)``, and plainly so where all the trials that were promoted failed.
+    """``best val_acc 0.98 by t0005 (lr=0.05)``, with an explanation if all promoted trials failed.
 
-    value: the best value as it is shown. more: the configuration.
+    value: the best value as text. more: the configuration.
     """
     by = f"{value} by {trial_label(trial)}" + (f" ({more})" if more else "")
     failed = told.get("promoted")
@@ -133,9 +134,9 @@ def best_words(goal: Goal, trial: int, told: Mapping[str, Any], value: str, more
 
 
 def told(meta: Mapping[str, Any]) -> dict[str, Json]:
-    """The words for a face that only shows them: the server's, and what reads its answers.
+    """The words for code that only shows them: the server, and readers of its answers.
 
-    Each may be empty. meta: what the series say of the experiment.
+    Each may be empty. meta: the series' facts about the experiment.
     """
     failed, lost = meta.get("failures"), meta.get("promoted")
     return {
@@ -148,7 +149,7 @@ def told(meta: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def known(entry: Mapping[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
-    """What :func:`told` puts in words, from the catalog's line and the series; of old ones, as far as they know."""
+    """The facts for :func:`told`, from the catalog's line and the series; older ones may lack some."""
     found = {name: meta.get(name) or entry.get(name) for name in ("failures", "inexact", "promoted", "lost")}
     found["checked"] = entry.get("checked")
     failed = (meta.get("counts") or entry.get("counts") or {}).get("failed")

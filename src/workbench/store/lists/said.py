@@ -1,6 +1,6 @@
-"""What people said that outlives the catalog: deleted, pinned, kept how, how much room. Law: it reads the journals.
+"""Lasting wishes of users: deletions, pins, retention rules, quota. Law: it reads the journals.
 
-The store's own journal holds each wish as a line; what a later line says replaces what an earlier one said.
+Each wish is a line of the store's own journal; a later line replaces an earlier one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from workbench.store import journal
 from workbench.store.files.atomic import entries_in
 from workbench.store.layout import Store
 
-#: How the engine's reason for a pause begins where there is no room.
+#: The beginning of the engine's reason for a pause without disk space.
 NO_ROOM = "no room: "
 
-#: An experiment, and where they said so its trial and step; None means all of them.
+#: An experiment, and optionally its trial and step; None means all of them.
 Pin = tuple[str, int | None, int | None]
 
 
@@ -31,13 +31,13 @@ class Said:
 
     deleted: set[str] = field(default_factory=set)
     pins: set[Pin] = field(default_factory=set)
-    #: Rules that people asked for, by experiment; the others have that of their spec.
+    #: Rules that users set, by experiment; other experiments have that of their spec.
     rules: dict[str, Keep] = field(default_factory=dict)
-    #: Storages of deleted experiments, from which not all was removed yet, by experiment.
+    #: Storages of deleted experiments from which not everything has been removed yet, by experiment.
     emptying: dict[str, str] = field(default_factory=dict)
-    #: Bytes that the store may take; 0 for no limit, None where nobody said.
+    #: Bytes that the store may use; 0 for no limit, None if not set.
     quota: int | None = None
-    #: The last line that was read.
+    #: The last line read.
     n: int = 0
 
     def take(self, line: Mapping[str, Json]) -> None:
@@ -63,20 +63,20 @@ class Said:
         elif kind == "keep":
             try:
                 self.rules[experiment] = Keep(**line["rule"])
-            except (KeyError, TypeError, BadInput):  # a later Workbench's: what is not understood changes nothing
+            except (KeyError, TypeError, BadInput):  # from a later Workbench: unknown values change nothing
                 return
 
     def rule(self, experiment: str, otherwise: Keep) -> Keep:
-        """The experiment's rule: what people asked for, or ``otherwise`` (its spec's)."""
+        """The experiment's rule: the one that users set, or ``otherwise`` (its spec's)."""
         return self.rules.get(experiment, otherwise)
 
     def pins_of(self, experiment: str) -> list[str]:
-        """Pins of one experiment as people write them: ``t0007:27``, ``t0007``, and empty for all of it."""
+        """Pins of one experiment as users write them: ``t0007:27``, ``t0007``, and empty for all of it."""
         return sorted(pin_label(trial, step) for key, trial, step in self.pins if key == experiment)
 
 
 def said(store: Store) -> Said:
-    """What people said in ``store`` until now. It is cheap to ask often: only new lines are read."""
+    """All wishes in ``store``. It is cheap to call often: only new lines are read."""
     path = store.journal_path
     try:
         inode = path.stat().st_ino
@@ -113,7 +113,7 @@ def shown_bytes(size: int) -> str:
 
 
 def pin_label(trial: int | None, step: int | None) -> str:
-    """``t0007:27``, ``t0007``, or nothing for all of an experiment."""
+    """``t0007:27``, ``t0007``, or empty for all of an experiment."""
     return "" if trial is None else trial_label(trial) + ("" if step is None else f":{step}")
 
 
@@ -123,7 +123,7 @@ def pin_label(trial: int | None, step: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """``child`` began with a checkpoint of another experiment, or trains it again; ``step`` None means any."""
+    """``child`` started from a checkpoint of another experiment, or trains it again; ``step`` None means any."""
 
     child: str
     label: str
@@ -132,17 +132,17 @@ class Descent:
     step: int | None
 
 
-#: Fields of a spec that name what it descends from.
+#: Fields of a spec that refer to its origin.
 _LINEAGE = ("parent", "replays", "repeats")
 _descents: dict[Path, tuple[Descent, ...]] = {}
-#: What was found at the last look at all experiments of a store, by their folder, and its state then.
+#: The cached result for a store's folder of experiments, with the folder's state.
 _last_descents: dict[Path, tuple[tuple[int, int], tuple[Descent, ...]]] = {}
 
 
 def descents(store: Store) -> list[Descent]:
-    """Who descends from whom, by all specs that are there. Specs never change, so each is read once.
+    """Which experiments descend from which, according to all specs. Specs never change, so each is read once.
 
-    It is cheap to ask for each of many experiments: where no experiment has come or gone, nothing is looked at.
+    It is cheap to call for each of many experiments: nothing is read unless an experiment was added or removed.
     """
     state = _state(store.experiments)
     last = _last_descents.get(store.experiments)
@@ -159,7 +159,7 @@ def descents(store: Store) -> list[Descent]:
             except (NotFound, StoreError):
                 continue
         found += known
-    # A folder comes before its spec: where one has none yet, the next look is a new one.
+    # A folder is created before its spec: if one has none yet, do not cache the result.
     if all(os.path.exists(f"{entry.path}/spec.json") for entry in entries_in(str(store.experiments))):
         _last_descents[store.experiments] = state, tuple(found)
     return found
@@ -189,7 +189,7 @@ def _of_spec(spec: Mapping[str, Json]) -> list[Descent]:
 def protected(
     store: Store, wishes: Said, experiment: str, descending: list[Descent] | None = None
 ) -> dict[tuple[int | None, int | None], str]:
-    """Why checkpoints of ``experiment`` stay that no rule may remove, as :func:`retention.verdict` takes it."""
+    """Why protected checkpoints of ``experiment`` stay, in the form for :func:`retention.verdict`."""
     found: dict[tuple[int | None, int | None], str] = {}
     for one in descents(store) if descending is None else descending:
         if one.experiment == experiment and one.child not in wishes.deleted:

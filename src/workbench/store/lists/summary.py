@@ -1,4 +1,4 @@
-"""One experiment in a line, from its spec and journal. Law: it reads; the same lines give the same summary."""
+"""One experiment's line, from its spec and journal. Law: it reads; the same lines give the same summary."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from workbench.store.lists import outcome
 from workbench.store.lists.said import said
 from workbench.store.recalled import check_lines, check_spec
 
-#: Lines of the store's own journal that say how a person labels an experiment, and the field each of them sets.
+#: Lines of the store's own journal with which users label an experiment, and the field that each of them sets.
 LABELS = {"rename": "name", "tag": "tags", "note": "note"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What was found in a journal in which state of it."""
+    """The cached result for a journal, with the file's state."""
 
     state: tuple[int, int, int]
     entry: dict[str, Any] | None
 
 
 Looks: TypeAlias = Mapping[Path, _Look]
-#: By journal: who looks again at a store without a list reads only what grew.
+#: By journal: for a store without a list, only journals that grew are read again.
 _looks: dict[Path, _Look] = {}
 
 
 def summary(spec: Spec, lines: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
     """The catalog's fields of the experiment with this spec and these journal lines.
 
-    The search itself reads them again, so that its best trial here is its best trial everywhere. Raises BadSpace or
+    The search itself reads them, so that its best trial here is its best trial everywhere. Raises BadSpace or
     BadOption for a spec that cannot be searched.
     """
-    from workbench.search import Search  # lists are made anew seldom, and `ls` starts often
+    from workbench.search import Search  # lists are rebuilt rarely, and `ls` starts often
     from workbench.search.life import Life
 
     search, life = Search.of(spec), Life()
@@ -54,7 +54,7 @@ def summary(spec: Spec, lines: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
         kind = line.get("kind")
         if (fact := fact_from_line(line)) is not None:
             if isinstance(fact, CapacityChanged):
-                # Each leg that was begun has a line. A planted journal may speak of millions of slots.
+                # Each started leg has a line. A forged journal may claim millions of slots.
                 fact = CapacityChanged(min(fact.slots, len(lines)))
             life = life.after(fact, line["at"])
             search.handle(fact)
@@ -103,22 +103,22 @@ def summary(spec: Spec, lines: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
 
 
 def entry_of(store: Store, experiment_id: str) -> dict[str, Any] | None:
-    """The catalog's fields of one experiment; None where no engine has begun it.
+    """The catalog's fields of one experiment; None if no engine has started it.
 
-    One whose spec or journal makes no sense is *unreadable*, unless it has ended: then it is shown as far as it goes.
+    One with an invalid spec or journal is *unreadable*, unless it has ended: then its valid part is shown.
     """
     found = _looked(store, experiment_id)
     return None if found is None or found.entry is None else dict(found.entry)
 
 
 def known(store: Store, experiment_ids: Iterable[str]) -> Looks:
-    """What this process knows of these experiments' journals, for another one to :func:`learn`."""
+    """This process's cache for these experiments' journals, for another one to :func:`learn`."""
     paths = [store.experiment(one).journal for one in experiment_ids]
     return {path: _looks[path] for path in paths if path in _looks}
 
 
 def learn(looks: Looks) -> None:
-    """Take over what another process knows."""
+    """Merge another process's cache."""
     _looks.update(looks)
 
 
@@ -136,9 +136,9 @@ def _looked(store: Store, experiment_id: str) -> _Look | None:
 
 
 def lines_of(store: Store, experiment_id: str, damage: list[Damage]) -> list[dict[str, Any]]:
-    """The lines of an experiment's journal. Who asks for its entry afterwards has it from this reading.
+    """The lines of an experiment's journal. A later call for its entry uses this reading.
 
-    What cannot be read is added to ``damage``. Raises OSError.
+    Unreadable parts are added to ``damage``. Raises OSError.
     """
     path = store.experiment(experiment_id).journal
     stat = path.lstat()
@@ -154,14 +154,14 @@ def _looks_like(
     lines: list[dict[str, Any]] | None,
     damage: list[Damage],
 ) -> _Look:
-    """What is found in a journal that is in ``state``. lines: its lines, where they were read already."""
+    """The result for a journal in ``state``. lines: its lines, if already read."""
     path = store.experiment(experiment_id).journal
     try:
         lines = list(journal.read(path, damage=damage)) if lines is None else lines
         whole = state[1] or kind_of(path.lstat().st_mode)
         entry = None
         if whole:
-            # Reading a search of a billion trials or slots would take for ever.
+            # Reading a search of a billion trials or slots would take forever.
             spec = check_spec(store.read_spec(experiment_id, viewing=True))
             check_lines(store.experiment(experiment_id), lines)
             entry = summary(spec, lines)
@@ -170,13 +170,13 @@ def _looks_like(
             entry = unreadable(store, experiment_id, wrong)
     except (WorkbenchError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"its spec or journal is not valid ({error})"[:500]
-        return _Look(state, unreadable(store, experiment_id, why))  # the spec may be put right
+        return _Look(state, unreadable(store, experiment_id, why))  # the spec may be repaired
     _looks[path] = found = _Look(state, entry)
     return found
 
 
 def unreadable(store: Store, experiment_id: str, why: str) -> dict[str, Any]:
-    """The catalog's fields of an experiment whose spec or journal makes no sense: its name, as far as it has one."""
+    """The catalog's fields of an experiment with an invalid spec or journal: its name, if it has one."""
     try:
         spec = store.read_spec(experiment_id, viewing=True)
         known = {"name": spec.name, "version": spec.version, "created": spec.created, "goal": str(spec.goal)}
@@ -189,7 +189,7 @@ def unreadable(store: Store, experiment_id: str, why: str) -> dict[str, Any]:
 
 
 def _created(experiment_id: str) -> str:
-    """When an experiment was made, by its id; empty where that says nothing."""
+    """When an experiment was made, from its id; empty if the id does not show it."""
     try:
         return datetime.strptime(experiment_id[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).isoformat()
     except ValueError:
@@ -197,7 +197,7 @@ def _created(experiment_id: str) -> str:
 
 
 def labels_of(store: Store) -> dict[str, dict[str, Any]]:
-    """What people said about experiments (name, tags, note, pins, keep), by id, from the store's own journal."""
+    """Labels of experiments (name, tags, note, pins, keep), by id, from the store's own journal."""
     found: dict[str, dict[str, Any]] = {}
     for line in journal.read(store.journal_path):
         field = LABELS.get(line.get("kind", ""))

@@ -1,1 +1,1 @@
-"""Whose a store is, and which engine and slots are whose."""
+"""The owner of a store, its engine, and the leases of slots."""

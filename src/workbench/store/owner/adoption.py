@@ -1,7 +1,8 @@
-"""Adopting a store. Law: from then on its owner may run what lies in it, and nothing of it begins by itself.
+"""Adopting a store. Law: afterwards its owner may run its contents, but nothing starts by itself.
 
-Requests that wait are moved to ``requests/refused``. What is unfinished is paused and held: the engine leaves it alone
-until this person asks for it by name (``resume``, ``extend``, ``verify``). Only then is the store put on the list.
+First, waiting requests are moved to ``requests/refused``, and unfinished experiments are paused and held: the engine
+does not touch a held experiment until this user asks for it by name (``resume``, ``extend``, ``verify``). Then the
+store is added to the list.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ from workbench.store.owner import ownership
 from workbench.store.owner.lease import boot_id, locked, read_engine
 from workbench.store.owner.pausing import pause
 
-#: Why an experiment that was unfinished does not go on.
+#: Why an unfinished experiment does not continue.
 PAUSED = "the store was adopted while it was unfinished; resume it to continue"
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What adopting a store means; the same afterwards, as what was done."""
+    """What adopting a store would do or has done."""
 
     root: str
     owner: str
-    #: Why the store is not this person's, one sentence without a full stop.
+    #: Why the store is not this user's, one sentence without a full stop.
     why: str
     experiments: int
     #: Labels of experiments that will be, or were, paused and held.
     unfinished: tuple[str, ...]
     #: Requests that will be, or were, moved away.
     requests: int
-    #: True where the store tells addresses about its searches. Adopting ends that.
+    #: Whether the store sends notifications about its searches. Adopting ends that.
     tells: bool
-    #: False where the list cannot be written: it is adopted for this process only.
+    #: False if the list cannot be written: the store is then adopted for this process only.
     is_kept: bool = True
 
 
 def offer(store: Store) -> Offer:
-    """What adopting ``store`` would mean. It only reads. Raises NotFound where there is no store."""
+    """What adopting ``store`` would do. It only reads. Raises NotFound if there is no store."""
     store.check()
     found = ownership.ownership(store)
     ids = store.experiment_ids()
@@ -59,10 +60,10 @@ def offer(store: Store) -> Offer:
 
 
 def adopt(store: Store) -> Offer:
-    """Make ``store`` this person's; what was done. One that is theirs already is left as it is.
+    """Make ``store`` this user's; return what was done. One that is theirs already is unchanged.
 
-    Raises NotFound where there is no store, NotAdopted where it belongs to somebody else, StoreReadOnly where it
-    cannot be written, EngineRunning where an engine works in it that this person did not start.
+    Raises NotFound if there is no store, NotAdopted if it belongs to another user, StoreReadOnly if it cannot be
+    written, EngineRunning if an engine that this user did not start works in it.
     """
     store.check()
     found = ownership.ownership(store)
@@ -74,14 +75,14 @@ def adopt(store: Store) -> Offer:
         done = offer(store)
         if is_alone:
             _quieten(store)
-        else:  # this person's engine, of a former version: what it trains, it was told by this person
+        else:  # this user's engine, of an earlier version: it trains what this user asked for
             done = replace(done, unfinished=(), requests=0, tells=False)
         return replace(done, is_kept=ownership.enlist(store))
 
 
 @contextlib.contextmanager
 def _alone(store: Store) -> Iterator[bool]:
-    """Keep engines away meanwhile; False where one of this person's works there."""
+    """Keep engines out meanwhile; False if one of this user's works there."""
     try:
         with locked(store):
             yield True
@@ -93,7 +94,7 @@ def _alone(store: Store) -> Iterator[bool]:
 
 
 def _is_my_engine(store: Store) -> bool:
-    """True where this person started the engine of ``store`` on this machine, for this store."""
+    """Whether this user started the engine of ``store`` on this machine, for this store."""
     info = read_engine(store)
     if info is None or info.boot_id != boot_id():
         return False
@@ -115,7 +116,7 @@ def _quieten(store: Store) -> None:
     for experiment_id in store.experiment_ids():
         if _is_to_hold(store, experiment_id, listed.get(experiment_id)):
             hold(store, experiment_id)
-            with contextlib.suppress(StoreError, ValueError, KeyError, TypeError):  # damaged: held is enough
+            with contextlib.suppress(StoreError, ValueError, KeyError, TypeError):  # damaged: holding it is enough
                 pause(store, experiment_id, PAUSED)
     catalog = Catalog(store)
     catalog.rebuild_if_needed()
@@ -127,12 +128,12 @@ def _quieten(store: Store) -> None:
 
 
 def hold(store: Store, experiment_id: str) -> None:
-    """The engine leaves the experiment alone until this person asks for it."""
+    """Keep the engine from the experiment until this user asks for it."""
     write_json(store.experiment(experiment_id).held, {"schema": SCHEMA, "held": _now()})
 
 
 def is_held(store: Store, experiment_id: str) -> bool:
-    """True for an experiment that was unfinished when the store was adopted, and was not asked for since."""
+    """Whether the experiment was unfinished when the store was adopted, and was not asked for since."""
     return store.experiment(experiment_id).held.exists()
 
 
@@ -146,7 +147,7 @@ def check_let_go(store: Store, experiment_id: str, label: str) -> None:
 
 
 def let_go(store: Store, experiment_id: str) -> None:
-    """This person asked for the experiment by name. One that was not held is no error."""
+    """Release an experiment that this user asked for by name, if it is held."""
     path = store.experiment(experiment_id).held
     with telling(path):
         path.unlink(missing_ok=True)
@@ -157,7 +158,7 @@ def let_go(store: Store, experiment_id: str) -> None:
 
 
 def _is_quiet(store: Store, experiment_id: str, entry: dict[str, Any] | None) -> bool:
-    """True where neither the journal nor the list gives an engine anything to do for the experiment."""
+    """Whether neither the journal nor the list leaves an engine anything to do for the experiment."""
     told = entry_of(store, experiment_id)
     return told is not None and all(
         one.get("state") in ENDED and one.get("verify") != "waiting" and not one.get("tells")
@@ -166,7 +167,8 @@ def _is_quiet(store: Store, experiment_id: str, entry: dict[str, Any] | None) ->
 
 
 def _is_to_hold(store: Store, experiment_id: str, entry: dict[str, Any] | None) -> bool:
-    """True where an engine could have something to do for it: copies to a storage and mirrors outlive its end."""
+    """Whether an engine could have something to do for it: copies to a storage and mirrors may continue after its
+    end."""
     try:
         spec = store.read_spec_json(experiment_id)
     except WorkbenchError:

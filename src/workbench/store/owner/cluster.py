@@ -1,6 +1,6 @@
-"""What the engine's cluster looks like, for viewers. Law: the engine writes it while it lives; it is never older news.
+"""The state of the engine's cluster, for viewers. Law: only a live engine's state is returned.
 
-``cluster.json`` is replaced about once a second and never synced: it is worth nothing after a power cut.
+``cluster.json`` is replaced about once a second and never synced: it is useless after a power cut.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from workbench.store.owner.lease import EngineInfo, read_engine
 
 
 def write_cluster(store: Store, engine: EngineInfo, facts: Mapping[str, Json]) -> None:
-    """Show ``facts``, as :func:`read_cluster` gives them, as those of ``engine``. Raises StoreFull and its kin."""
+    """Write ``facts``, in the form of :func:`read_cluster`, for ``engine``. Raises StoreFull and the like."""
     of = {"pid": engine.pid, "started": engine.started}
     write_json(store.cluster_json, {"schema": SCHEMA, "of": of, **facts}, fsync=False)
 
 
 def read_cluster(store: Store) -> dict[str, Any]:
-    """The cluster: ``at``, ``engine``, ``workers``, ``slots``, ``memory``; without any where no engine lives.
+    """The cluster: ``at``, ``engine``, ``workers``, ``slots``, ``memory``; empty if no engine is alive.
 
-    workers: name, address, host, slots, used (slots), memory and memory_limit in bytes, cpu in cores (None at the
-    first look), gpu (name, used, total, utilisation from 0 to 1, others). slots: worker, slot, experiment and trial
-    (labels, None where it is free), since. memory, of all machines: total, used, others (held by what is not ours).
-    held: slots of the engine's machine that any engine of its person holds: slot, store, experiment, pid (of the
-    worker), since. dashboard: where Dask's own pages are, None where there are none.
+    workers: name, address, host, slots, used (slots), memory and memory_limit in bytes, cpu in cores (None at first),
+    gpu (name, used, total, utilisation from 0 to 1, others). slots: worker, slot, experiment and trial (labels, None if
+    it is free), since. memory, of all machines: total, used, others (used by other programs). held: slots of the
+    engine's machine that any engine of its user holds: slot, store, experiment, pid (of the worker), since. dashboard:
+    the address of Dask's own pages, None if they are off.
     """
     info = read_engine(store)
     told: dict[str, Any] = {"at": None, "engine": _engine(info), "workers": [], "slots": [], "memory": None}
@@ -41,7 +41,7 @@ def read_cluster(store: Store) -> dict[str, Any]:
             told |= {name: found[name] for name in ("at", "workers", "slots", "memory")}
             told |= {name: found[name] for name in ("held", "dashboard") if name in found}
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # this engine has not said anything yet, or another version of it does so otherwise
+        pass  # this engine has not written anything yet, or its version uses another form
     return told
 
 

@@ -1,7 +1,8 @@
-"""One engine for each store. Law: who holds the lock is the engine; the kernel frees it in the moment its holder dies.
+"""One engine for each store. Law: the process that holds the lock is the engine; the kernel frees it when the holder
+dies.
 
-``engine.lock`` decides; ``engine.json`` says who it is. On a network file system a lock may not reach other hosts:
-there a fresh heartbeat of another host counts as well.
+``engine.lock`` decides; ``engine.json`` identifies the engine. On a network file system a lock may not reach other
+hosts: there a recent heartbeat of another host counts as well.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from workbench.store.files.atomic import FILE_MODE, read_json, telling, write_js
 from workbench.store.files.filesystem import is_network
 from workbench.store.layout import Store
 
-#: Seconds without a heartbeat after which an engine on another host counts as dead, where locks may not reach it.
+#: Seconds without a heartbeat after which an engine on another host counts as dead, if locks may not reach it.
 SILENT_S = 30.0
-#: Who probes the lock holds it for microseconds. An engine waits this long before it believes that another has it.
+#: Probing the lock holds it for microseconds. An engine waits this long before it concludes that another one has it.
 _PROBE_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """Who the engine of a store is, as it wrote it last."""
+    """The engine of a store, according to its last record."""
 
     host: str
     boot_id: str
@@ -42,13 +43,13 @@ class EngineInfo:
     protocol: int
     state: Literal["running", "closing"]
     address: str | None = None
-    #: True where its process held the lock when this was read (on a network file system: or another host's heartbeat
-    #: was fresh).
+    #: Whether its process held the lock when this was read (on a network file system: or another host's heartbeat was
+    #: recent).
     alive: bool = False
 
     @property
     def silent_s(self) -> float:
-        """Seconds since its last heartbeat. One that is alive and long silent hangs."""
+        """Seconds since its last heartbeat. A live engine without heartbeats hangs."""
         try:
             return (datetime.now(UTC) - datetime.fromisoformat(self.heartbeat)).total_seconds()
         except ValueError:
@@ -56,22 +57,22 @@ class EngineInfo:
 
 
 class EngineLease:
-    """The right to be a store's engine. It ends with :meth:`release` or with the process, whatever ends that."""
+    """The right to be a store's engine. It ends with :meth:`release` or with the process, however that ends."""
 
     def __init__(self, store: Store, descriptor: int, info: EngineInfo) -> None:
         self.store = store
         self._descriptor = descriptor
         self._info = info
-        # The descriptor is close-on-exec; a child that is forked and never calls exec must not keep the lock either.
+        # The descriptor is close-on-exec; a forked child that never calls exec must not keep the lock either.
         forget = weakref.WeakMethod(self._forget)
         os.register_at_fork(after_in_child=lambda: (call := forget()) and call())
 
     @classmethod
     def acquire(cls, store: Store, *, address: str | None = None, wait_s: float = 0.0) -> EngineLease:
-        """Become the engine of ``store``, which is made where it is missing.
+        """Become the engine of ``store``, which is created if it is missing.
 
-        Another engine is waited for ``wait_s`` seconds (it may be closing). Raises EngineRunning where it stays, and
-        NewerSchema where the last engine was a later Workbench's.
+        Waits ``wait_s`` seconds for another engine, which may be closing. Raises EngineRunning if it stays, and
+        NewerSchema if the last engine was of a later Workbench.
         """
         store.create()
         with telling(store.engine_lock):
@@ -105,28 +106,29 @@ class EngineLease:
 
     @property
     def info(self) -> EngineInfo:
-        """What was written last."""
+        """The last record."""
         return self._info
 
     @property
     def held(self) -> bool:
-        """True until the lease was released, and in no forked child."""
+        """Whether the lease is held; False after its release, and in forked children."""
         return self._descriptor >= 0
 
     @property
     def is_ours(self) -> bool:
-        """False where the store was removed, or removed and made again: the locked file is the store's no more."""
+        """False if the store was removed, or removed and recreated: the locked file no longer belongs to it."""
         try:
             mine = os.fstat(self._descriptor)
-            # The number of a removed file is soon given to a new one; its links are not.
+            # The inode number of a removed file is soon reused; its link count shows the removal.
             return mine.st_nlink > 0 and os.path.samestat(mine, os.stat(self.store.engine_lock))
         except OSError:
             return False
 
     def beat(self, *, address: str | None = None) -> None:
-        """Say that the engine lives, about once a second; ``address`` is where its cluster answers, once it does.
+        """Write a heartbeat, about once a second; ``address`` is the cluster's, once it answers.
 
-        Raises StoreFull and its kin; where locks do not reach, the file's time, which needs no room, stands in for it.
+        Raises StoreFull and the like. If locks do not reach other hosts, the file's time, which needs no space, serves
+        as the heartbeat then.
         """
         try:
             self._write(replace(self._info, heartbeat=_now(), address=address or self._info.address))
@@ -136,23 +138,23 @@ class EngineLease:
             raise
 
     def closing(self) -> None:
-        """Say that the engine is about to leave. After it, look at the requests once more, then release."""
+        """Record that the engine is about to end. Afterwards, check for requests once more, then release."""
         self._write(replace(self._info, heartbeat=_now(), state="closing"), fsync=True)
 
     def running(self) -> None:
-        """Take :meth:`closing` back: a request came in the last moment."""
-        self._info = replace(self._info, state="running")  # so that the next heartbeat says it, if this cannot
+        """Undo :meth:`closing`: a request came at the last moment."""
+        self._info = replace(self._info, state="running")  # so that the next heartbeat records it, if this write fails
         self._write(replace(self._info, heartbeat=_now()), fsync=True)
 
     def release(self) -> None:
-        """Leave. Twice is no error."""
+        """Release the lease. Calling it twice is allowed."""
         if self._descriptor < 0:
             return
         with contextlib.suppress(OSError):
             os.unlink(self.store.engine_json)
         descriptor, self._descriptor = self._descriptor, -1
         with contextlib.suppress(OSError):
-            # Unlocked and not only closed, for the sake of a child forked by code that runs no hooks.
+            # Unlock before closing, because of children forked by code that runs no fork hooks.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
@@ -176,7 +178,7 @@ class EngineLease:
 
 
 def read_engine(store: Store) -> EngineInfo | None:
-    """Who the engine of ``store`` is and whether it lives; None where there is none, or it has just begun."""
+    """The engine of ``store``, and whether it is alive; None if there is none, or it has just started."""
     found = _read(store)
     info = None if found is None else _info(found)
     if info is None:
@@ -185,7 +187,7 @@ def read_engine(store: Store) -> EngineInfo | None:
 
 
 def boot_id() -> str:
-    """What tells one boot of a machine from another; the same in all its containers."""
+    """An id of the machine's present boot; the same in all its containers."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -194,7 +196,7 @@ def boot_id() -> str:
 
 @contextlib.contextmanager
 def locked(store: Store) -> Iterator[None]:
-    """Keep every engine out of ``store``, which exists, without being one. Raises EngineRunning where one lives."""
+    """Keep every engine out of the existing ``store``, without being one. Raises EngineRunning if one is alive."""
     with telling(store.engine_lock):
         descriptor = os.open(store.engine_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
     try:
@@ -224,7 +226,7 @@ def _lock(store: Store, descriptor: int, wait_s: float) -> None:
         if time.monotonic() > until:
             found = _read(store)
             raise _running(store, None if found is None else _info(found))
-        time.sleep(0.005)  # a lock cannot be awaited with a time limit
+        time.sleep(0.005)  # waiting for a lock has no time limit
 
 
 def _running(store: Store, info: EngineInfo | None) -> EngineRunning:
@@ -240,13 +242,13 @@ def _running(store: Store, info: EngineInfo | None) -> EngineRunning:
 
 
 def _elsewhere(store: Store, info: EngineInfo) -> bool:
-    """True where ``info`` may live on another machine, which the lock need not reach."""
+    """Whether ``info`` may be alive on another machine, which the lock may not reach."""
     other = info.boot_id != boot_id() and info.state == "running"
     return other and min(info.silent_s, _untouched_s(store)) < SILENT_S and is_network(store.root)
 
 
 def _untouched_s(store: Store) -> float:
-    """Seconds since the engine's file was touched: all that one on a full disk can do."""
+    """Seconds since the engine's file was touched: on a full disk, an engine can do no more."""
     try:
         return time.time() - store.engine_json.stat().st_mtime
     except OSError:
@@ -254,7 +256,7 @@ def _untouched_s(store: Store) -> float:
 
 
 def is_locked(path: Path) -> bool:
-    """True where a process holds the lock. A shared lock is tried, so that those who look do not see each other."""
+    """Whether a process holds the lock. It tries a shared lock, so that concurrent checks do not see each other."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,5 +1,5 @@
-"""The list of a person's stores. Law: it lies outside of every store, this person alone may write it, and it decides
-nothing: :mod:`workbench.store.owner.ownership` compares what it says with what is there.
+"""The list of a user's stores. Law: it is outside of every store, only this user may write it, and it decides nothing:
+:mod:`workbench.store.owner.ownership` compares it with the stores.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from workbench.records import SCHEMA, Json
 from workbench.store.files.atomic import FILE_MODE, from_json, make_folder, write_json
 from workbench.store.owner import personal
 
-#: The file in a store that holds its mark.
+#: The file in a store with its mark.
 MARK = "mark.json"
-#: The rights of others to write.
+#: Other users' write permissions.
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 _MOST_BYTES = 4096
@@ -35,19 +35,19 @@ class Entry:
     mark: str
     uid: int
     inode: int
-    #: Rights of others to write there that the file system did not let us take away.
+    #: Other users' write permissions that the file system did not let us remove.
     open_to: int
     since: str
 
 
 class NoListError(Exception):
-    """The list cannot be read or written, or it is not only this person's."""
+    """The list cannot be read or written, or other users can write it."""
 
 
 def list_folders() -> list[Path]:
-    """Where the list lies; a service may not know of the place that this person's shell names.
+    """The folders of the list; a service may not know the one that this user's shell sets.
 
-    Raises NoListError where the first, to which is written, could be written by others.
+    Raises NoListError if others could write the first, which is the one written to.
     """
     try:
         folders = [_checked(personal.folder() / "stores")]
@@ -59,7 +59,7 @@ def list_folders() -> list[Path]:
 
 
 def _checked(folder: Path) -> Path:
-    """``folder``, which may be missing. Raises NoListError where it is not only this person's."""
+    """``folder``, which may be missing. Raises NoListError if other users can write it."""
     for one in (folder, folder.parent):
         try:
             _check_private(os.stat(one), one)
@@ -79,7 +79,7 @@ def _check_private(there: os.stat_result, path: Path) -> None:
 
 @contextlib.contextmanager
 def listing() -> Iterator[Path]:
-    """The list's folder, made where it is missing and locked against a second writer. Raises NoListError."""
+    """The list's folder, created if missing and locked against a second writer. Raises NoListError."""
     folder = list_folders()[0]
     try:
         make_folder(folder)
@@ -87,7 +87,7 @@ def listing() -> Iterator[Path]:
     except (StoreError, OSError) as error:
         raise NoListError(str(error)) from None
     try:
-        with contextlib.suppress(OSError):  # a file system without locks: its writers are seldom two
+        with contextlib.suppress(OSError):  # a file system without locks: two writers are rare
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield folder
     finally:
@@ -126,9 +126,9 @@ def mark_of(path: str) -> str | None:
 
 
 def _small_json(path: str, uid: int | None) -> dict[str, Json] | None:
-    """The JSON object in a small plain file, which ``uid`` alone may write; None for anything else.
+    """The JSON object in a small plain file that only ``uid`` may write; None for anything else.
 
-    A link is not followed and a pipe is not waited for: a foreign store may hold both.
+    It follows no link and waits for no pipe: another user's store may contain both.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -147,17 +147,17 @@ def _small_json(path: str, uid: int | None) -> dict[str, Json] | None:
 
 
 def write_entry(folder: Path, entry: Entry) -> None:
-    """Put ``entry`` on the list in ``folder``, in place of another of the same path."""
+    """Add ``entry`` to the list in ``folder``, replacing one with the same path."""
     write_json(entry_path(folder, entry.path), {"schema": SCHEMA, **asdict(entry)})
 
 
 def write_mark(path: str, mark: str) -> None:
-    """Put the mark into the store at ``path``."""
+    """Write the mark into the store at ``path``."""
     write_json(Path(path) / MARK, {"schema": SCHEMA, "mark": mark})
 
 
 def person(uid: int) -> str:
-    """An account as people write it."""
+    """An account in words."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

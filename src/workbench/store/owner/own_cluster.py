@@ -1,7 +1,7 @@
-"""The cluster that an engine has started for its store, and where the next engine finds it.
+"""The record of a cluster that an engine has started for its store, by which the next engine finds it.
 
-Law: only its owner may read the record, which holds the keys of the cluster's connections. It lies in the person's
-state folder and never in the store. A record whose process is gone is worth nothing.
+Law: only its owner may read the record, which contains the keys of the cluster's connections. It is in the user's state
+folder and never in the store. A record without a live process is ignored.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ _EXITING = 0x4
 
 @dataclass(frozen=True, slots=True)
 class OwnCluster:
-    """A running cluster process, as it wrote itself down."""
+    """A running cluster process, according to its own record."""
 
-    #: The store's folder, and the process with the moment of its start (clock ticks after boot) and the boot.
+    #: The store's folder, and the process with its start time (clock ticks after boot) and the boot.
     store: str
     pid: int
     ticks: int
     boot_id: str
     protocol: int
     version: str
-    #: How many workers were asked for; None: as many as the machine has use for.
+    #: How many workers were asked for; None: as many as the machine can use.
     wanted: int | None
-    #: Slots of each worker, and whether each worker has a GPU's variables of its own.
+    #: Slots of each worker, and whether each worker has its own GPU's variables.
     slots: int
     has_devices: bool
     address: str
     #: The fields of distributed's ``Security``: keys and certificates.
     security: Mapping[str, str | bool]
-    #: Seconds that it lives on without an engine.
+    #: Seconds that it stays alive without an engine.
     grace_s: float
-    #: When its engine went away, in UTC; empty while it has one.
+    #: When it lost its engine, in UTC; empty while it has one.
     lost: str = ""
-    #: Where Dask's own pages are; None where there are none.
+    #: The address of Dask's own pages; None if they are off.
     dashboard: str | None = None
 
     @property
     def left_s(self) -> float | None:
-        """Seconds that it lives on unless an engine comes; None while it has one."""
+        """Seconds that it stays alive unless an engine connects; None while it has one."""
         if not self.lost:
             return None
         gone = (datetime.now(UTC) - datetime.fromisoformat(self.lost)).total_seconds()
@@ -58,14 +58,14 @@ class OwnCluster:
 
     @property
     def is_alive(self) -> bool:
-        """Whether this very process lives."""
+        """Whether this process is alive."""
         return self.boot_id == boot_id() and ticks_of(self.pid) == self.ticks
 
 
 def ticks_of(pid: int) -> int | None:
-    """When a process was started, in clock ticks after boot: its number may have been given again.
+    """The start time of a process, in clock ticks after boot, since its number may have been reused.
 
-    None where it is gone, or is going: a killed process closes its connections before it lets go of its locks.
+    None if it has ended or is ending: a killed process closes its connections before it releases its locks.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
@@ -76,14 +76,14 @@ def ticks_of(pid: int) -> int | None:
 
 
 def write(record: OwnCluster) -> None:
-    """Write it down. Raises StoreFull and its kin."""
+    """Write the record. Raises StoreFull and the like."""
     path = _path(personal.folder(), record.store)
     make_folder(path.parent)
     write_json(path, asdict(record), fsync=False)
 
 
 def read(store: Path) -> OwnCluster | None:
-    """The living cluster of the store at ``store``; None where there is none."""
+    """The live cluster of the store at ``store``; None if there is none."""
     for folder in private.places():
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             found = OwnCluster(**read_json(_path(folder, str(store))))
@@ -93,7 +93,7 @@ def read(store: Path) -> OwnCluster | None:
 
 
 def trains_on(store: Path) -> str:
-    """How long the trials of a store without an engine train on, in words; empty where they do not."""
+    """How long the trials of a store without an engine continue to train, in words; empty if they do not."""
     record = read(store)
     if record is None or not record.grace_s:
         return ""
@@ -108,7 +108,7 @@ def is_written(record: OwnCluster) -> bool:
 
 
 def remove(record: OwnCluster) -> None:
-    """Take the record away, unless another cluster's has taken its place."""
+    """Remove the record, unless another cluster's has replaced it."""
     if is_written(record):
         for folder in private.places():
             with contextlib.suppress(OSError):

@@ -1,16 +1,16 @@
-"""Whose a store is. Law: a store is this person's when their private list, outside of every store, says so.
+"""The owner of a store. Law: a store is this user's if their private list, outside of every store, says so.
 
-A store holds training code and pickles, and an engine that begins in it runs both. So a folder called ``.workbench``
-that came with a repository, an archive or a share proves nothing. The list is in the person's state folder
-(``stores/``), one file for each place. An entry counts when all of these are as the list says:
+A store contains training code and pickles, and its engine runs both. So a folder named ``.workbench`` that came with a
+repository, an archive or a share proves nothing. The list is in the user's state folder (``stores/``), one file for
+each path. An entry counts if all of these match:
 
-- the folder's path, links followed: a copied or unzipped store brings its mark along, but not its place;
-- the random mark that lies in the store: another store that was put at the same path has another one or none;
-- the folder's inode, where the file system keeps inodes: a folder that was put there anew has another one. The device
-  is not compared, since its number may change when the file system is mounted again;
-- the folder's owner, and that others may not write into it.
+- the folder's path, links followed: a copied or unzipped store has the same mark, but another path;
+- the random mark in the store: another store at the same path has another mark or none;
+- the folder's inode, if the file system keeps inodes: a replaced folder has another one. The device is not compared,
+  since its number may change when the file system is mounted again;
+- the folder's owner, and that other users cannot write into it.
 
-A process without a person names its stores in ``WORKBENCH_ADOPT`` (absolute paths of store folders, split by ``:``). It
+An unattended process names its stores in ``WORKBENCH_ADOPT`` (absolute paths of store folders, separated by ``:``). It
 is read from the environment with which the process was started, so that no cell can add to it.
 """
 
@@ -46,17 +46,17 @@ from workbench.store.owner.listed import (
     write_mark,
 )
 
-#: The environment variable that names stores for a process without a person.
+#: The environment variable with the stores of an unattended process.
 ADOPT = "WORKBENCH_ADOPT"
 
-#: Why a store counts as this person's or not. ``missing``: nothing lies there yet, so nothing could run.
+#: Why a store counts as this user's or not. ``missing``: nothing is there yet, so nothing could run.
 Reason = Literal["listed", "named", "made", "missing", "unknown", "moved", "replaced", "owner", "writable", "no list"]
 _OURS: frozenset[Reason] = frozenset({"listed", "named", "made", "missing"})
 _LISTED: frozenset[Reason] = frozenset({"listed", "named", "made"})
 
-#: Folders that a new store holds while nothing was put into it.
+#: The folders of a new, empty store.
 _PARTS = frozenset({"requests", "blobs", "snapshots", "experiments"})
-#: File systems that give a folder another inode each time they are mounted. Those of other machines and FUSE do, too.
+#: File systems that give a folder another inode with each mount. Network file systems and FUSE do so, too.
 _NO_INODES = frozenset({"vfat", "msdos", "exfat", "ntfs", "ntfs3", "fuseblk", "9p", "drvfs"})
 
 #: Path and inode of stores that this process made while the list could not be written.
@@ -64,7 +64,7 @@ _made: set[tuple[str, int]] = set()
 
 
 class Rooted(Protocol):
-    """A store: all that is asked of it here is its folder."""
+    """A store, of which only the folder is needed here."""
 
     @property
     def root(self) -> Path: ...
@@ -72,10 +72,10 @@ class Rooted(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Whether a store is this person's."""
+    """Whether a store is this user's."""
 
     is_ours: bool
-    #: The folder's owner as people write it: ``alice``, or ``uid 1001`` where the account has no name.
+    #: The folder's owner in words: ``alice``, or ``uid 1001`` if the account has no name.
     owner: str
     #: One sentence without a full stop.
     why: str
@@ -90,13 +90,13 @@ class _At:
 
 
 def ownership(store: Rooted) -> Ownership:
-    """Whether ``store`` is this person's, as it is now. It reads one small file of the list and one of the store.
+    """Whether ``store`` is this user's now. It reads one small file of the list and one of the store.
 
-    A store that does not exist yet, or that is an empty folder of this person's, counts as theirs: see ``reason``.
+    A store that does not exist yet, or that is an empty folder of this user's, counts as theirs: see ``reason``.
     """
     found = _seen(store)
     if found.reason in ("replaced", "unknown", "moved"):
-        # Another process of this person may be making it just now: folder, mark and entry come one after the other.
+        # Another process of this user may just be creating it: first the folder, then the mark, then the entry.
         with contextlib.suppress(NoListError):
             if list_folders()[0].is_dir():
                 with listing():
@@ -118,14 +118,14 @@ def _seen(store: Rooted) -> Ownership:
 
 
 def check_ours(store: Rooted) -> None:
-    """Raise NotAdopted where ``store`` is not this person's."""
+    """Raise NotAdopted if ``store`` is not this user's."""
     found = ownership(store)
     if not found.is_ours:
         raise refusal(store, found)
 
 
 def refusal(store: Rooted, found: Ownership) -> NotAdopted:
-    """The error for a store that is not this person's: what is wrong, and what to do."""
+    """The error for a store that is not this user's: what is wrong, and what to do."""
     return NotAdopted(
         f"the store {store.root} (owner: {found.owner}) is not known to be yours: {found.why}. It can be read; "
         f"nothing in it runs and nothing is loaded. {remedy(store, found)}"
@@ -133,7 +133,7 @@ def refusal(store: Rooted, found: Ownership) -> NotAdopted:
 
 
 def remedy(store: Rooted, found: Ownership) -> str:
-    """What a person does about a store that is not theirs, by its reason."""
+    """What the user can do about a store that is not theirs, by its reason."""
     place = shlex.quote(str(store.root))
     if found.reason == "owner":
         return (
@@ -152,9 +152,10 @@ def remedy(store: Rooted, found: Ownership) -> str:
 
 
 def claim(store: Rooted) -> None:
-    """Make the folder of ``store`` where it is missing, and put it on the list; what is this person's already stays.
+    """Create the folder of ``store`` if it is missing, and add it to the list; one that is already this user's is
+    unchanged.
 
-    For who makes a store: an existing folder that holds anything is not claimed. Raises NotAdopted and StoreError.
+    For creating a store: an existing folder with any content is not claimed. Raises NotAdopted and StoreError.
     """
     found = ownership(store)
     if found.reason in _LISTED:
@@ -163,15 +164,15 @@ def claim(store: Rooted) -> None:
         raise refusal(store, found)
     make_folder(store.root, fsync=True)
     if not _may_be_claimed(os.path.realpath(store.root), os.stat(store.root)):
-        raise refusal(store, ownership(store))  # somebody else was faster
+        raise refusal(store, ownership(store))  # another process was faster
     enlist(store)
 
 
 def enlist(store: Rooted) -> bool:
-    """Put the existing folder of ``store`` on the list with a new mark, and take from others the right to write there.
+    """Add the existing folder of ``store`` to the list with a new mark, and remove other users' write permission.
 
-    False where the list cannot be written: then the store is this process's until it ends. Raises NotAdopted where
-    the folder belongs to somebody else, StoreError where its mark cannot be written.
+    False if the list cannot be written: then the store is this process's until it ends. Raises NotAdopted if the folder
+    belongs to another user, StoreError if its mark cannot be written.
     """
     path = os.path.realpath(store.root)
     try:
@@ -197,7 +198,7 @@ def enlist(store: Rooted) -> bool:
 
 
 def home(folder: Path) -> Path:
-    """``folder``, unless it is missing or somebody else's and this person has a store beside it."""
+    """``folder``, or this user's own store beside it if ``folder`` is missing or another user's."""
     if ownership(_At(folder)).reason in _LISTED:
         return folder
     mine = beside(folder)
@@ -205,15 +206,15 @@ def home(folder: Path) -> Path:
 
 
 def beside(folder: Path) -> Path:
-    """Where this person's own store lies, or will, beside somebody else's: ``.workbench-alice``."""
+    """The path of this user's own store, existing or not, beside another user's: ``.workbench-alice``."""
     name = re.sub(r"[^0-9A-Za-z]+", "-", person(os.geteuid())).strip("-") or str(os.geteuid())
     places = [folder.with_name(f"{folder.name}-{name}{more}") for more in ("", "-2")]
-    # Where both are somebody else's (a container whose list is gone), it says so, and does not make one more each time.
+    # If both are another user's (a container that lost its list), raise instead of making yet another one each time.
     return next((place for place in places if ownership(_At(place)).is_ours), folder)
 
 
 def note(store: Rooted, usual: Path) -> str | None:
-    """What a person is told whose training does not go into the ``usual`` store, since that is somebody else's."""
+    """The note for the user if training does not go into the ``usual`` store because that is another user's."""
     if store.root == usual or store.root.parent != usual.parent or not store.root.name.startswith(f"{usual.name}-"):
         return None
     found = ownership(_At(usual))
@@ -226,13 +227,13 @@ def note(store: Rooted, usual: Path) -> str | None:
 
 
 def may_be_adopted(store: Rooted) -> bool:
-    """Whether the existing folder of ``store`` belongs to this person, on this file system."""
+    """Whether the existing folder of ``store`` belongs to this user, on this file system."""
     path = os.path.realpath(store.root)
     return _is_this_persons(path, os.stat(path))
 
 
 def environment(store: Rooted) -> dict[str, str]:
-    """What a process that works in ``store`` on behalf of this one gets: the variable as this process was started.
+    """The environment for a process that works in ``store`` on behalf of this one: the variable as this process got it.
 
     A store that only this process knows as its own is added.
     """
@@ -269,7 +270,7 @@ def _judged(path: str, there: os.stat_result, owner: str) -> tuple[Reason, str]:
         return "no list", f"the list of your stores cannot be used ({error})"
     if entry is not None:
         found = _compared(entry, path, there, owner)
-        # A store that was deleted, and a new one that another process of this person is making at its place just now.
+        # A store was deleted, and another process of this user is just creating a new one at its path.
         if found[0] != "replaced" or not _may_be_claimed(path, there):
             return found
     if _may_be_claimed(path, there):
@@ -304,7 +305,7 @@ def _keeps_inodes(path: str) -> bool:
 
 
 def _may_be_claimed(path: str, there: os.stat_result) -> bool:
-    """True for a folder of this person's in which nothing lies but the empty folders of a new store."""
+    """Whether it is this user's folder with nothing but the empty folders of a new store."""
     if there.st_uid != os.geteuid():
         return False
     try:
@@ -324,9 +325,10 @@ def _is_nothing(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_this_persons(path: str, there: os.stat_result) -> bool:
-    """Whether the folder belongs to this person.
+    """Whether the folder belongs to this user.
 
-    Some file systems show one owner for all files, whoever makes them. There a new file has the folder's owner.
+    Some file systems show one owner for all files, regardless of their creator. There a new file has the folder's
+    owner.
     """
     if there.st_uid == os.geteuid():
         return True
@@ -343,7 +345,8 @@ def _is_this_persons(path: str, there: os.stat_result) -> bool:
 
 
 def _closed(path: str) -> int:
-    """Take from others the right to write into the folder; the rights that the file system leaves them all the same."""
+    """Remove other users' write permission for the folder; return the permissions that the file system did not
+    remove."""
     mode = os.stat(path).st_mode
     if mode & OTHERS:
         with contextlib.suppress(OSError):
@@ -352,20 +355,20 @@ def _closed(path: str) -> int:
 
 
 def _is_closed_now(path: str) -> bool:
-    # A file system on which modes cannot be changed says nothing by them.
+    # On a file system without changeable modes, they mean nothing.
     before = os.stat(path).st_mode & OTHERS
     left = _closed(path)
     return left in (0, before)
 
 
 def _named() -> list[str]:
-    """The stores that the environment of this process's start names, links followed."""
+    """The stores in this process's initial environment, links followed."""
     return [os.path.realpath(one) for one in _at_start().split(":") if os.path.isabs(one)]
 
 
 @cache
 def _at_start() -> str:
-    """The variable as it was when the process was started: what code in it sets later does not count."""
+    """The variable as it was when the process was started: later changes by its code do not count."""
     try:
         pairs = Path("/proc/self/environ").read_bytes().split(b"\0")
     except OSError:

@@ -1,4 +1,4 @@
-"""An experiment that no engine runs is made to say so. Law: only while no engine works in the store."""
+"""Pausing an experiment without an engine. Law: only while no engine works in the store."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from workbench.store.series import Series
 
 
 def pause(store: Store, experiment_id: str, why: str) -> None:
-    """Pause the experiment and its trials for the reason ``why``; one that has ended or is paused stays as it is.
+    """Pause the experiment and its trials for the reason ``why``; ended and paused ones are unchanged.
 
-    Raises StoreError where what it has recorded cannot be read.
+    Raises StoreError if its records cannot be read.
     """
     paths, entry = store.experiment(experiment_id), entry_of(store, experiment_id)
     if entry is None or entry["state"] in (*ENDED, "paused"):

@@ -1,4 +1,4 @@
-"""Where a person's own files lie, outside of every store. Law: it only says where; nothing is made by asking."""
+"""The folders of a user's own files, outside of every store. Law: it only returns paths, and creates nothing."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 
 def folder() -> Path:
-    """The person's state folder: ``$XDG_STATE_HOME/workbench``, else ``~/.local/state/workbench``.
+    """The user's state folder: ``$XDG_STATE_HOME/workbench``, else ``~/.local/state/workbench``.
 
-    Raises RuntimeError where the person has no home folder.
+    Raises RuntimeError if the user has no home folder.
     """
     named = os.environ.get("XDG_STATE_HOME") or ""
-    # The specification says that a relative path is to be ignored.
+    # The specification says to ignore a relative path.
     return Path(named) / "workbench" if os.path.isabs(named) else usual()
 
 
 def usual() -> Path:
-    """The same where the surroundings name no other place."""
+    """The default state folder, regardless of the environment."""
     return Path.home() / ".local" / "state" / "workbench"

@@ -1,7 +1,7 @@
-"""What never lies in a store: a person's key, and the secrets with which experiments under way train.
+"""Data that is never in a store: a user's key, and the secrets with which running experiments train.
 
-Law: everything here is in the person's own state folder (``$XDG_STATE_HOME/workbench``, else
-``~/.local/state/workbench``), readable by that person only. Stores, snapshots and exports hold keyed hashes.
+Law: everything here is in the user's own state folder (``$XDG_STATE_HOME/workbench``, else
+``~/.local/state/workbench``), readable only by that user. Stores, snapshots and exports contain keyed hashes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from workbench.store.files.atomic import FILE_MODE, WRITING, make_folder, tellin
 from workbench.store.layout import checked_id
 from workbench.store.owner.personal import folder, usual
 
-#: Seconds after which values are removed whose store is gone, or whose engine never said that they are not needed.
+#: Seconds after which values are removed if their store is gone, or no engine has released them.
 STALE_S = 90 * 86_400.0
 
 
 def digest(name: str, value: str) -> str:
-    """The keyed hash of a secret: equal for equal values, and useless to anybody without the person's key.
+    """The keyed hash of a secret: equal for equal values, and useless without the user's key.
 
-    Raises StoreError where the key cannot be kept.
+    Raises StoreError if the key cannot be stored.
     """
     text = f"{name}\0{value}".encode(errors="surrogateescape")
     return hmac.new(_key(), text, hashlib.sha256).hexdigest()[:32]
@@ -50,7 +50,7 @@ def _key() -> bytes:
         finally:
             os.close(descriptor)
         try:
-            with contextlib.suppress(FileExistsError):  # another process made it at the same moment: that one counts
+            with contextlib.suppress(FileExistsError):  # another process made one at the same moment: use that one
                 os.link(temporary, path)
         finally:
             os.unlink(temporary)
@@ -62,7 +62,7 @@ def _key() -> bytes:
 
 
 def keep(store: Path, experiment: str, values: Mapping[str, str]) -> None:
-    """Keep secrets for an experiment, beside those that are kept already. Raises StoreError."""
+    """Keep secrets for an experiment, in addition to those already kept. Raises StoreError."""
     if not values:
         return
     path = folder() / "secrets" / _name(store, experiment)
@@ -72,7 +72,7 @@ def keep(store: Path, experiment: str, values: Mapping[str, str]) -> None:
 
 
 def kept(store: Path, experiment: str) -> dict[str, str]:
-    """The secrets that are kept for an experiment; nothing where there are none."""
+    """The secrets kept for an experiment; empty if there are none."""
     for place in _folders():
         with contextlib.suppress(OSError, ValueError):
             found = json.loads((place / _name(store, experiment)).read_bytes())
@@ -82,9 +82,9 @@ def kept(store: Path, experiment: str) -> dict[str, str]:
 
 
 def forget(store: Path, experiment: str, *, ended: str | None = None) -> None:
-    """Remove the secrets of an experiment that is over or deleted.
+    """Remove the secrets of an experiment that has ended or was deleted.
 
-    ended: when it came to its end; values that were kept since are for its extension, and stay.
+    ended: the time of its end; values kept since then are for its extension, and stay.
     """
     for place in _folders():
         path = place / _name(store, experiment)
@@ -94,7 +94,7 @@ def forget(store: Path, experiment: str, *, ended: str | None = None) -> None:
 
 
 def forget_ended(store: Path, ended: Mapping[str, str | None]) -> None:
-    """The same for those experiments of a store that ``ended`` names: an engine may have died before it did that."""
+    """The same for the ``ended`` experiments of a store: an engine may have died before it did so."""
     for place in _folders():
         with contextlib.suppress(OSError):
             for entry in os.listdir(place):
@@ -104,7 +104,7 @@ def forget_ended(store: Path, ended: Mapping[str, str | None]) -> None:
 
 
 def places() -> list[Path]:
-    """Where what is kept may lie: an engine's shell may name another place than that of the process that kept it."""
+    """The folders in which values may be: an engine's shell may set another one than the process that kept them."""
     return [folder(), usual()]
 
 
@@ -113,13 +113,13 @@ def _folders() -> list[Path]:
 
 
 def _name(store: Path, experiment: str) -> str:
-    # Two stores may hold the same experiment: one was copied from the other.
+    # Two stores may have the same experiment: one was copied from the other.
     place = hashlib.sha256(str(store).encode(errors="surrogateescape")).hexdigest()[:12]
     return f"{checked_id(experiment)}-{place}.json"
 
 
 def _sweep(there: Path) -> None:
-    """Remove values that no engine will ask for any more."""
+    """Remove values that no engine will need any more."""
     for entry in os.scandir(there):
         with contextlib.suppress(OSError, ValueError, KeyError):
             old = time.time() - entry.stat().st_mtime > STALE_S

@@ -1,7 +1,8 @@
-"""What lies outside of stores while processes live: locks of slots, temporary folders. Law: this person's alone.
+"""Files outside of stores while processes are alive: locks of slots, temporary folders. Law: only this user can access
+them.
 
-The runtime folder is ``$XDG_RUNTIME_DIR/workbench`` or, without a session, ``workbench-UID`` where temporary files
-lie. It is used only where it is a folder (no link) of this person that other people cannot enter.
+The runtime folder is ``$XDG_RUNTIME_DIR/workbench`` or, without a session, ``workbench-UID`` in the folder for
+temporary files. It is used only if it is a folder (not a link) of this user that other users cannot enter.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ from pathlib import Path
 from workbench.errors import StoreError
 from workbench.store.files.atomic import FILE_MODE, FOLDER_MODE, telling
 
-#: How names begin of the temporary folders that this program makes.
+#: The prefix of Workbench's temporary folders.
 PREFIX = "workbench-"
-#: In the runtime folder: a locked file for each temporary folder in use, which holds its path.
+#: In the runtime folder: a locked file for each temporary folder in use, with its path.
 _TEMPORARY = "temporary"
-#: Those of this process, with the descriptors of their locks; -1 for one without.
+#: This process's temporary folders, with the descriptors of their locks; -1 for one without.
 _held: dict[Path, int] = {}
 
 
 def place() -> Path:
-    """Where the runtime folder is. Nothing is made by asking."""
+    """The path of the runtime folder. This creates nothing."""
     user = os.geteuid()
     for named in (os.environ.get("XDG_RUNTIME_DIR") or "", f"/run/user/{user}"):
-        # Under sudo it may be another person's: what root makes there that person could not use any more.
+        # Under sudo it may be another user's, who could not use files made there by root.
         if os.path.isabs(named) and _owner(named) == user:
             return Path(named) / "workbench"
     return Path(tempfile.gettempdir()) / f"{PREFIX}{user}"
 
 
 def folder(*parts: str) -> Path:
-    """The runtime folder or a folder in it, made where it is missing. Raises StoreError where it cannot be trusted."""
+    """The runtime folder or a folder in it, created if missing. Raises StoreError if it cannot be trusted."""
     path = place()
     for part in ("", *parts):
         path = path / part
@@ -51,10 +52,10 @@ def folder(*parts: str) -> Path:
 
 
 def ours() -> re.Pattern[str]:
-    """What paths match at their beginning that lie in the runtime folder or a temporary folder of this program.
+    """A pattern for the beginnings of paths in the runtime folder or in a temporary folder of Workbench.
 
-    None of them is data of training. Worked out before anything listens to what is opened: asking for the folder of
-    temporary files may open one.
+    None of them is training data. Compute it before opened files are recorded: determining the folder for temporary
+    files may open one.
     """
     names = rf"{re.escape(tempfile.gettempdir())}/{PREFIX}(\d+|[a-z]+-[a-z0-9_]{{8}})(/|$)"
     return re.compile(rf"{names}|{re.escape(str(place()))}/")
@@ -91,10 +92,10 @@ def _check(path: Path) -> None:
 
 
 def temporary(purpose: str) -> Path:
-    """A new folder that only this person can enter, with a name that cannot be foreseen.
+    """A new folder that only this user can enter, with an unpredictable name.
 
-    It is removed when this process ends; where the process is killed, by the next one that asks for such a folder,
-    unless a process that holds it (:func:`hold`) lives on.
+    It is removed when this process ends. If the process is killed, the next one that asks for such a folder removes it,
+    unless a live process holds it (:func:`hold`).
     """
     sweep()
     path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{purpose}-"))
@@ -104,13 +105,13 @@ def temporary(purpose: str) -> Path:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         os.write(descriptor, os.fsencode(path))
         _keep(path, descriptor)
-    except (OSError, StoreError):  # without a mark it goes with this process alone
+    except (OSError, StoreError):  # without a mark only this process removes it
         _keep(path, -1)
     return path
 
 
 def hold(inner: Path) -> None:
-    """Keep the temporary folder in which ``inner`` lies while this process lives. Elsewhere it does nothing."""
+    """Keep the temporary folder that contains ``inner`` while this process is alive. No effect on other paths."""
     for path in (inner, *inner.parents):
         if path.name.startswith(PREFIX) and path not in _held:
             with contextlib.suppress(OSError):
@@ -140,12 +141,12 @@ def sweep() -> None:
 
 @contextlib.contextmanager
 def _unheld(mark: Path) -> Iterator[Path]:
-    """The path in ``mark``. Raises BlockingIOError where a process holds it."""
+    """The path in ``mark``. Raises BlockingIOError if a process holds it."""
     descriptor = os.open(mark, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         content = os.read(descriptor, 4096)
-        if not content:  # it is being made at this moment
+        if not content:  # it is just being made
             raise BlockingIOError
         yield Path(os.fsdecode(content))
     finally:
@@ -153,7 +154,7 @@ def _unheld(mark: Path) -> Iterator[Path]:
 
 
 def _let_go(owner: int) -> None:
-    if os.getpid() != owner:  # a forked child has the list, and not the folders
+    if os.getpid() != owner:  # a forked child has the list, but does not own the folders
         return
     for path, descriptor in _held.items():
         if descriptor < 0:

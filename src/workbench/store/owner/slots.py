@@ -1,9 +1,9 @@
-"""Slots of this machine, shared by all engines of a person. Law: a slot is its holder's while the kernel's lock lasts.
+"""Slots of this machine, shared by all engines of a user. Law: a slot is held as long as the kernel's lock.
 
 Each slot is a file in the runtime folder: ``cpu0`` for a core, ``gpu-UUID`` for a GPU. The worker that trains in it
-holds the file's lock. What the file says (who holds it, since when) counts only while the lock is held. So a killed
-process frees its slot at once, and nothing has to be cleaned up. An engine that lacks slots marks itself by a locked
-file in ``waiting``; those that hold more than it give one back when a leg ends there.
+holds the file's lock. The file's content (holder, time) counts only while the lock is held. So a killed process frees
+its slot at once, and nothing has to be cleaned up. An engine that lacks slots marks itself by a locked file in
+``waiting``; engines with more slots give one back when a leg ends there.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from workbench.store.files.atomic import FILE_MODE, telling
 from workbench.store.owner.runtime import folder
 
 _SLOTS, _WAITING = "slots", "waiting"
-#: Bytes that are read of such a file.
+#: The maximum number of bytes read from such a file.
 _MOST = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a slot: an engine's store, the label of the experiment that trains there, the worker's process."""
+    """The holder of a slot: an engine's store, the label of the experiment that trains there, the worker's process."""
 
     slot: str
     store: str = ""
@@ -53,13 +53,13 @@ class Waiter:
 
 
 class _Locked:
-    """A file whose lock this process holds, and what it says."""
+    """A file whose lock this process holds, and its content."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path, self._descriptor = path, descriptor
 
     def say(self, facts: Mapping[str, Any]) -> None:
-        """Write ``facts`` over what it says. On a full disk it says nothing, and the lock counts all the same."""
+        """Overwrite its content with ``facts``. On a full disk it stays empty, and the lock counts anyway."""
         data = json.dumps(facts).encode()
         with contextlib.suppress(OSError):
             # Padded, so that a reader never sees the end of an older, longer text.
@@ -67,13 +67,13 @@ class _Locked:
             os.pwrite(self._descriptor, data.ljust(before), 0)
 
     def release(self) -> None:
-        """Let the lock go. Twice is no error."""
+        """Release the lock. Calling it twice is allowed."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, 0)
             with contextlib.suppress(OSError):
-                # Unlocked and not only closed, for the sake of a child that was forked meanwhile.
+                # Unlock before closing, because of children forked meanwhile.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
@@ -89,11 +89,11 @@ class Lease(_Locked):
 
     @property
     def experiment(self) -> str | None:
-        """Whose legs train there."""
+        """The experiment whose legs train there."""
         return self._holder.experiment
 
     def trains(self, experiment: str) -> None:
-        """Say whose legs train there now."""
+        """Record the experiment whose legs train there now."""
         if experiment != self._holder.experiment:
             holder = {**asdict(self._holder), "experiment": experiment}
             self._holder = Holder(**holder)
@@ -104,7 +104,7 @@ class Waiting(_Locked):
     """The mark of an engine that lacks slots. It ends with :meth:`release` or with the process."""
 
     def __init__(self, store: str) -> None:
-        """Raises StoreError where the runtime folder cannot be used."""
+        """Raises StoreError if the runtime folder cannot be used."""
         place = folder(_WAITING)
         while True:
             path = place / secrets.token_hex(8)
@@ -113,40 +113,40 @@ class Waiting(_Locked):
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             if os.fstat(descriptor).st_nlink:
                 break
-            os.close(descriptor)  # it was taken for a dead engine's before it was locked
+            os.close(descriptor)  # it was mistaken for a dead engine's before it was locked
         super().__init__(path, descriptor)
         self._store, self.since = store, _now()
         self._said: dict[str, Any] = {}
 
     def tell(self, held: int, wants: Iterable[str]) -> None:
-        """Say how many slots it has, and which it can use."""
+        """Record how many slots it has, and which it can use."""
         facts = {"store": self._store, "since": self.since, "held": held, "wants": sorted(wants)}
         if facts != self._said:
             self._said = facts
             self.say(facts)
 
     def again(self) -> None:
-        """It was given a slot: others that wait come first now."""
+        """Move behind other waiting engines, after getting a slot."""
         self.since = _now()
 
     def release(self) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         with contextlib.suppress(OSError):
             self.path.unlink()
         super().release()
 
 
 def cores(workers: int | None = None) -> list[str]:
-    """Names of the slots of a cluster with so many workers (None: one for each core that this process may use).
+    """Names of the slots of a cluster with that many workers (None: one for each core that this process may use).
 
-    More workers than cores get slots beyond these: who asks for them by number has them.
+    If more workers than cores are asked for, there are more slots than cores.
     """
     names = [f"cpu{number}" for number in sorted(os.sched_getaffinity(0))]
     return [*names, *(f"more{number}" for number in range(max(0, (workers or 0) - len(names))))]
 
 
 def take(names: Iterable[str], store: str) -> Lease | None:
-    """The first of these slots that is free, now held by this process; None where all are taken. Raises StoreError."""
+    """Take the first free one of these slots for this process; None if all are taken. Raises StoreError."""
     place = folder(_SLOTS)
     for name in names:
         path = place / _checked(name)
@@ -154,7 +154,7 @@ def take(names: Iterable[str], store: str) -> Lease | None:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(descriptor), os.stat(path)):  # else it was removed by hand meanwhile
+                if os.path.samestat(os.fstat(descriptor), os.stat(path)):  # otherwise it was removed by hand meanwhile
                     return Lease(path, descriptor, store)
             except (BlockingIOError, FileNotFoundError):
                 pass
@@ -175,7 +175,7 @@ def holders() -> list[Holder]:
 
 
 def waiters(besides: Waiting | None = None) -> list[Waiter]:
-    """Engines that lack slots, those that wait longest first. Raises StoreError."""
+    """Engines that lack slots, the longest waiting first. Raises StoreError."""
     place = folder(_WAITING)
     found = []
     for name in os.listdir(place):
@@ -194,7 +194,7 @@ def waiters(besides: Waiting | None = None) -> list[Waiter]:
 
 
 def _said(path: Path) -> dict[str, Any] | None:
-    """What a locked file says; None where no process holds its lock."""
+    """The content of a locked file; None if no process holds its lock."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -1,8 +1,9 @@
-"""What came from elsewhere holds pickles, and loading those runs code. Law: none is loaded before a person said so.
+"""Trusting imported experiments. Law: loading their pickles runs code, so none is loaded before the user allows it.
 
-A store that is not this person's (see ``ownership``) is loaded from as little as a published one, whatever it says of
-itself. An experiment that was taken in carries a mark in its folder, a published store one beside its catalog. So does
-a snapshot: its name is a digest that only the taker has computed, so it stands for nothing else than itself.
+Nothing is loaded from a store that is not this user's (see ``ownership``), just as from a published one, whatever its
+files say. An imported experiment has a mark in its folder, a published store has one beside its catalog, and an
+imported snapshot has one too: its digest was not computed here, so it must not be confused with a local snapshot of the
+same name.
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ from workbench.store.files.atomic import telling, write_json
 from workbench.store.layout import Store
 from workbench.store.owner import ownership
 
-#: In the folder of a snapshot that came from elsewhere.
+#: The mark in the folder of an imported snapshot.
 _MARK = "foreign.json"
 
 
 def mark(store: Store, experiment_id: str) -> None:
-    """From now on the experiment is another person's."""
+    """Mark the experiment as imported."""
     write_json(store.experiment(experiment_id).foreign, {"schema": SCHEMA, "taken_in": _now()})
 
 
 def mark_snapshot(folder: Path) -> None:
-    """The snapshot in ``folder`` is another person's, and stays so."""
+    """Mark the snapshot in ``folder`` as imported, permanently."""
     write_json(folder / _MARK, {"schema": SCHEMA, "taken_in": _now()})
 
 
 def is_marked(snapshot: Path) -> bool:
-    """True for a snapshot that came from elsewhere: what is taken here under its name is taken anew."""
+    """Whether the snapshot was imported: a local snapshot with the same name is taken again."""
     return (snapshot / _MARK).exists()
 
 
 def same_snapshot(one: Path, other: Path) -> bool:
-    """Whether two snapshots hold the same files with the same bytes, whatever their source."""
+    """Whether two snapshots have the same files with the same bytes, whatever their source."""
     mine, theirs = (
         {path.relative_to(root): path for path in root.rglob("*") if path.is_file() and path.name != _MARK}
         for root in (one, other)
@@ -48,7 +49,7 @@ def same_snapshot(one: Path, other: Path) -> bool:
 
 
 def is_foreign(store: Store, experiment_id: str) -> bool:
-    """True where it came from elsewhere, or lies in a store that is not this person's, and is not trusted yet."""
+    """Whether it was imported, or is in a store that is not this user's, and is not trusted yet."""
     return not store.trusted and (
         store.published.exists()
         or store.experiment(experiment_id).foreign.exists()
@@ -57,9 +58,9 @@ def is_foreign(store: Store, experiment_id: str) -> bool:
 
 
 def trust(store: Store, experiment_id: str) -> None:
-    """A person says that the experiment may be loaded and trained: its mark goes.
+    """Allow the experiment to be loaded and trained: remove its mark.
 
-    In a store that is not theirs nothing is written: what was opened here may be loaded, as long as it is open.
+    In a store that is not this user's nothing is written: the experiment may be loaded as long as it is open here.
     """
     if store.published.exists() or not ownership.ownership(store).is_ours:
         store.trusted = True
@@ -70,9 +71,9 @@ def trust(store: Store, experiment_id: str) -> None:
 
 
 def check_trusted(store: Store, experiment_id: str, label: str) -> None:
-    """Raise Untrusted where loading the experiment would run code that this person has not said to trust.
+    """Raise Untrusted if loading the experiment would run code that this user has not trusted.
 
-    Where the whole store is not theirs, it is NotAdopted.
+    If the whole store is not theirs, raise NotAdopted.
     """
     if is_foreign(store, experiment_id):
         if not store.published.exists():

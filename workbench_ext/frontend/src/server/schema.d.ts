@@ -7,14 +7,14 @@ export interface paths {
     readonly "/health": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Whether there is a store, and how its engine is. */
+        /** Whether there is a store, and the state of its engine. */
         readonly get: operations["health"];
         readonly put?: never;
         readonly post?: never;
@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * The stores that this server shows, the default one first.
-         * @description The one of the server's root folder; those below it, found by a look of bounded depth and time or beside notebooks that were opened; and those that the configuration names.
+         * @description The one of the server's root folder; those below it, found by a search of bounded depth and time or beside notebooks that were opened; and configured ones.
          */
         readonly get: operations["stores"];
         readonly put?: never;
@@ -53,7 +53,7 @@ export interface paths {
         };
         /**
          * The store beside a notebook, or the one that holds an experiment.
-         * @description With both, the store beside the notebook goes before others that hold the experiment (a copy of a folder holds the same ones). A path that leads out of the server's root folder is refused.
+         * @description With both, the store beside the notebook is preferred to others that hold the experiment (a copy of a folder holds the same ones). A path that leads out of the server's root folder is refused.
          */
         readonly get: operations["storeOf"];
         readonly put?: never;
@@ -67,14 +67,14 @@ export interface paths {
     readonly "/cluster": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Workers, slots and who is in them, memory; empty where no engine lives. */
+        /** Workers, slots and the trials in them, memory; empty if no engine is alive. */
         readonly get: operations["cluster"];
         readonly put?: never;
         readonly post?: never;
@@ -87,14 +87,14 @@ export interface paths {
     readonly "/store": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** What the store takes on its disk, and what cleaning up would free. */
+        /** The disk space that the store uses, and how much cleaning up would free. */
         readonly get: operations["store"];
         readonly put?: never;
         readonly post?: never;
@@ -124,7 +124,7 @@ export interface paths {
     readonly "/experiments": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -144,7 +144,7 @@ export interface paths {
     readonly "/experiments/{experiment}": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -154,7 +154,7 @@ export interface paths {
             };
             readonly cookie?: never;
         };
-        /** One experiment, what its series say of it as a whole, and its spec. */
+        /** One experiment, the facts in its series about it as a whole, and its spec. */
         readonly get: operations["experiment"];
         readonly put?: never;
         readonly post?: never;
@@ -167,7 +167,7 @@ export interface paths {
     readonly "/experiments/{experiment}/trials": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -190,7 +190,7 @@ export interface paths {
     readonly "/experiments/{experiment}/points": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -200,7 +200,7 @@ export interface paths {
             };
             readonly cookie?: never;
         };
-        /** Metric points that came after a cursor. */
+        /** Metric points after a cursor. */
         readonly get: operations["points"];
         readonly put?: never;
         readonly post?: never;
@@ -213,7 +213,7 @@ export interface paths {
     readonly "/experiments/{experiment}/metrics": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -236,7 +236,7 @@ export interface paths {
     readonly "/experiments/{experiment}/curves": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -248,7 +248,7 @@ export interface paths {
         };
         /**
          * Curves of one metric, thinned to what pixels can show.
-         * @description Each column of pixels keeps the least and the greatest value of a curve, and each curve both its ends. A curve with few points in view is given as it is. One point beyond `low` and `high` comes along on either side.
+         * @description Each column of pixels keeps the smallest and the largest value of a curve, and each curve keeps both ends. A curve with few points in view is not thinned. One point beyond `low` and one beyond `high` are included.
          */
         readonly get: operations["curves"];
         readonly put?: never;
@@ -262,7 +262,7 @@ export interface paths {
     readonly "/experiments/{experiment}/ladder": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -272,7 +272,7 @@ export interface paths {
             };
             readonly cookie?: never;
         };
-        /** Brackets and rungs as they stand, and the trials whose entries changed behind a line of the journal. */
+        /** The current brackets and rungs, and the trials whose entries changed after a line of the journal. */
         readonly get: operations["ladder"];
         readonly put?: never;
         readonly post?: never;
@@ -285,7 +285,7 @@ export interface paths {
     readonly "/experiments/{experiment}/timeline": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -295,7 +295,7 @@ export interface paths {
             };
             readonly cookie?: never;
         };
-        /** The legs that changed after a cursor: which slot trained which trial when. */
+        /** The legs that changed after a cursor: which slot trained which trial, and when. */
         readonly get: operations["timeline"];
         readonly put?: never;
         readonly post?: never;
@@ -308,7 +308,7 @@ export interface paths {
     readonly "/experiments/{experiment}/importance": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -319,8 +319,8 @@ export interface paths {
             readonly cookie?: never;
         };
         /**
-         * Each hyperparameter's share of what can be foretold of a metric.
-         * @description 409 where there are too few trials, or no scikit-learn in JupyterLab's environment.
+         * Each hyperparameter's share of the predictable part of a metric.
+         * @description 409 if there are too few trials, or no scikit-learn in JupyterLab's environment.
          */
         readonly get: operations["importance"];
         readonly put?: never;
@@ -334,7 +334,7 @@ export interface paths {
     readonly "/experiments/{experiment}/snapshot": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -357,7 +357,7 @@ export interface paths {
     readonly "/experiments/{experiment}/notebook": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -380,7 +380,7 @@ export interface paths {
     readonly "/experiments/{experiment}/trials/{trial}": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -392,7 +392,7 @@ export interface paths {
             };
             readonly cookie?: never;
         };
-        /** All that is known of one trial but its points and its log. */
+        /** Everything about one trial except its points and its log. */
         readonly get: operations["trial"];
         readonly put?: never;
         readonly post?: never;
@@ -405,7 +405,7 @@ export interface paths {
     readonly "/experiments/{experiment}/trials/{trial}/log": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -417,7 +417,7 @@ export interface paths {
             };
             readonly cookie?: never;
         };
-        /** What the trial printed, from an offset on; -1 gives its end. */
+        /** The trial's printed output from an offset on; -1 returns its end. */
         readonly get: operations["log"];
         readonly put?: never;
         readonly post?: never;
@@ -430,7 +430,7 @@ export interface paths {
     readonly "/experiments/{experiment}/trials/{trial}/files/{path}": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -444,7 +444,7 @@ export interface paths {
             };
             readonly cookie?: never;
         };
-        /** A file that the trial kept. It is sandboxed, and only images are shown where they are. */
+        /** A file that the trial kept. It is sandboxed, and only images are shown inline. */
         readonly get: operations["file"];
         readonly put?: never;
         readonly post?: never;
@@ -457,14 +457,14 @@ export interface paths {
     readonly "/compare": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** What differs between two trials or experiments, and from which step on they part. */
+        /** What differs between two trials or experiments, and the first step at which they differ. */
         readonly get: operations["compare"];
         readonly put?: never;
         readonly post?: never;
@@ -477,19 +477,19 @@ export interface paths {
     readonly "/ownership": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
             readonly path?: never;
             readonly cookie?: never;
         };
-        /** Whether the store is this person's, why, and what adopting it would do. */
+        /** Whether the store is this user's, why, and what adopting it would do. */
         readonly get: operations["ownership"];
         readonly put?: never;
         /**
-         * Adopt the store; what lies in it may run from then on.
-         * @description `root` is the folder as the page showed it; another one is refused with 409. A store that belongs to another account is refused with 403. What was unfinished is paused, and requests that waited are not carried out.
+         * Adopt the store; from then on its contents may run.
+         * @description `root` is the folder as the page showed it; another one is refused with 409. A store that belongs to another account is refused with 403. Unfinished experiments are paused, and waiting requests are dropped.
          */
         readonly post: operations["adopt"];
         readonly delete?: never;
@@ -507,7 +507,7 @@ export interface paths {
         };
         readonly get?: never;
         readonly put?: never;
-        /** Keep the notebook as it lies open, for the experiment that is being started from it. */
+        /** Keep the open notebook with its unsaved edits, for the experiment that is being started from it. */
         readonly post: operations["documents"];
         readonly delete?: never;
         readonly options?: never;
@@ -518,7 +518,7 @@ export interface paths {
     readonly "/requests": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -528,8 +528,8 @@ export interface paths {
         readonly get?: never;
         readonly put?: never;
         /**
-         * Ask the engine for something; one is started where none lives.
-         * @description 200 is the engine's answer. 202 means that it has not answered yet: look at the request later, or take it back. A delete always waits ten seconds, or until `not_before`.
+         * Ask the engine for something; an engine is started if none is alive.
+         * @description 200 is the engine's answer. 202 means that it has not answered yet: query the request later, or withdraw it. A delete always waits ten seconds, or until `not_before`.
          */
         readonly post: operations["ask"];
         readonly delete?: never;
@@ -541,7 +541,7 @@ export interface paths {
     readonly "/requests/{request}": {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -550,11 +550,11 @@ export interface paths {
             };
             readonly cookie?: never;
         };
-        /** Where a request stands. */
+        /** The state of a request. */
         readonly get: operations["request"];
         readonly put?: never;
         readonly post?: never;
-        /** Take a request back. 409 where the engine has acted on it. */
+        /** Withdraw a request. 409 if the engine has acted on it. */
         readonly delete: operations["withdraw"];
         readonly options?: never;
         readonly head?: never;
@@ -586,17 +586,17 @@ export interface components {
             readonly address: components["schemas"]["Text"];
         };
         readonly Store: {
-            /** @description What other questions name the store by. It stays while the store is not moved. */
+            /** @description The `store` parameter of other requests. It is stable until the store is moved. */
             readonly id: string;
-            /** @description Beside whose notebooks it lies, from the server's root folder on; empty for the root folder itself. */
+            /** @description The folder of the notebooks beside it, relative to the server's root folder; empty for the root folder itself. */
             readonly folder: string;
-            /** @description Its own folder; to be shown only. */
+            /** @description Its own folder; only for display. */
             readonly root: string;
             readonly exists: boolean;
             readonly readonly: boolean;
-            /** @description Whether the person of this server made or adopted it. In others nothing runs. */
+            /** @description Whether this server's user made or adopted it. Nothing runs in other stores. */
             readonly ours: boolean;
-            /** @description Why it counts as theirs or not. */
+            /** @description Why it is theirs or not. */
             readonly why: string;
             readonly engine: components["schemas"]["Engine"];
             readonly experiments: components["schemas"]["Count"];
@@ -606,9 +606,9 @@ export interface components {
             readonly schema: number;
             readonly store: boolean;
             readonly root: string;
-            /** @description Nothing can be asked of this store. */
+            /** @description The store accepts no requests. */
             readonly readonly: boolean;
-            /** @description False for a store that this person neither made nor adopted: see /ownership. */
+            /** @description False for a store that this user neither made nor adopted: see /ownership. */
             readonly ours: boolean;
             readonly version: string;
             readonly engine: components["schemas"]["Engine"];
@@ -617,18 +617,18 @@ export interface components {
             readonly is_ours: boolean;
             /** @enum {unknown} */
             readonly reason: "listed" | "named" | "made" | "missing" | "unknown" | "moved" | "replaced" | "owner" | "writable" | "no list";
-            /** @description What a person does about it. */
+            /** @description What the user can do about it. */
             readonly remedy: string;
             readonly root: string;
             /** @description The account to which the folder belongs. */
             readonly owner: string;
             readonly why: string;
             readonly experiments: components["schemas"]["Count"];
-            /** @description Labels of what is paused when it is adopted. */
+            /** @description Labels of experiments that are paused when it is adopted. */
             readonly unfinished: readonly string[];
             readonly requests: components["schemas"]["Count"];
             readonly tells: boolean;
-            /** @description False where the list cannot be written. */
+            /** @description False if the list of stores cannot be written. */
             readonly is_kept: boolean;
         };
         readonly Cluster: {
@@ -639,7 +639,7 @@ export interface components {
             /** @description Bytes of all machines. */
             readonly memory: {
                 readonly total: components["schemas"]["Count"];
-                /** @description By all processes, those of others included. */
+                /** @description By all processes, including those of other users. */
                 readonly used: number;
                 readonly others: components["schemas"]["Count"];
             } | null;
@@ -658,7 +658,7 @@ export interface components {
             readonly memory: number;
             /** @description Bytes of its machine. */
             readonly memory_limit: number;
-            /** @description Cores that it keeps busy; null at the first look. */
+            /** @description Cores that it keeps busy; null in the first answer. */
             readonly cpu: number | null;
             readonly gpu: readonly components["schemas"]["Gpu"][];
         };
@@ -669,17 +669,17 @@ export interface components {
             readonly total: components["schemas"]["Count"];
             /** @description From 0 to 1. */
             readonly utilisation: number | null;
-            /** @description Bytes that are not ours; null where the driver does not say whose. */
+            /** @description Bytes used by other programs; null if the driver does not report owners. */
             readonly others: number | null;
         };
         readonly Slot: {
             readonly worker: string;
             readonly slot: number;
-            /** @description A label; null where the slot is free. */
+            /** @description A label; null if the slot is free. */
             readonly experiment: string | null;
             readonly trial: components["schemas"]["Text"];
             readonly since: components["schemas"]["Text"];
-            /** @description Why no leg is given to it any more. */
+            /** @description Why it gets no more legs. */
             readonly closed?: string;
         };
         /** @description A slot of the engine's machine, with the store and the experiment that hold it. */
@@ -687,7 +687,7 @@ export interface components {
             readonly slot: string;
             readonly store: string;
             readonly experiment: components["schemas"]["Text"];
-            /** @description Of the worker. */
+            /** @description Process id of the worker. */
             readonly pid: number;
             readonly since: string;
         };
@@ -701,10 +701,10 @@ export interface components {
                 readonly bytes: components["schemas"]["Count"];
             }[];
             readonly quota: number | null;
-            /** @description Which checkpoints stay where nobody said otherwise. */
+            /** @description The default rule for which checkpoints are kept. */
             readonly rule: Record<string, unknown>;
         };
-        /** @description A line of the list. `best` is the best trial, `trials` how many have ended and begun, and are planned. */
+        /** @description A line of the list. `best` is the best trial; `trials` counts those that have ended, started, and are planned. */
         readonly Experiment: {
             readonly id: string;
             readonly label: string;
@@ -731,7 +731,7 @@ export interface components {
                 readonly [key: string]: components["schemas"]["Count"];
             };
             readonly outcome: components["schemas"]["Outcome"];
-            /** @description Share of the work that is done; null where the plan is not known. */
+            /** @description Share of the work that is done; null if the plan is not known. */
             readonly progress: number | null;
             readonly tags: readonly string[];
             readonly note: string;
@@ -747,7 +747,7 @@ export interface components {
             readonly deleting: string | null;
             readonly pinned: boolean;
             readonly lineage: components["schemas"]["Lineage"];
-            /** @description What keeps it, the copies of its checkpoints or its mirrors waiting. */
+            /** @description Why the experiment, the copies of its checkpoints or its mirrors are waiting. */
             readonly troubles: readonly components["schemas"]["Trouble"][];
         };
         readonly Goal: {
@@ -755,20 +755,20 @@ export interface components {
             /** @enum {unknown} */
             readonly mode: "max" | "min";
         };
-        /** @description What is not as it should be, in words; each may be empty. */
+        /** @description Problems, in words; each may be empty. */
         readonly Outcome: {
             /** @description Such as: 4 failed (ZeroDivisionError: division by zero). */
             readonly failed?: string;
-            /** @description That all promoted trials failed, and so which of the others is the best. */
+            /** @description That all promoted trials failed, and which of the others is therefore the best. */
             readonly promoted?: string;
             /** @description Such as: resumed inexactly: it, bar (3 trials). */
             readonly inexact?: string;
             /** @description Such as: resume checked: identical. */
             readonly checked?: string;
-            /** @description That curves were lost, and how many of their points were put back. */
+            /** @description That curves were lost, and how many of their points were restored. */
             readonly lost?: string;
         };
-        /** @description What it comes from, and how: it begins there, or trains it again. */
+        /** @description Where it comes from: it starts from a checkpoint there, or trains it again. */
         readonly Lineage: {
             readonly parent: string;
             /** @enum {unknown} */
@@ -796,11 +796,11 @@ export interface components {
             readonly restarts: number | null;
             readonly started: components["schemas"]["Text"];
             readonly ended: components["schemas"]["Text"];
-            /** @description The traceback of what made it fail. */
+            /** @description The traceback of its failure. */
             readonly error: string | null;
-            /** @description What it has lost by resuming. */
+            /** @description State that it lost by resuming. */
             readonly inexact?: readonly components["schemas"]["Lost"][] | null;
-            /** @description It rises whenever something of the trial changes. */
+            /** @description Increases whenever something about the trial changes. */
             readonly change: number;
         };
         readonly Lost: {
@@ -837,18 +837,18 @@ export interface components {
                 readonly turn: components["schemas"]["Count"];
                 readonly rungs: readonly {
                     readonly step: components["schemas"]["Count"];
-                    /** @description Planned trials; null where that depends on their values. */
+                    /** @description Planned trials; null if that depends on their values. */
                     readonly places: number | null;
-                    /** @description How many of those told here may go on. */
+                    /** @description How many of the trials with a value here may be promoted. */
                     readonly going: components["schemas"]["Count"];
-                    /** @description The value of the last that may; null where all may or none. */
+                    /** @description The value of the last one that may; null if all may or none. */
                     readonly cut: number | null;
                 }[];
             }[];
-            /** @description Those whose entries changed behind the cursor. */
+            /** @description Those whose entries changed after the cursor. */
             readonly trials: readonly {
                 readonly trial: components["schemas"]["Count"];
-                /** @description The place of its bracket in the list. */
+                /** @description The index of its bracket in the list. */
                 readonly bracket: components["schemas"]["Count"];
                 readonly entries: readonly components["schemas"]["RungEntry"][];
             }[];
@@ -863,7 +863,7 @@ export interface components {
             /** @description The step that the trial came from. */
             readonly from: components["schemas"]["Count"];
             readonly value: components["schemas"]["OptionalValue"];
-            /** @description Whether the value is compared with others; one that is not comes last. */
+            /** @description Whether the value is ranked; an unranked one comes last. */
             readonly ranks: boolean;
             /** @enum {unknown} */
             readonly fate: "training" | "waiting" | "on" | "stopped" | "failed" | "completed" | "lost";
@@ -911,7 +911,7 @@ export interface components {
             readonly digest: string;
             /** @description The train cell as it was typed. */
             readonly typed: string;
-            /** @description Those that were executed, in order. */
+            /** @description The executed cells, in order. */
             readonly cells: readonly {
                 readonly n: number;
                 readonly source: string;
@@ -951,7 +951,7 @@ export interface components {
                 readonly inexact?: readonly components["schemas"]["Lost"][];
             };
             readonly environment: Record<string, unknown>;
-            /** @description What the training code named, and what it was seen to read: never all that it may have read. */
+            /** @description Files that the training code names, and files that it was seen to read. It may have read others. */
             readonly data: {
                 readonly named: components["schemas"]["DataFiles"];
                 readonly seen: {
@@ -960,7 +960,7 @@ export interface components {
                     readonly beyond: number;
                 } | null;
             };
-            /** @description What it has lost by resuming and why; empty where nothing. */
+            /** @description State that it lost by resuming */
             readonly inexact?: string;
             readonly checkpoints: readonly components["schemas"]["Checkpoint"][];
             readonly restarts: readonly {
@@ -977,13 +977,13 @@ export interface components {
                 /** @enum {unknown} */
                 readonly deterministic: "seeded" | "strict" | "off";
             };
-            /** @description What came of checking that resuming is exact. */
+            /** @description The result of checking that resuming is exact. */
             readonly verify: Record<string, unknown> | null;
             readonly lineage: components["schemas"]["Lineage"];
         };
         readonly Checkpoint: {
             readonly step: components["schemas"]["Count"];
-            /** @description Null where it is damaged, as the size and the time are. */
+            /** @description Null if it is damaged, as are the size and the time. */
             readonly attempt: number | null;
             readonly bytes: number | null;
             readonly at: components["schemas"]["Text"];
@@ -999,7 +999,7 @@ export interface components {
         };
         readonly TrialFile: {
             readonly name: string;
-            /** @description What it shows, without its step: files of one title belong together. */
+            /** @description What it shows, without its step: files with the same title belong together. */
             readonly title: string;
             readonly step: number | null;
             /** @enum {unknown} */
@@ -1010,14 +1010,14 @@ export interface components {
         readonly DataFiles: {
             readonly [key: string]: components["schemas"]["DataFile"];
         };
-        /** @description A file, or a folder with many that were read. It is empty until its digest is made. */
+        /** @description A file, or a folder of which many files were read. It is empty until its digest is computed. */
         readonly DataFile: {
-            /** @description Bytes, of a folder the sum. */
+            /** @description Bytes; for a folder, the sum. */
             readonly size?: number;
             readonly modified?: string;
             readonly digest?: string;
             readonly files?: components["schemas"]["Count"];
-            /** @description Lines of a text file or the length of an array; null where not known. */
+            /** @description Lines of a text file or the length of an array; null if not known. */
             readonly rows?: number | null;
             /** @description The digest is of samples: the file is large. */
             readonly sampled?: boolean;
@@ -1044,44 +1044,44 @@ export interface components {
             readonly kind: "data" | "configuration" | "arguments" | "code" | "architecture" | "libraries" | "seeds" | "settings" | "environment" | "hardware";
             readonly title: string;
             readonly summary: string;
-            /** @description 1 is the likeliest cause. */
+            /** @description 1 is the most likely cause. */
             readonly likely: number;
             readonly items: readonly {
                 readonly name: string;
-                /** @description Null where that side has none. */
+                /** @description Null if that side has none. */
                 readonly a: unknown;
-                /** @description As a. */
+                /** @description Like a. */
                 readonly b: unknown;
                 readonly note: string;
             }[];
-            /** @description Of code: its texts side by side. */
+            /** @description For code: both texts side by side. */
             readonly cells?: readonly {
                 readonly id: string;
                 /** @enum {unknown} */
                 readonly state: "same" | "changed" | "added" | "removed" | "moved";
-                /** @description Its text; null where that side has no such cell. */
+                /** @description Its text; null if that side has no such cell. */
                 readonly a: string | null;
                 readonly b: components["schemas"]["Text"];
                 readonly diff: readonly components["schemas"]["DiffLine"][];
             }[];
         };
-        /** @description A line behind a blank (it is in both), - (only in a) or + (only in b). */
+        /** @description A line, preceded by a blank (in both), - (only in a) or + (only in b). */
         readonly DiffLine: readonly [
             " " | "-" | "+",
             string
         ];
         readonly ComparisonResults: {
             readonly goal: components["schemas"]["Goal"];
-            /** @description The trials that are compared, of a and of b: the best one where none was named. */
+            /** @description The compared trials, of a and of b: the best one if none was named. */
             readonly bests: readonly ({
                 readonly trial: number;
                 readonly value: number | null;
-                /** @description Of so many trials it is the best; null where it is not the best one. */
+                /** @description The number of trials of which it is the best; null if it is not the best one. */
                 readonly of: number | null;
             } | null)[];
-            /** @description How they were chosen, where one is the best of several. */
+            /** @description How they were chosen, if one is the best of several. */
             readonly selection: string | null;
-            /** @description Whether they differ by no more than their repeats do. */
+            /** @description Whether they differ by no more than their repeats. */
             readonly within_noise: {
                 readonly verdict: boolean;
                 /** @enum {unknown} */
@@ -1111,14 +1111,14 @@ export interface components {
             readonly next: components["schemas"]["Count"];
             readonly size: components["schemas"]["Count"];
             readonly text: string;
-            /** @description The last line as far as it is printed; it may still be redrawn. */
+            /** @description The last, unfinished line; it may still be redrawn. */
             readonly line: string;
         };
         readonly Document: {
-            /** @description As the page knows it */
+            /** @description As in the page */
             readonly path: string;
             readonly cell_id: string;
-            /** @description Of the executed cell. */
+            /** @description Source of the executed cell. */
             readonly source: string;
             /** @description nbformat 4; outputs are left out. */
             readonly content: Record<string, unknown>;
@@ -1143,7 +1143,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description 400 a bad request, with its field. 403 nobody is logged in, the XSRF token is missing, or the store is not this person's. 404 what is not there. 409 what its state forbids. 413 too large. 503 the store cannot be read or written. */
+        /** @description 400 a bad request, with its field. 403 not logged in, the XSRF token is missing, or the store is not this user's. 404 not found. 409 not possible in its state. 413 too large. 503 the store cannot be read or written. */
         readonly Refused: {
             headers: {
                 readonly [name: string]: unknown;
@@ -1156,13 +1156,13 @@ export interface components {
     parameters: {
         /** @description An experiment's id, its name (then the newest version), or `name@version`. */
         readonly experiment: string;
-        /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+        /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
         readonly store: string;
         /** @description A trial's number or label. */
         readonly trial: string;
         /** @description The cursor that came with the last answer. */
         readonly after: number;
-        /** @description Trials by number or label, with commas between; all where it is left out. */
+        /** @description Trials by number or label, separated by commas; all by default. */
         readonly trials: string;
     };
     requestBodies: never;
@@ -1174,7 +1174,7 @@ export interface operations {
     readonly health: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1183,7 +1183,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description How it is. */
+            /** @description Its state. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -1221,7 +1221,7 @@ export interface operations {
     readonly storeOf: {
         readonly parameters: {
             readonly query?: {
-                /** @description A notebook, as the contents API knows it. It need not exist, but its folder must. */
+                /** @description A notebook's path as in the contents API. The notebook need not exist, but its folder must. */
                 readonly path?: string;
                 /** @description An id, a name or name@version. */
                 readonly experiment?: string;
@@ -1232,7 +1232,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description The store; null where there is none that may be shown. */
+            /** @description The store; null if there is none that may be shown. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -1249,7 +1249,7 @@ export interface operations {
     readonly cluster: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1273,7 +1273,7 @@ export interface operations {
     readonly store: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1318,7 +1318,7 @@ export interface operations {
     readonly experiments: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1344,7 +1344,7 @@ export interface operations {
     readonly experiment: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1364,7 +1364,7 @@ export interface operations {
                 content: {
                     readonly "application/json": {
                         readonly experiment: components["schemas"]["Experiment"];
-                        /** @description What its series say of it as a whole. */
+                        /** @description The facts in its series about it as a whole. */
                         readonly meta: Record<string, unknown>;
                         /** @description As it was started; specs of earlier versions hold less. */
                         readonly spec: Record<string, unknown>;
@@ -1377,7 +1377,7 @@ export interface operations {
     readonly trials: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
                 /** @description The cursor that came with the last answer. */
                 readonly after?: components["parameters"]["after"];
@@ -1409,15 +1409,15 @@ export interface operations {
     readonly points: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
                 /** @description The cursor that came with the last answer. */
                 readonly after?: components["parameters"]["after"];
-                /** @description Points that are looked at. */
+                /** @description Points to look at. */
                 readonly limit?: number;
-                /** @description Of this metric only. */
+                /** @description Only this metric. */
                 readonly name?: string;
-                /** @description Trials by number or label, with commas between; all where it is left out. */
+                /** @description Trials by number or label, separated by commas; all by default. */
                 readonly trials?: components["parameters"]["trials"];
             };
             readonly header?: never;
@@ -1448,7 +1448,7 @@ export interface operations {
     readonly metrics: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1480,11 +1480,11 @@ export interface operations {
     readonly curves: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
-                /** @description The goal where it is left out. */
+                /** @description The goal by default. */
                 readonly metric?: string;
-                /** @description Trials by number or label, with commas between; all where it is left out. */
+                /** @description Trials by number or label, separated by commas; all by default. */
                 readonly trials?: components["parameters"]["trials"];
                 /** @description Where the view begins, in units of x. */
                 readonly low?: number;
@@ -1494,7 +1494,7 @@ export interface operations {
                 readonly width?: number;
                 /** @description Steps, or seconds since the trial's first point. */
                 readonly x?: "step" | "time";
-                /** @description 1: where very many points were not read yet, a sample of them at once. */
+                /** @description 1: if very many points are still unread, return a sample of them at once. */
                 readonly draft?: "0" | "1";
             };
             readonly header?: never;
@@ -1521,7 +1521,7 @@ export interface operations {
     readonly ladder: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
                 /** @description The cursor that came with the last answer. */
                 readonly after?: components["parameters"]["after"];
@@ -1535,7 +1535,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description What is new of the ladder, and what happened behind the cursor. */
+            /** @description Changes of the ladder, and events after the cursor. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -1553,7 +1553,7 @@ export interface operations {
     readonly timeline: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
                 /** @description The cursor that came with the last answer. */
                 readonly after?: components["parameters"]["after"];
@@ -1585,9 +1585,9 @@ export interface operations {
     readonly importance: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
-                /** @description The goal where it is left out. */
+                /** @description The goal by default. */
                 readonly metric?: string;
             };
             readonly header?: never;
@@ -1614,7 +1614,7 @@ export interface operations {
     readonly snapshot: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1641,9 +1641,9 @@ export interface operations {
     readonly notebook: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
-                /** @description The cells that were executed, the file as it was saved, or the document as it lay open. */
+                /** @description The executed cells, the file as it was saved, or the open document with its unsaved edits. */
                 readonly which?: "executed" | "file" | "document";
             };
             readonly header?: never;
@@ -1670,7 +1670,7 @@ export interface operations {
     readonly trial: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1699,11 +1699,11 @@ export interface operations {
     readonly log: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
-                /** @description Bytes since the trial's first one. */
+                /** @description Bytes from the start of the trial's output. */
                 readonly offset?: number;
-                /** @description Bytes at most. */
+                /** @description Maximum number of bytes. */
                 readonly limit?: number;
             };
             readonly header?: never;
@@ -1732,7 +1732,7 @@ export interface operations {
     readonly file: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1763,7 +1763,7 @@ export interface operations {
     readonly compare: {
         readonly parameters: {
             readonly query: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
                 /** @description Such as digits@1, or digits@2/t0007:27. */
                 readonly a: string;
@@ -1791,7 +1791,7 @@ export interface operations {
     readonly ownership: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1815,7 +1815,7 @@ export interface operations {
     readonly adopt: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1830,7 +1830,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description It is this person's. */
+            /** @description It is this user's. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -1872,7 +1872,7 @@ export interface operations {
     readonly ask: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1900,7 +1900,7 @@ export interface operations {
                     };
                 };
             };
-            /** @description It waits. */
+            /** @description The request waits. */
             readonly 202: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -1910,9 +1910,9 @@ export interface operations {
                         readonly request: string;
                         /** @constant */
                         readonly state: "waiting";
-                        /** @description Of a deletion: what would be lost. */
+                        /** @description Of a deletion: how much would be lost. */
                         readonly bytes?: number;
-                        /** @description Of a deletion: until when it can be taken back. */
+                        /** @description Of a deletion: until when it can be withdrawn. */
                         readonly until?: string;
                     };
                 };
@@ -1923,7 +1923,7 @@ export interface operations {
     readonly request: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1934,7 +1934,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description How it is. */
+            /** @description Its state. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
@@ -1946,7 +1946,7 @@ export interface operations {
                         readonly state: "waiting" | "accepted" | "refused";
                         readonly kind?: components["schemas"]["Text"];
                         readonly experiment?: components["schemas"]["Text"];
-                        /** @description Until when a deletion can be taken back. */
+                        /** @description Until when a deletion can be withdrawn. */
                         readonly until?: string;
                         /** @description Why it was refused. */
                         readonly message?: string;
@@ -1959,7 +1959,7 @@ export interface operations {
     readonly withdraw: {
         readonly parameters: {
             readonly query?: {
-                /** @description The id of a store, from the list of stores; the one of the server's root folder where it is left out. */
+                /** @description The id of a store, from the list of stores; by default the store of the server's root folder. */
                 readonly store?: components["parameters"]["store"];
             };
             readonly header?: never;
@@ -1970,7 +1970,7 @@ export interface operations {
         };
         readonly requestBody?: never;
         readonly responses: {
-            /** @description It was taken back; the engine never acts on it. */
+            /** @description It was withdrawn; the engine never acts on it. */
             readonly 200: {
                 headers: {
                     readonly [name: string]: unknown;
