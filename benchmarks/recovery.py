@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import engines
-from workbench.engine.asking.ask import Tending
+from workbench.asking import Tending
 from workbench.records import Scheduler
 from workbench.store import requests
 from workbench.store.owner.lease import read_engine

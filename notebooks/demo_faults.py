@@ -28,7 +28,8 @@ import psutil
 from playwright.sync_api import Page, sync_playwright
 
 import workbench as wb
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.errors import NotFound
 from workbench.store import Store
 from workbench.store.owner.lease import read_engine
@@ -124,7 +125,7 @@ def main(folder: Path) -> int:
         page.wait_for_timeout(1000)  # let the page settle before its picture is taken
         picture(page, folder / "3-the-result.png", say)
         browser.close()
-        ask(store, {"kind": "end"})
+        ask(store, asked.End())
     print(told)
     identical = told.count("identical") == 3 and "DIFFERENT" not in told and "Error" not in told
     print("Identical to the calm run." if identical else "NOT identical to the calm run.")

@@ -24,8 +24,9 @@ import pytest
 from running import ended, engine, engine_pid, outcome, spec_of, start, state, until
 
 import workbench as wb
+from workbench import asked
+from workbench.asking import ask, ensure_engine
 from workbench.cli import main
-from workbench.engine.asking.ask import ask, ensure_engine
 from workbench.errors import NotAdopted, Untrusted
 from workbench.records import Scheduler, Spec
 from workbench.store import Store, new_id, requests
@@ -214,7 +215,7 @@ def test_adopting_in_the_panel_starts_nothing_that_was_not_asked_for(foreign: tu
         assert told("requests", {"kind": "resume", "experiment": "planted@1"})[0] == 200
         assert ended(store, spec) == "completed"
         assert trace.exists()
-        ask(store, {"kind": "end"})
+        ask(store, asked.End())
 
 
 def test_no_face_writes_into_it_or_loads_from_it(
@@ -279,7 +280,7 @@ def test_ones_own_cell_trains_beside_it_and_nothing_else_does(
     adopt(Store(place / ".workbench"))
     assert Store.find().root == place / ".workbench"
     assert ownership.ownership(own).is_ours
-    ask(own, {"kind": "end"})
+    ask(own, asked.End())
 
 
 def _notebook(folder: Path, cells: list[str]) -> str:

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from running import ended, spec_of
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.interpreter import import_path
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
@@ -81,7 +82,7 @@ def project(tmp_path: Path, told: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     yield folder
     info = read_engine(store)
     if info is not None and info.alive:
-        ask(store, {"kind": "end"})
+        ask(store, asked.End())
 
 
 def search(project: Path) -> Spec:
@@ -103,7 +104,7 @@ def test_a_search_imports_nothing_that_was_planted(project: Path, told: Path) ->
     """Engine, workers and their nannies, the forkserver, runners, a storage's fetchers and a mirror."""
     store, spec = Store(project / ".workbench"), search(project)
     store.write_spec(spec)
-    ask(store, {"kind": "start", "experiment": spec.id})
+    ask(store, asked.Start(experiment=spec.id))
     state = ended(store, spec)
     assert not told.exists(), told.read_text()
     assert state == "completed"

@@ -7,7 +7,7 @@ import os
 import pytest
 from cli.stored import Answering, Typed, Written
 
-from workbench.engine.asking import ask as asking
+from workbench import asking
 from workbench.records import Keep
 from workbench.store import requests
 from workbench.store.journal import Journal

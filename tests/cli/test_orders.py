@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cli.stored import Answering, Typed, Written
 
-from workbench.engine.asking import ask as asking
+from workbench import asking
 from workbench.store import requests
 
 

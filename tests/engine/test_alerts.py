@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from running import ended, engine, lines, spec_of, start, state, until
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.engine.telling import notify
 from workbench.engine.telling.alerts import Watch, digest, rules
 from workbench.errors import BadOption
@@ -233,7 +234,7 @@ def test_who_is_not_told_yet_when_the_engine_dies_is_told_by_the_next_and_nobody
         until(lambda: len(lines(store, spec, "Notified")) == 3, what="the word that it was told")
     assert first["id"] == f"{spec.id}-2"
     with engine(store):
-        ask(store, {"kind": "ping"})
+        ask(store, asked.Ping())
     assert hook.told.empty()
     assert [json.loads(line)["event"] for line in out.read_text().splitlines()] == ["rule", "end"]
     assert {(line["way"], line["event"], line["error"]) for line in lines(store, spec, "Notified")} == {

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from running import PLAIN, end, ended, engine, engine_process, lines, outcome, spec_of, start, until
 
-from workbench.engine.asking.ask import answer
+from workbench.asking import Waiting, answer
 from workbench.engine.engine import Engine
 from workbench.engine.legs.inline import InlineBackend
 from workbench.errors import BadOption
@@ -163,9 +163,9 @@ def test_what_an_extension_is_asked_for_with_counts_already(
         requests.put(store, {"kind": kind, "experiment": spec.id, "last": 9}) for kind in (before, "extend")
     )
     with engine(store):
-        assert answer(store, first, 0)["accepted"]
+        assert answer(store, Waiting(store, first))["accepted"]
         with pytest.raises(BadOption, match=f"{words}; expected .* Try again in a moment"):
-            answer(store, second, 0)
+            answer(store, Waiting(store, second))
         assert ended(store, spec) == {"extend": "completed", "stop": "stopped"}[before]
         if before == "stop":
             Experiment.of(store, spec.id).extend(max_steps=9).wait(60)

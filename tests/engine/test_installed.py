@@ -13,7 +13,8 @@ import pytest
 from notebook_world import Notebook
 from running import ended, engine, lines, meta, spec_of, state, until, with_versions
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.engine.tending.installed import Installed, changes
 from workbench.errors import Paused
 from workbench.experiment import Experiment
@@ -85,7 +86,7 @@ def test_a_package_that_is_installed_pauses_the_search_until_somebody_accepts_it
     with engine(store):  # another engine asks for the same consent
         assert meta(store, spec)["reason"].startswith(reason)
         until(lambda: len(lines(store, spec, "PauseAsked")) == 2, what="its own look")
-        ask(store, {"kind": "resume", "experiment": spec.id})
+        ask(store, asked.Resume(experiment=spec.id))
         until(lambda: values(store, spec) == {1.5, 2.5}, what="a report with the new version")
         (tmp_path / "go").touch()
         assert ended(store, spec) == "completed"
@@ -143,7 +144,7 @@ def test_only_what_training_uses_pauses_it_and_a_wait_ends_with_the_words(tmp_pa
         (tmp_path / "go").touch()
         assert experiment.wait(100).state == "completed"
     finally:
-        ask(store, {"kind": "end"})
+        ask(store, asked.End())
         until(lambda: read_engine(store) is None, 20, "the engine's end")
     assert len(lines(store, spec, "PauseAsked")) == 1
     [accepted] = lines(store, spec, "EnvironmentAccepted")

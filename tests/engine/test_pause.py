@@ -7,7 +7,8 @@ from pathlib import Path
 
 from running import SLOW, alive, ended, engine, lines, outcome, spec_of, start, state, until
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.experiment import Experiment
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
@@ -34,7 +35,7 @@ def test_pausing_leaves_nothing_behind_and_resuming_is_exact(tmp_path: Path) -> 
         experiment = Experiment.of(store, spec.id)
         for legs in (3, 20):  # in the first rung, and among promotions
             until(lambda legs=legs: len(lines(store, spec, "LegStarted")) >= legs, what=f"{legs} legs")
-            ask(store, {"kind": "rename", "experiment": spec.id, "name": f"renamed-{legs}"})
+            ask(store, asked.Rename(experiment=spec.id, name=f"renamed-{legs}"))
             experiment.pause()
             until(lambda: not alive(runners(store, spec)), 20, "the end of every runner")
             with Series.read(store.experiment(spec.id).series) as series:

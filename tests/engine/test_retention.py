@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from running import PLAIN, ended, engine, lines, outcome, spec_of, start, state, until
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import answer, ask, sent
 from workbench.errors import InUse, NotFound
 from workbench.records import Keep, Scheduler, Spec
 from workbench.replay.fork import parent_of
@@ -94,17 +95,17 @@ def test_pausing_and_changing_the_rule_in_the_middle_changes_no_result(store: St
         for rule in ("latest=0,best=0", "latest=1,best=1"):
             seen = len(lines(store, disturbed, "Settle"))
             until(lambda seen=seen: len(lines(store, disturbed, "Settle")) > seen + 4, what="some rungs")
-            ask(store, {"kind": "pause", "experiment": disturbed.id})
+            ask(store, asked.Pause(experiment=disturbed.id))
             until(lambda: state(store, disturbed) == "paused", what="the pause")
-            ask(store, {"kind": "keep", "experiment": disturbed.id, "rule": rule})
+            ask(store, asked.Keep(experiment=disturbed.id, rule=rule))
             with Series.read(store.experiment(disturbed.id).series) as series:
                 losers = {row["number"] for row in series.trials() if row["state"] == "stopped"}
             # The best that trains no more stays as well: it is the best where all that go on diverge.
             until(
                 lambda losers=losers: len(losers & on_disk(store, disturbed).keys() - best_of(store, disturbed)) < 2, 20
             )
-            ask(store, {"kind": "resume", "experiment": disturbed.id})
-            assert ask(store, {"kind": "gc"})["bytes"].keys() >= {"checkpoints", "blobs", "snapshots"}
+            ask(store, asked.Resume(experiment=disturbed.id))
+            assert ask(store, asked.Gc())["bytes"].keys() >= {"checkpoints", "blobs", "snapshots"}
         assert ended(store, disturbed) == "completed"
         cleaned(store, disturbed, expected_of(store, disturbed))
     assert outcome(store, disturbed) == outcome(store, calm)
@@ -124,7 +125,7 @@ def rules(store: Store) -> list[str]:
 
 def refused(store: Store, error: type[Exception], words: str, /, **request: Any) -> None:
     with pytest.raises(error, match=words):
-        ask(store, request)
+        answer(store, sent(store, request))
 
 
 def test_what_is_pinned_or_runs_stays_and_what_was_deleted_never_comes_back(store: Store, tmp_path: Path) -> None:
@@ -139,18 +140,18 @@ def test_what_is_pinned_or_runs_stays_and_what_was_deleted_never_comes_back(stor
         start(store, waiting)
         until(lambda: state(store, waiting) == "running", what="the second one")
         refused(store, InUse, "a running experiment is not deleted", kind="delete", experiment=waiting.id)
-        ask(store, {"kind": "pause", "experiment": waiting.id})
+        ask(store, asked.Pause(experiment=waiting.id))
 
         trial, (step, *_) = next(iter(on_disk(store, spec).items()))
         refused(store, NotFound, "no checkpoint to pin", kind="pin", experiment=spec.id, trial=trial, step=2)
-        assert ask(store, {"kind": "pin", "experiment": spec.id, "trial": trial, "step": step})["pins"]
+        assert ask(store, asked.Pin(experiment=spec.id, trial=trial, step=step))["pins"]
         refused(store, InUse, "pinned", kind="delete", experiment=spec.id)
         refused(store, InUse, "pinned", kind="delete", experiment=spec.id, trial=trial)
-        ask(store, {"kind": "keep", "experiment": spec.id, "rule": {"latest": 0, "best": 0}})
+        ask(store, asked.Keep(experiment=spec.id, rule={"latest": 0, "best": 0}))
         assert on_disk(store, spec)[trial] == [step]
         assert len(on_disk(store, spec)) <= 2
         until(lambda: "experiment=1,best=0,latest=0,stopped=0" in rules(store), 10, "the rule in the list")
-        assert ask(store, {"kind": "unpin", "experiment": spec.id, "trial": trial, "step": step})["pins"] == []
+        assert ask(store, asked.Unpin(experiment=spec.id, trial=trial, step=step))["pins"] == []
         refused(store, NotFound, "not pinned", kind="unpin", experiment=spec.id, trial=trial, step=step)
 
         child = dataclasses.replace(child, repeats={"experiment": spec.id, "trial": trial})
@@ -158,11 +159,11 @@ def test_what_is_pinned_or_runs_stays_and_what_was_deleted_never_comes_back(stor
         refused(store, InUse, "child@1 descends", kind="delete", experiment=spec.id)
         requests.put(store, {"kind": "start", "experiment": child.id})
         assert ended(store, child) == "completed"
-        ask(store, {"kind": "delete", "experiment": child.id})
-        assert ask(store, {"kind": "delete", "experiment": spec.id})["bytes"] > 0
+        ask(store, asked.Delete(experiment=child.id))
+        assert ask(store, asked.Delete(experiment=spec.id))["bytes"] > 0
         assert not store.experiment(spec.id).folder.exists()
         refused(store, NotFound, "was deleted", kind="delete", experiment=spec.id)
-        ask(store, {"kind": "stop", "experiment": waiting.id})
+        ask(store, asked.Stop(experiment=waiting.id))
         assert ended(store, waiting) == "stopped"
     assert [entry["label"] for entry in read_catalog(store)] == ["second@1"]
     Catalog.rebuild(store)
@@ -180,7 +181,7 @@ def test_what_a_fork_or_a_replay_goes_on_from_stays_whatever_the_rule(store: Sto
         _, origin = parent_of(store, "parent/t0000:1")
         fork = dataclasses.replace(spec_of(PLAIN, tmp_path, **wanted, name="fork", trials=1), parent=origin)
         store.write_spec(fork)
-        ask(store, {"kind": "keep", "experiment": parent.id, "rule": "experiment=1,best=0,latest=0,stopped=0"})
+        ask(store, asked.Keep(experiment=parent.id, rule="experiment=1,best=0,latest=0,stopped=0"))
         assert ended(store, parent) == "completed"
         until(lambda: len(lines(store, parent, "Removed")) > 0, what="the work of the rule")
         values = {row["number"]: row["value"] for row in rows(store, parent)}
@@ -190,30 +191,30 @@ def test_what_a_fork_or_a_replay_goes_on_from_stays_whatever_the_rule(store: Sto
         left = {best: [9]}
         left[0] = sorted({1, *left.get(0, [])})
         cleaned(store, parent, left)
-        ask(store, {"kind": "gc"})
+        ask(store, asked.Gc())
         assert on_disk(store, parent) == left
-        ask(store, {"kind": "start", "experiment": fork.id})
+        ask(store, asked.Start(experiment=fork.id))
         assert ended(store, fork) == "completed"
         assert min(leg["start"] for leg in legs(store, fork)) == 1
         # It has checkpoints of its own, and may still be trained again from its beginning.
-        ask(store, {"kind": "gc"})
+        ask(store, asked.Gc())
         assert on_disk(store, parent) == left
         with pytest.raises(InUse, match="descends from it"):
-            ask(store, {"kind": "delete", "experiment": parent.id, "trial": 0})
+            ask(store, asked.Delete(experiment=parent.id, trial=0))
         replay = spec_of(PLAIN, tmp_path, **wanted, name="again", trials=1)
         named = {"experiment": fork.id, "trial": 0, "label": "fork@1/t0000"}
         store.write_spec(dataclasses.replace(replay, replays=named))
         kept = on_disk(store, fork)
-        ask(store, {"kind": "keep", "experiment": fork.id, "rule": "experiment=1,best=0,latest=0,stopped=0"})
-        ask(store, {"kind": "gc"})
+        ask(store, asked.Keep(experiment=fork.id, rule="experiment=1,best=0,latest=0,stopped=0"))
+        ask(store, asked.Gc())
         assert on_disk(store, fork) == kept
         with pytest.raises(InUse, match="again@1 descends from"):
-            ask(store, {"kind": "delete", "experiment": fork.id})
-        ask(store, {"kind": "start", "experiment": replay.id})
+            ask(store, asked.Delete(experiment=fork.id))
+        ask(store, asked.Start(experiment=replay.id))
         assert ended(store, replay) == "completed"
         for one in (replay, fork):
-            until(lambda one=one: ask(store, {"kind": "gc"}) and deleted(store, one), 20, f"the end of {one.label}")
-        ask(store, {"kind": "gc"})
+            until(lambda one=one: ask(store, asked.Gc()) and deleted(store, one), 20, f"the end of {one.label}")
+        ask(store, asked.Gc())
         assert on_disk(store, parent) == {best: [9]}
 
 
@@ -224,7 +225,7 @@ def legs(store: Store, spec: Spec) -> list[dict[str, Any]]:
 
 def deleted(store: Store, spec: Spec) -> bool:
     try:
-        return bool(ask(store, {"kind": "delete", "experiment": spec.id}))
+        return bool(ask(store, asked.Delete(experiment=spec.id)))
     except InUse:
         return False  # what descended from it is being deleted
 
@@ -234,7 +235,7 @@ def test_one_clean_up_is_for_all_that_asked_before_it_began(tmp_path: Path) -> N
     asked = [requests.put(store, {"kind": "gc"}) for _ in range(18)]
     with engine(store, workers=1):
         until(lambda: not requests.pending(store), what="the answers")
-        assert ask(store, {"kind": "gc"})["dry_run"] is False
+        assert ask(store, asked.Gc())["dry_run"] is False
     told = list(read_journal(store.journal_path))
     assert {line["request"] for line in told if line["kind"] == "answer"} >= set(asked)
     assert sum(line["kind"] == "cleaned" for line in told) == 2

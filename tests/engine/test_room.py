@@ -8,7 +8,8 @@ import pytest
 from mounts import may_mount, with_a_disk_of_its_own
 from running import ended, engine, lines, meta, outcome, spec_of, start, state, until
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.engine.tending.room import Room
 from workbench.errors import BadOption, StoreFull
 from workbench.records import Keep
@@ -46,7 +47,7 @@ def test_a_search_pauses_before_its_quota_is_exceeded_and_goes_on_when_it_is_rai
         start(store, calm)
         assert ended(store, calm) == "completed"
         before = until(lambda: (size := size_of(store.root)) < 8_000_000 and size, 20, "the work of the rule")
-        ask(store, {"kind": "quota", "bytes": QUOTA})
+        ask(store, asked.Quota(bytes=QUOTA))
         start(store, full)
         until(lambda: state(store, full) == "paused", what="the pause")
         until(lambda: not meta(store, full)["slots"]["used"], what="free slots")
@@ -57,10 +58,10 @@ def test_a_search_pauses_before_its_quota_is_exceeded_and_goes_on_when_it_is_rai
         assert before < size_of(store.root) <= QUOTA
         assert lines(store, full, "Saved")
         with pytest.raises(StoreFull, match="resumes by itself"):
-            ask(store, {"kind": "resume", "experiment": full.id})
+            ask(store, asked.Resume(experiment=full.id))
         assert state(store, full) == "paused"
     with engine(store):  # another engine knows why it was paused, and that it may go on by itself
-        ask(store, {"kind": "quota", "bytes": 100_000_000})
+        ask(store, asked.Quota(bytes=100_000_000))
         assert ended(store, full) == "completed"
     told = [line for line in lines(store, full) if line["kind"] in ("PauseAsked", "ResumeAsked", "CapacityChanged")]
     assert [line["reason"][:7] for line in lines(store, full, "PauseAsked")] == ["no room"], told
@@ -79,12 +80,12 @@ def test_what_a_person_paused_is_not_resumed_by_room(store: Store, tmp_path: Pat
     with engine(store, WORKBENCH_QUOTA="2MB"):
         start(store, spec)
         until(lambda: state(store, spec) == "paused", what="the pause")
-        ask(store, {"kind": "pause", "experiment": spec.id})
-        ask(store, {"kind": "quota", "bytes": 0})
+        ask(store, asked.Pause(experiment=spec.id))
+        ask(store, asked.Quota(bytes=0))
         until(lambda: meta(store, spec)["reason"] == "asked to pause", what="the person's pause")
-        ask(store, {"kind": "resume", "experiment": spec.id})
+        ask(store, asked.Resume(experiment=spec.id))
         until(lambda: state(store, spec) == "running", what="going on")
-        ask(store, {"kind": "stop", "experiment": spec.id})
+        ask(store, asked.Stop(experiment=spec.id))
         assert ended(store, spec) == "stopped"
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from running import ended, engine, spec_of, start, until
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.errors import BadOption
 from workbench.experiment import Experiment
 from workbench.records import Scheduler, Spec
@@ -63,7 +64,7 @@ def test_a_promoted_trial_keeps_its_split(store: Store, tmp_path: Path, seed: st
         assert experiment.verify(late)
         if seed:
             with pytest.raises(BadOption, match="began before it was known that its set-up makes perm"):
-                ask(store, {"kind": "verify", "experiment": spec.id, "trial": 0, "step": 1})
+                ask(store, asked.Verify(experiment=spec.id, trial=0, step=1))
     by_trial = splits(store, spec)
     assert all(len(shown) == 1 for shown in by_trial.values()), by_trial
     assert len({next(iter(shown)) for shown in by_trial.values()}) == len(by_trial)

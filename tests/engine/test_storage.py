@@ -12,8 +12,8 @@ from engine.test_pause import runners
 from running import PLAIN, SLOW, alive, ended, engine, lines, outcome, spec_of, start, state, until
 from small import held, lose
 
-from workbench import Experiment, maximize
-from workbench.engine.asking.ask import ask
+from workbench import Experiment, asked, maximize
+from workbench.asking import ask
 from workbench.errors import BadOption
 from workbench.records import Scheduler
 from workbench.replay.fork import parent_of
@@ -150,7 +150,7 @@ def test_a_storage_that_is_down_all_the_time_stops_nothing_and_it_is_said(tmp_pa
         until(lambda: (word(store, spec.id) or "").startswith("waits since "), 20, "a word of the trouble")
         # It is there again: whoever cleans up does not wait for the next try.
         os.unlink(tmp_path / "far")
-        ask(store, {"kind": "gc"})
+        ask(store, asked.Gc())
         until(lambda: word(store, spec.id) is None, 20, "the end of the trouble")
         assert kept(tmp_path / "far" / spec.id) == held(store.experiment(spec.id))
     with Series.read(store.experiment(spec.id).series) as series:
@@ -167,7 +167,7 @@ def test_copies_of_what_was_deleted_go_when_their_storage_is_reached_again(tmp_p
         until(lambda: word(store, spec.id) is None and kept(far), 20, "the copies")
         far.rename(away)
         far.write_text("no folder")
-        ask(store, {"kind": "delete", "experiment": spec.id})
+        ask(store, asked.Delete(experiment=spec.id))
         process.kill()
         process.wait()
     far.unlink()

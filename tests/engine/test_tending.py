@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from running import engine_pid, engine_process, until
 
-from workbench.engine.asking import ask
+from workbench import asking
 from workbench.errors import StoreReadOnly
 from workbench.store import Store
 from workbench.store.owner.lease import EngineLease
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(ask, "time", clock)
+    monkeypatch.setattr(asking, "time", clock)
     return clock
 
 
@@ -38,12 +38,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def begun(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> list[float]:
     """When engines were started. None is: this is about the times, which run to minutes on a clock of the test's."""
     times: list[float] = []
-    monkeypatch.setattr(ask, "ensure_engine", lambda store, cluster: times.append(clock.now))
+    monkeypatch.setattr(asking, "ensure_engine", lambda store, cluster: times.append(clock.now))
     return times
 
 
 def wait(store: Store, clock: Clock, seconds: float) -> None:
-    tend = ask.Tending(store)
+    tend = asking.Tending(store)
     until = clock.now + seconds
     while clock.now < until:
         clock.now += 0.5
@@ -90,7 +90,7 @@ def test_who_may_not_write_the_store_only_waits(
         raise StoreReadOnly("it may not be written")
 
     kill(store)
-    monkeypatch.setattr(ask, "ensure_engine", refused)
+    monkeypatch.setattr(asking, "ensure_engine", refused)
     wait(store, clock, 10)
 
 

@@ -13,7 +13,8 @@ import pytest
 import running
 from running import PLAIN, ended, engine, lines, outcome, spec_of, start, until
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.errors import BadOption
 from workbench.experiment import Experiment
 from workbench.records import Goal, Scheduler, Spec, trial_label
@@ -74,7 +75,7 @@ def test_an_honest_loop_is_exact_and_the_search_knows_nothing_of_the_check(store
         assert "is exact" in experiment._repr_html_()
         assert experiment[last].verdict == asked
         with pytest.raises(BadOption, match="expected a step from 1 to 9"):
-            ask(store, {"kind": "verify", "experiment": spec.id, "trial": last, "step": 10})
+            ask(store, asked.Verify(experiment=spec.id, trial=last, step=10))
         until(lambda: lines(store, spec)[-1]["kind"] == "Verified", what="the journal's end")
     assert outcome(store, spec) == trained
     assert len(trained["trials"]) == 17
@@ -121,7 +122,7 @@ def test_without_verify_nothing_is_checked_and_a_stopped_search_drops_it(store: 
         assert ended(store, quiet) == "completed"
         start(store, stopped)
         until(lambda: lines(store, stopped, "VerifyDue"), what="a promotion")
-        ask(store, {"kind": "stop", "experiment": stopped.id})
+        ask(store, asked.Stop(experiment=stopped.id))
         assert ended(store, stopped) == "stopped"
         assert until(lambda: verdict(store, stopped))["verdict"] == "not checked"
     assert verdict(store, quiet) is None

@@ -16,8 +16,9 @@ from dockerfile_parse import DockerfileParser
 from running import until
 
 import workbench as wb
+from workbench import asked
+from workbench.asking import ask
 from workbench.cli import main
-from workbench.engine.asking.ask import ask
 from workbench.errors import BadInput
 from workbench.exporters.containerfile import ARCHIVE, LOCK, SOURCES, lock_of
 from workbench.snapshot.surroundings.environment import distributions
@@ -45,7 +46,7 @@ def trained(tmp_path: Path) -> Iterator[wb.Experiment]:
 
 
 def ended(store: Store) -> None:
-    ask(store, {"kind": "end"})
+    ask(store, asked.End())
     until(lambda: (found := read_engine(store)) is None or not found.alive, 30, "the engine's end")
 
 

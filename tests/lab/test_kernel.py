@@ -12,7 +12,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from running import until
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.launch import experiments
 from workbench.records import ENDED
 from workbench.store import Store
@@ -39,7 +40,7 @@ def place(tmp_path_factory):
     yield folder
     info = read_engine(store)
     if info is not None and info.alive:
-        ask(store, {"kind": "end"})
+        ask(store, asked.End())
         until(lambda: (info := read_engine(store)) is None or not info.alive, 20, "the engine's end")
 
 

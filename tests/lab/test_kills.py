@@ -13,7 +13,8 @@ import pytest
 from notebook_kernel import Kernel
 from running import alive, ended, engine_pid, lines, outcome, processes_below, until
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.launch import experiments
 from workbench.records import Spec
 from workbench.store import Store
@@ -52,7 +53,7 @@ def start_kernel() -> Iterator[Callable[[Path], Kernel]]:
     for folder in folders:
         store = Store(folder / ".workbench")
         if engine_pid(store):
-            ask(store, {"kind": "end"})
+            ask(store, asked.End())
             until(lambda store=store: not engine_pid(store), 30, "the engine's end")
 
 

@@ -8,7 +8,8 @@ import pytest
 from notebook_kernel import Kernel
 from running import until
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.store import Store
 from workbench.store.owner.lease import read_engine
 
@@ -43,7 +44,7 @@ def folder(tmp_path):
     yield tmp_path
     info = read_engine(store)
     if info is not None and info.alive:
-        ask(store, {"kind": "end"})
+        ask(store, asked.End())
         until(lambda: (info := read_engine(store)) is None or not info.alive, 20, "the engine's end")
 
 

@@ -8,8 +8,9 @@ import pytest
 from running import ended, engine, until
 from same_world import World, begin, inside, write
 
+from workbench import asked
+from workbench.asking import ask
 from workbench.compare.same import Now, standing
-from workbench.engine.asking.ask import ask
 from workbench.errors import BadOption
 from workbench.launch import changes
 from workbench.records import Searcher
@@ -118,10 +119,10 @@ def test_a_stopped_one_is_shown_and_a_deleted_one_is_not(world):
     write(world.path("gone/train.csv"), "1\n")
     spec = begin(world.draft("gone", text))
     until(world.store.experiment(spec.id).series.exists, 60, "its start")
-    ask(world.store, {"kind": "stop", "experiment": spec.id, "trial": None})
+    ask(world.store, asked.Stop(experiment=spec.id, trial=None))
     assert ended(world.store, spec) == "stopped"
     assert world.draft("gone", text).twin == spec.id
-    ask(world.store, {"kind": "delete", "experiment": spec.id})
+    ask(world.store, asked.Delete(experiment=spec.id))
     made = world.draft("gone", text)
     assert (made.twin, made.former) == (None, None)
 

@@ -14,7 +14,8 @@ import pytest
 from running import ended, engine, spec_of, start, until
 
 import workbench as wb
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.errors import NotFound, Untrusted
 from workbench.records import Scheduler
 from workbench.share import publish
@@ -53,7 +54,7 @@ def home(tmp_path: Path) -> Iterator[Store]:
     store = Store(tmp_path / "home")
     yield store
     if (info := read_engine(store)) is not None and info.alive:
-        ask(store, {"kind": "end"})
+        ask(store, asked.End())
         until(lambda: (found := read_engine(store)) is None or not found.alive, 30, "the engine's end")
 
 

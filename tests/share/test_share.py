@@ -23,7 +23,8 @@ import pytest
 from running import ended, engine, outcome, spec_of, start, state, until
 
 import workbench as wb
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.errors import BadInput, Declined, Untrusted
 from workbench.exporters.mirrors.foreign import run_of
 from workbench.records import Scheduler, Spec
@@ -66,7 +67,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Spec]:
     with engine(store):
         start(store, spec)
         assert ended(store, spec) == "completed"
-        ask(store, {"kind": "tag", "experiment": spec.id, "tags": ["good"]})
+        ask(store, asked.Tag(experiment=spec.id, tags=["good"]))
     return store, spec
 
 
@@ -76,7 +77,7 @@ def other(tmp_path: Path) -> Iterator[Store]:
     store = Store(tmp_path / "other").create()
     yield store
     if (info := read_engine(store)) is not None and info.alive:
-        ask(store, {"kind": "end"})
+        ask(store, asked.End())
         until(lambda: (found := read_engine(store)) is None or not found.alive, 30, "the engine's end")
 
 
@@ -380,7 +381,7 @@ for epoch in trial.steps():
         start(theirs, spec)
         until(lambda: trace.exists() and len(trace.read_text()) > 1, 30, "its second step")
         export(theirs, "probe", tmp_path / "half.zip")
-        ask(theirs, {"kind": "stop", "experiment": spec.id})
+        ask(theirs, asked.Stop(experiment=spec.id))
         assert ended(theirs, spec) == "stopped"
     trace.unlink()
     gate.touch()
@@ -389,16 +390,20 @@ for epoch in trial.steps():
         assert state(mine, spec) == "paused"
         assert {row["state"] for row in wb.open("probe", store=mine).trials.to_dict("records")} == {"paused"}
     with engine(mine):
-        orders: list[dict[str, Any]] = [{"kind": kind} for kind in ("start", "resume")]
-        orders += [{"kind": "extend", "trials": 1}, {"kind": "verify", "trial": 0}]
+        orders = (
+            asked.Start(spec.id),
+            asked.Resume(spec.id),
+            asked.Extend(experiment=spec.id, trials=1),
+            asked.Verify(spec.id, 0),
+        )
         for order in orders:
             with pytest.raises(Untrusted, match="workbench trust probe@1"):
-                ask(mine, {**order, "experiment": spec.id})
+                ask(mine, order)
         with pytest.raises(Untrusted):
             wb.open("probe", store=mine)["t0000"].fork()
         assert not trace.exists()
         trust(mine, spec.id)
-        ask(mine, {"kind": "resume", "experiment": spec.id})
+        ask(mine, asked.Resume(experiment=spec.id))
         assert ended(mine, spec) == "completed"
     assert trace.exists()
 

@@ -24,7 +24,8 @@ from running import ended, lines, outcome, until
 from soak import faults
 from soak.world import CELL, World, world
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.records import Spec
 from workbench.store import Store, requests
 from workbench.store.journal import read as read_journal
@@ -80,7 +81,7 @@ def calm(folder: Path, cell: str) -> dict[str, Any]:
         spec = the_only(store)
         assert ended(store, spec, 900) == "completed"
         found = promise(store, spec)
-        ask(store, {"kind": "end"})
+        ask(store, asked.End())
         until(lambda: not quiet.role("engine"), 30, "the engine's end")
     return found
 
@@ -115,7 +116,7 @@ def disturbed(
         state = ended(store, spec, 900)
         print(f"{time.monotonic() - began:7.1f} s       {state}", flush=True)
         found = promise(store, spec)
-        ask(store, {"kind": "end"})
+        ask(store, asked.End())
         until(lambda: not shaken.role("engine"), 60, "the engine's end")
         wrong = wrong_with(store, spec)
         orphans = orphaned(shaken)

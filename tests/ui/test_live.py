@@ -12,7 +12,8 @@ import pytest
 from conftest import change_theme
 from playwright.sync_api import expect
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.errors import WorkbenchError
 from workbench.store import Store
 from workbench.store.owner.lease import read_engine
@@ -56,7 +57,7 @@ def lab(start_lab, tmp_path):
     info = read_engine(store) if store.exists else None
     if info is not None and info.alive:
         with contextlib.suppress(WorkbenchError):
-            ask(store, {"kind": "end"})
+            ask(store, asked.End())
 
 
 @pytest.fixture

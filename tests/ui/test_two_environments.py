@@ -12,7 +12,8 @@ import pytest
 from labenv import MARK, lab_python, packages
 from playwright.sync_api import expect
 
-from workbench.engine.asking.ask import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.errors import WorkbenchError
 from workbench.launch import experiments
 from workbench.store import Store
@@ -62,7 +63,7 @@ def lab(start_lab, tmp_path):
     info = read_engine(store) if store.exists else None
     if info is not None and info.alive:
         with contextlib.suppress(WorkbenchError):
-            ask(store, {"kind": "end"})
+            ask(store, asked.End())
 
 
 def run(page, cell):

@@ -12,9 +12,10 @@ from http import HTTPStatus
 from typing import Any
 
 import workbench.errors as errors
+from workbench.asking import Waiting, sent
 from workbench.errors import BadInput, NotFound, StoreError, StoreReadOnly
 from workbench.records import ENDED, Keep, checked_name, trial_label
-from workbench.store import Store, journal, requests
+from workbench.store import Store, requests
 from workbench.store.keeping.usage import experiment_usage
 from workbench.store.lists.catalog import read_entry, resolve
 from workbench.store.owner.ownership import check_ours
@@ -195,10 +196,8 @@ def _experiment(store: Store, body: Mapping[str, Json], kind: Kind, number: int 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def ask(store: Store, body: Json) -> tuple[str, int, Json]:
-    """Ask for what ``body`` says: the request's id, the journal's line after which its answer comes, and for a
-    request that waits what is to be told at once.
-    """
+def ask(store: Store, body: Json) -> tuple[Waiting, Json]:
+    """Ask for what ``body`` says; for a request that waits, also what to tell at once."""
     asked = checked(store, body)
     told: Json = None
     if asked["kind"] == "delete":
@@ -210,8 +209,7 @@ def ask(store: Store, body: Json) -> tuple[str, int, Json]:
                 message = f"{body['experiment']} is being deleted already."
                 raise Refused(HTTPStatus.CONFLICT, message, "experiment", request=other)
         told = {"state": "waiting", "bytes": _lost(store, asked["experiment"], asked.get("trial")), "until": until}
-    newest = journal.last(store.journal_path)
-    return requests.put(store, asked), int(newest["n"]) if newest else 0, told
+    return sent(store, asked), told
 
 
 def _lost(store: Store, experiment_id: str, number: int | None) -> int:
@@ -221,15 +219,6 @@ def _lost(store: Store, experiment_id: str, number: int | None) -> int:
         return found.bytes
     kept = found.trials.get(number)
     return 0 if kept is None else kept.checkpoints + kept.files
-
-
-def answer(store: Store, request_id: str, after: int = 0) -> tuple[int, Json]:
-    """The line of the journal looked through up to, and the engine's answer where it is there."""
-    for line in journal.read(store.journal_path, after):
-        after = line["n"]
-        if line.get("kind") == "answer" and line.get("request") == request_id:
-            return after, line
-    return after, None
 
 
 def said(line: Mapping[str, Json]) -> Json:
@@ -253,7 +242,7 @@ def state(store: Store, request_id: str) -> Json:
         more = {"until": waiting["not_before"]} if "not_before" in waiting else {}
         about = {"kind": waiting.get("kind"), "experiment": waiting.get("experiment")}
         return {"request": request_id, "state": "waiting", **about, **more}
-    _, line = answer(store, request_id)
+    line = Waiting(store, request_id).look()
     if line is None:
         raise NotFound(f"there is no request {request_id[:60]!r}: it was withdrawn, or never made.")
     if line.get("accepted"):
@@ -266,7 +255,7 @@ def withdraw(store: Store, request_id: str) -> Json:
     outcome = requests.withdraw(store.check(), request_id)
     if outcome == "withdrawn":
         return {"request": request_id, "state": "withdrawn"}
-    if outcome == "gone" and answer(store, request_id)[1] is None:
+    if outcome == "gone" and Waiting(store, request_id).look() is None:
         raise NotFound(f"there is no request {request_id[:60]!r}: it was withdrawn, or never made.")
     raise Refused(HTTPStatus.CONFLICT, "the engine has acted on it already.", request=request_id)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from workbench.engine.asking.ask import ensure_engine
+from workbench.asking import Waiting, ensure_engine
 from workbench.errors import StoreError
 from workbench.store import Store
 from workbench_ext.server import actions
@@ -19,8 +20,8 @@ from workbench_ext.server.base import Handler, Refused
 
 #: Seconds for which an answer is waited for; an engine that must be started has one within about three.
 ANSWER_S = 20.0
-#: Seconds between looks at the journal, and at whether the engine lives.
-_LOOK_S, _ENGINE_S = 0.02, 2.0
+#: Seconds between looks at the journal.
+_LOOK_S = 0.02
 #: Bytes of a request's body.
 _MOST = 1 << 20
 
@@ -32,27 +33,24 @@ class Requests(Handler):
     @authorized
     async def post(self) -> None:
         body = body_of(self, _MOST)
-        request, after, told = await self.read(actions.ask, body)
+        waiting, told = await self.read(actions.ask, body)
         if told is not None:
             await self.read(awake)
-            await self.say({"request": request, **told}, HTTPStatus.ACCEPTED)
+            await self.say({"request": waiting.number, **told}, HTTPStatus.ACCEPTED)
             return
-        line = await self._answer(request, after)
+        line = await self._answer(waiting)
         if line is None:
-            await self.say({"request": request, "state": "waiting"}, HTTPStatus.ACCEPTED)
+            await self.say({"request": waiting.number, "state": "waiting"}, HTTPStatus.ACCEPTED)
             return
         await self.say(actions.said(line))
 
-    async def _answer(self, request: str, after: int) -> Any:
-        deadline, checked = time.monotonic() + self.settings.get("workbench_answer_s", ANSWER_S), 0.0
+    async def _answer(self, waiting: Waiting) -> Any:
+        deadline = time.monotonic() + self.settings.get("workbench_answer_s", ANSWER_S)
         while True:
-            after, line = await self.read(actions.answer, request, after)
-            now = time.monotonic()
-            if line is not None or now > deadline:
+            line = await self.read(lambda _: waiting.look())
+            if line is not None or time.monotonic() > deadline:
                 return line
-            if now - checked > _ENGINE_S:
-                await self.read(awake)  # none lived, it was leaving, or it died before it took the request
-                checked = now
+            await self.read(lambda store: started(store, waiting.tend))
             await asyncio.sleep(_LOOK_S)
 
 
@@ -71,9 +69,14 @@ class Request(Handler):
 
 
 def awake(store: Store) -> None:
-    """Start an engine where none lives. Raises StoreError where that cannot be done."""
+    """Start an engine if none is running. Raises StoreError if that is not possible."""
+    started(store, lambda: ensure_engine(store))
+
+
+def started(store: Store, start: Callable[[], None]) -> None:
+    """Call ``start``, which may start an engine. Raises StoreError if that is not possible."""
     try:
-        ensure_engine(store)
+        start()
     except StoreError:
         raise
     except OSError as error:

@@ -385,7 +385,7 @@ class Engine(Slots):
             try:
                 if not requests.take(self.store, number):
                     continue  # whoever asked has taken it back
-                answer = self._answers.to({**request, "id": number})
+                answer = self._answers.to(number, request)
             except Exception as error:
                 answer = refusal(error)
             if isinstance(answer, dict):

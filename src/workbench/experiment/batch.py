@@ -239,7 +239,7 @@ class Batch:
 
     def _followed(self, handles: Sequence[Experiment]) -> Iterator[Executed]:
         """Each execution as it is known to have ended, until the experiments have."""
-        from workbench.engine.asking.ask import Tending
+        from workbench.asking import Tending
 
         tend, told = Tending(self.store), set()
         wanted = {task.key: task for task in self.open}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from workbench.asked import Extend, Pause, Request, Resume, Start, Stop, Verify
 from workbench.errors import BadOption, NotFound, TrialFailed, Unreadable
 from workbench.experiment.results import summary, why_none_is_best
 from workbench.experiment.trial import Trial, Verdict, table
@@ -172,7 +173,7 @@ class Experiment:
         ``cluster`` is a Dask scheduler's address, for the engine that is started now; without one it makes a cluster
         on this machine. It returns as soon as the engine has taken it.
         """
-        from workbench.engine.asking.ask import ask, check_cluster
+        from workbench.asking import ask, check_cluster
         from workbench.experiment.opening import remember
 
         if self._id is None:
@@ -187,7 +188,7 @@ class Experiment:
                 self.changed.extend(made.beside)
         remember(self)
         if not self._look().is_ended:
-            ask(self.store, {"kind": "start", "experiment": self._id}, cluster=cluster)
+            ask(self.store, Start(self._id), cluster=cluster)
         return self
 
     def _drafted(self) -> Draft:
@@ -308,7 +309,7 @@ class Experiment:
         it is paused, by a person or since a package changed: then only :meth:`resume` goes on with it. Of one that is
         paused because the disk or the quota has no room it says so, and waits: that one goes on by itself.
         """
-        from workbench.engine.asking.ask import Tending
+        from workbench.asking import Tending
 
         deadline, tend = None if timeout is None else time.monotonic() + timeout, Tending(self.store)
         pauses = Pauses(self.label)
@@ -365,15 +366,15 @@ class Experiment:
 
     def stop(self, trial: int | str | Trial | None = None) -> None:
         """End one trial, or where None the whole experiment. It returns when the engine has taken the request."""
-        self._ask("stop", trial=None if trial is None else _number(trial))
+        self._ask(Stop(self.id, None if trial is None else _number(trial)))
 
     def pause(self) -> None:
         """Start nothing more; what runs is checkpointed and leaves its slot."""
-        self._ask("pause")
+        self._ask(Pause(self.id))
 
     def resume(self) -> None:
         """Go on after :meth:`pause`."""
-        self._ask("resume")
+        self._ask(Resume(self.id))
 
     def extend(
         self, *, trials: int | None = None, max_steps: int | None = None, limit_s: float | None = None
@@ -383,12 +384,11 @@ class Experiment:
         Trials that took all steps go on from their checkpoint where the scheduler lets them; those whose weights are
         gone train again. Raises BadOption for what makes no sense, such as fewer steps.
         """
-        from workbench.engine.asking.ask import ask
+        from workbench.asking import ask
         from workbench.engine.judging.patience import checked_limit
 
         seconds = None if limit_s is None else checked_limit(limit_s, f"limit_s={limit_s!r}")
-        more = {"trials": trials, "last": max_steps, "seconds": seconds}
-        ask(self.store, {"kind": "extend", "experiment": self.id, **more})
+        ask(self.store, Extend(experiment=self.id, trials=trials, last=max_steps, seconds=seconds))
         return self
 
     def verify(self, trial: int | str | Trial, step: int | None = None, timeout: float | None = None) -> Verdict:
@@ -398,16 +398,16 @@ class Experiment:
         and this waits for it. Raises BadOption for a trial or a step that was not trained, TimeoutError after
         ``timeout`` seconds.
         """
-        from workbench.engine.asking.ask import Tending, ask
+        from workbench.asking import Tending, ask
 
         wanted = _number(trial)
         before = self[wanted].verdict
-        asked = ask(self.store, {"kind": "verify", "experiment": self.id, "trial": wanted, "step": step})
+        answer = ask(self.store, Verify(self.id, wanted, step))
         deadline, tend = None if timeout is None else time.monotonic() + timeout, Tending(self.store)
         pauses = Pauses(self.label)
         while True:
             found = self[wanted].verdict
-            if found is not None and found != before and found.details["until"] == asked["until"]:
+            if found is not None and found != before and found.details["until"] == answer["until"]:
                 return found
             if not (board := self._look()).is_ended:
                 pauses.check(board.meta)
@@ -454,11 +454,11 @@ class Experiment:
 
         return exported(self.store, self.id, target, checkpoints=checkpoints, data=data, mask=mask)
 
-    def _ask(self, kind: str, **fields: Any) -> None:
-        from workbench.engine.asking.ask import ask
+    def _ask(self, request: Request) -> None:
+        from workbench.asking import ask
 
         if not self.is_ended:
-            ask(self.store, {"kind": kind, "experiment": self.id, **fields})
+            ask(self.store, request)
 
     # -- how ----------------------------------------------------------------------------------------------------------
 

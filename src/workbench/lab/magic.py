@@ -197,7 +197,7 @@ def _forked(store: Store, options: grammar.Options) -> tuple[grammar.Options, An
 
 def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool]:
     """The experiment to show, and whether it is new."""
-    from workbench.engine.asking.ask import check_cluster
+    from workbench.asking import check_cluster
     from workbench.experiment.experiment import Experiment
     from workbench.experiment.opening import remember
 

@@ -56,7 +56,7 @@ class Shown:
     def __init__(self, experiment: Watched) -> None:
         from IPython.display import display
 
-        from workbench.engine.asking.ask import Tending
+        from workbench.asking import Tending
         from workbench.live.view import LiveView
 
         self.experiment = experiment
@@ -143,7 +143,7 @@ def watch(experiment: Watched) -> None:
 def _looks(experiment: Watched, say: Callable[[str], None]) -> Generator[None, None, None]:
     """Print progress in plain lines until it has ended; the caller waits between steps of the generator. Raises
     Paused."""
-    from workbench.engine.asking.ask import Tending
+    from workbench.asking import Tending
 
     board, tend = Board(experiment.store, experiment.id), Tending(experiment.store)
     lines, pauses = Progress(board, say), Pauses(experiment.label, say)

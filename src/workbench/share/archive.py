@@ -20,7 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from workbench.engine.asking.ask import ask
+from workbench.asked import Adopt
+from workbench.asking import ask
 from workbench.errors import BadInput, NewerSchema, NotFound, StoreError, WorkbenchError
 from workbench.records import SCHEMA, check_schema, checked_name
 from workbench.share.arriving import arriving, take_out
@@ -213,7 +214,7 @@ def _taken_in(store: Store, folder: Path, about: dict[str, Any], name: str | Non
 
 def _adopted(store: Store, about: dict[str, Any], name: str | None) -> dict[str, Any]:
     labels = {key: value for key, value in about.get("labels", {}).items() if key in ("tags", "note")}
-    answer = ask(store, {"kind": "adopt", "experiment": about["experiment"], "name": name, **labels})
+    answer = ask(store, Adopt(about["experiment"], name, **labels))
     return {"experiment": about["experiment"], "label": answer.get("label"), "files": len(about["files"])}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from logging import Logger
 
-from workbench.engine.asking.ask import Tending, ensure_engine
+from workbench.asking import Tending, ensure_engine
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, UNREADABLE
 from workbench.store import Store

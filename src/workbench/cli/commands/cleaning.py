@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from workbench.cli.commands.orders import asked
+from workbench.asked import Delete, Gc, Keep, Pin, Quota, Unpin
+from workbench.cli.commands.orders import answered
 from workbench.cli.found import Experiment, store_of
 from workbench.cli.verbs import OK
 from workbench.cli.words import agreed, clean, facts, say, say_json
@@ -57,7 +58,7 @@ def delete(options: Any) -> int:
         more = f", and {size(later)} with the next `workbench gc`" if later else ""
         if not options.yes and not agreed(f"delete {what} of {name}: {size(loses)}{more}. This cannot be undone."):
             raise BadOption(f"nothing was deleted. `workbench delete {name} --yes` deletes without asking.")
-        answer = asked(experiment, {"kind": "delete", "trial": trial})
+        answer = answered(experiment, Delete(experiment.id, trial))
         if options.json:
             named = {"id": experiment.id, "label": experiment.label}
             label = None if trial is None else trial_label(trial)
@@ -73,7 +74,7 @@ def keep(options: Any) -> int:
         rule = said(experiment.store).rule(experiment.id, experiment.spec.keep)
         freed = None
         if options.rule is not None:
-            answer = asked(experiment, {"kind": "keep", "rule": options.rule})
+            answer = answered(experiment, Keep(experiment.id, options.rule))
             rule, freed = type(rule)(**answer["rule"]), answer.get("bytes")
         if options.json:
             named = {"id": experiment.id, "label": experiment.label}
@@ -91,7 +92,8 @@ def pin(options: Any) -> int:
         reference = experiment.reference
         if reference.trial is not None:
             experiment.trial(reference.trial)
-        answer = asked(experiment, {"kind": options.verb, "trial": reference.trial, "step": reference.step})
+        what = (experiment.id, reference.trial, reference.step)
+        answer = answered(experiment, Pin(*what) if options.verb == "pin" else Unpin(*what))
         if options.json:
             say_json({"experiment": {"id": experiment.id, "label": experiment.label}, "pins": answer["pins"]})
         elif options.verb == "pin":
@@ -105,9 +107,9 @@ def quota(options: Any) -> int:
     """Show or change how much space the store may use."""
     store = store_of(options)
     if options.size is not None:
-        from workbench.engine.asking.ask import ask
+        from workbench.asking import ask
 
-        ask(store, {"kind": "quota", "bytes": 0 if options.size == "off" else read_bytes(options.size)})
+        ask(store, Quota(0 if options.size == "off" else read_bytes(options.size)))
     used, limit = usage(store), said(store).quota
     named = os.environ.get("WORKBENCH_QUOTA")
     if limit is None and named:
@@ -132,9 +134,9 @@ def gc(options: Any) -> int:
             "total": cleaned.total,
         }
     else:
-        from workbench.engine.asking.ask import ask
+        from workbench.asking import ask
 
-        told = ask(store, {"kind": "gc"}, timeout=3600.0)
+        told = ask(store, Gc(), timeout=3600.0)
     if options.json:
         say_json({name: told[name] for name in ("dry_run", "bytes", "things", "total")})
         return OK

@@ -64,9 +64,10 @@ def doctor(options: Any) -> int:
 
 def _mended(store: Store) -> list[str]:
     """Have the engine, which alone writes series, rebuild lost ones; the labels of their experiments."""
-    from workbench.engine.asking.ask import ask
+    from workbench.asked import Mend
+    from workbench.asking import ask
 
-    return list(ask(store.check(), {"kind": "mend"}, timeout=3600.0)["mended"])
+    return list(ask(store.check(), Mend(), timeout=3600.0)["mended"])
 
 
 def _safely(look: Callable[[Store], Iterator[Finding]], store: Store) -> Iterator[Finding]:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from workbench import interpreter
+from workbench.asked import End, plain
+from workbench.asking import around_engine, open_log
 from workbench.cli.commands import service
 from workbench.cli.found import lines
 from workbench.cli.verbs import AWAY, OK
 from workbench.cli.words import age, clean, say, say_json
 from workbench.cluster.address import check_address
 from workbench.cluster.own import end_found, grace_s
-from workbench.engine.asking.ask import around_engine, open_log
 from workbench.errors import BadOption, ClusterError, EngineRunning, NoAnswer
 from workbench.records import ENDED
 from workbench.store import Store, requests
@@ -195,7 +196,7 @@ def _stop(store: Store, options: Any) -> int:
         left = end_found(store.root)
         words = "no engine runs" if left is None else "no engine runs; the training that the last one left has ended"
         return _stopped(store, options, words, None)
-    request = requests.put(store, {"kind": "end"})
+    request = requests.put(store, plain(End()))
     until = time.monotonic() + END_S
     while (now := read_engine(store)) is not None and now.alive and now.pid == info.pid:
         if time.monotonic() > until:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.asked import Extend, Pause, Request, Resume, Stop
 from workbench.cli.found import Experiment, store_of
 from workbench.cli.verbs import OK
 from workbench.cli.words import clean, cut, say, say_json
@@ -30,7 +31,7 @@ def stop(options: Any) -> int:
                 return _said(options, experiment, f"is {state} already; there is nothing to stop", state, asked=False)
         if experiment.is_ended:
             return _over(options, experiment, "stop")
-        asked(experiment, {"kind": "stop", "trial": trial, "reason": _reason(options)})
+        answered(experiment, Stop(experiment.id, trial, _reason(options)))
         return _said(
             options, experiment, "was asked to stop; its checkpoints and results are kept", "stopping", asked=True
         )
@@ -43,7 +44,7 @@ def pause(options: Any) -> int:
             return _over(options, experiment, "pause")
         if experiment.status.state == "paused":
             return _said(options, experiment, "is paused already", "paused", asked=False)
-        asked(experiment, {"kind": "pause", "reason": _reason(options)})
+        answered(experiment, Pause(experiment.id, _reason(options)))
         words = f"was asked to pause; `workbench resume {clean(experiment.label)}` continues it"
         return _said(options, experiment, words, "paused", asked=True)
 
@@ -55,7 +56,7 @@ def resume(options: Any) -> int:
             return _over(options, experiment, "resume")
         if experiment.alive and experiment.status.state == "running":
             return _said(options, experiment, "is running already", "running", asked=False)
-        asked(experiment, {"kind": "resume", "reason": _reason(options)})
+        answered(experiment, Resume(experiment.id, _reason(options)))
         return _said(options, experiment, "continues", "running", asked=True)
 
 
@@ -68,17 +69,17 @@ def extend(options: Any) -> int:
                 f"{experiment.spec.scheduler.last * experiment.spec.scheduler.eta} or --for 2h."
             )
         more = {"trials": options.trials, "last": options.steps, "seconds": options.seconds}
-        answer = asked(experiment, {"kind": "extend", "reason": _reason(options), **more})
+        answer = answered(experiment, Extend(experiment=experiment.id, reason=_reason(options), **more))
         words = f"continues: {answer['trials']} trials of {answer['last']} steps in all"
         return _said(options, experiment, words, "waiting", asked=True)
 
 
-def asked(experiment: Experiment, request: dict[str, Any]) -> dict[str, Any]:
+def answered(experiment: Experiment, request: Request) -> dict[str, Any]:
     """The engine's answer to ``request`` about ``experiment``. Raises NoAnswer if no engine answers."""
-    from workbench.engine.asking.ask import ask
+    from workbench.asking import ask
 
     try:
-        return ask(experiment.store, {**request, "experiment": experiment.id})
+        return ask(experiment.store, request)
     except StoreError as error:
         if type(error) is StoreError:  # no answer; a full or read-only store is a different error
             raise NoAnswer(str(error)) from error

@@ -12,14 +12,10 @@ from workbench.store.lists.catalog import Reference
 from workbench.store.owner import private
 
 
-def replayed(store: Store, request: Mapping[str, Any]) -> str:
-    """Write the experiment that a request asks for, and give its id. Nothing of it blocks for long.
-
-    The request names an ``experiment``; its best trial is meant, unless there is a ``trial``.
-    """
-    experiment, trial = str(request["experiment"]), request.get("trial")
+def replayed(store: Store, experiment: str, trial: int | None) -> str:
+    """Write the experiment that trains ``trial`` (None: the best) again, and give its id. Nothing blocks for long."""
     spec = store.read_spec(experiment)
-    wanted = Reference(spec.id, spec.label, None if trial is None else int(trial))
+    wanted = Reference(spec.id, spec.label, trial)
     made = replay(store, wanted, around=None).spec.id  # its variables are no person's
     private.keep(store.root, made, private.kept(store.root, spec.id))
     return made

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
+from workbench import asked
 from workbench.engine.asking import again
-from workbench.engine.asking.asked import check_request
+from workbench.engine.asking.book import Answer
 from workbench.engine.loop import ExperimentLoop
 from workbench.errors import ClusterError, NotFound, StoreError
 from workbench.facts import Extended, PauseAsked, StopAsked
 from workbench.records import ENDED, checked_name
 from workbench.store.layout import checked_id
-from workbench.store.lists.summary import LABELS, entry_of
+from workbench.store.lists.summary import entry_of
 from workbench.store.owner.adoption import let_go
 
 if TYPE_CHECKING:
     from workbench.engine.engine import Engine
+
+#: Said beside a decision whose request gives no reason.
+BY = "requested by you"
 
 
 class Answers:
@@ -28,67 +32,68 @@ class Answers:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def to(self, request: dict[str, Any]) -> dict[str, Any] | Coroutine[Any, Any, dict[str, Any]]:
-        """Carry ``request`` out; its answer, or what will give it. Raises a WorkbenchError where it is refused."""
-        check_request(request)
-        kind, experiment = request["kind"], str(request.get("experiment"))
-        if kind == "start":
-            if self._engine.trouble is not None:
-                raise ClusterError(self._engine.trouble)
-            if experiment not in self._engine.loops:
-                self._engine.begin(experiment)
-            return {"experiment": experiment}
-        if kind == "ping":
-            return {"slots": len(self._engine.backend.slots)}
-        if kind == "end":
-            self._engine.end()
-            return {}
-        if kind in ("rename", "tag", "note"):
-            return self._label(kind, request)
-        if kind == "replay":
-            return {"experiment": self._begin_again(request)}
-        if kind in self._engine.upkeep.KINDS:
-            return self._engine.upkeep.answer(request)
-        if kind == "mend":
-            return self._mend()
-        if kind == "adopt":
-            return self._adopt(experiment, request)
-        by = request.get("reason") or "requested by you"
-        if kind == "extend":
-            return self._extend(experiment, request, by)
-        if kind == "verify":
-            return self._verify(experiment, request)
+    def to(self, number: str, data: Mapping[str, Any]) -> Answer | Coroutine[Any, Any, Answer]:
+        """Carry out the request ``number``; its answer, or what will give it. Raises a WorkbenchError to refuse it."""
+        request = asked.read(data)
+        match request:
+            case asked.Start():
+                return self._start(request.experiment)
+            case asked.Ping():
+                return {"slots": len(self._engine.backend.slots)}
+            case asked.End():
+                self._engine.end()
+                return {}
+            case asked.Mend():
+                return self._mend()
+            case asked.Rename() | asked.Tag() | asked.Note():
+                return self._label(request)
+            case asked.Replay():
+                return {"experiment": self._begin_again(request)}
+            case asked.Adopt():
+                return self._adopt(request)
+            case asked.Extend():
+                return self._extend(number, request)
+            case asked.Verify():
+                return self._verify(request)
+            case asked.Stop() | asked.Pause() | asked.Resume():
+                return self._steer(request)
+            case _:
+                return self._engine.upkeep.answer(request)
+
+    def _start(self, experiment: str) -> Answer:
+        if self._engine.trouble is not None:
+            raise ClusterError(self._engine.trouble)
+        if experiment not in self._engine.loops:
+            self._engine.begin(experiment)
+        return {"experiment": experiment}
+
+    def _steer(self, request: asked.Stop | asked.Pause | asked.Resume) -> Answer | Coroutine[Any, Any, Answer]:
+        experiment, by = request.experiment, request.reason or BY
         loop = self._engine.loops.get(experiment)
-        if loop is None and kind == "resume" and self._state_of(experiment) not in ENDED:
+        if loop is None and isinstance(request, asked.Resume) and self._state_of(experiment) not in ENDED:
             loop = self._opened(experiment)  # it came from elsewhere, and is trusted by now
         if loop is None or loop.finished.is_set():
-            if loop is not None and kind == "stop":
+            if loop is not None and isinstance(request, asked.Stop):
                 loop.verification.drop(by)
             return {"experiment": experiment, "state": self._state_of(experiment)}
-        match kind:
-            case "stop":
-                trial = request.get("trial")
+        match request:
+            case asked.Stop(trial=trial):
                 if trial is not None and trial not in loop.search.trials:
                     raise NotFound(
                         f"{loop.spec.label} has no trial {trial}. `workbench show {loop.spec.label}` lists them."
                     )
                 loop.tell(StopAsked(trial, by))
-            case "pause":
-                loop.tell(PauseAsked(request.get("reason") or "asked to pause"))
-            case "resume":
+            case asked.Pause():
+                loop.tell(PauseAsked(request.reason or "asked to pause"))
+            case asked.Resume():
                 self._engine.rooms.check(is_held=loop.life.pause == "room")
                 loop.resume(by)
-            case _:
-                raise NotFound(
-                    f"request kind {kind!r} is not known; expected start, stop, pause, resume, extend, verify, rename, "
-                    "tag, note, pin, unpin, keep, delete, gc or quota."
-                )
         return self._kept(loop, {"experiment": experiment})
 
-    async def _mend(self) -> dict[str, Any]:
+    async def _mend(self) -> Answer:
         return {"mended": await self._engine.mender.mend(deep=True)}
 
-    async def _kept(self, loop: ExperimentLoop, answer: dict[str, Any]) -> dict[str, Any]:
+    async def _kept(self, loop: ExperimentLoop, answer: Answer) -> Answer:
         """The answer, once what the loop was told is on the disk: an engine that dies now has lost nothing of it."""
         await loop.kept()
         # Whoever waits for it must not take what it was before for what it is now.
@@ -110,64 +115,68 @@ class Answers:
             self._engine.begin(experiment)
         return self._engine.loops[experiment]
 
-    def _verify(self, experiment: str, request: dict[str, Any]) -> Coroutine[Any, Any, dict[str, Any]]:
+    def _verify(self, request: asked.Verify) -> Coroutine[Any, Any, Answer]:
         if self._engine.trouble is not None:
             raise ClusterError(self._engine.trouble)
-        loop = self._opened(experiment)
-        trial = int(request["trial"])
-        task = loop.verification.ask(trial, request.get("step"), loop.search.levels(trial))
-        return self._kept(loop, {"experiment": experiment, **task.to_json()})
+        loop = self._opened(request.experiment)
+        task = loop.verification.ask(request.trial, request.step, loop.search.levels(request.trial))
+        return self._kept(loop, {"experiment": request.experiment, **task.to_json()})
 
-    def _extend(self, experiment: str, request: dict[str, Any], by: str) -> Coroutine[Any, Any, dict[str, Any]]:
+    def _extend(self, number: str, request: asked.Extend) -> Coroutine[Any, Any, Answer]:
         if self._engine.trouble is not None:
             raise ClusterError(self._engine.trouble)
-        loop = self._opened(experiment)
-        trials, last, seconds = (request.get(name) for name in ("trials", "last", "seconds"))
-        fact = Extended(by, trials or 0, last, None if seconds is None else float(seconds), request["id"])
+        loop = self._opened(request.experiment)
+        fact = Extended(request.reason or BY, request.trials or 0, request.last, request.seconds, number)
         planned = loop.search.plan
-        if fact.request not in loop.extended_by:  # an engine that died before it answered may have carried it out
+        if number not in loop.extended_by:  # an engine that died before it answered may have carried it out
             loop.extend(fact)
             self._engine.rebalance()
-            with contextlib.suppress(StoreError):  # whoever waits for its end must not take the former one for it
+            with contextlib.suppress(StoreError):  # a caller that waits for its end must not see the former one
                 self._engine.catalog.close()
             planned = loop.search.extension(fact)
-        return self._kept(loop, {"experiment": experiment, "trials": planned.trials, "last": planned.scheduler.last})
+        told = {"experiment": request.experiment, "trials": planned.trials, "last": planned.scheduler.last}
+        return self._kept(loop, told)
 
-    def _adopt(self, experiment: str, request: dict[str, Any]) -> dict[str, Any]:
-        """List an experiment that was taken in; where its name and version are taken, by another name."""
+    def _adopt(self, request: asked.Adopt) -> Answer:
+        """List an imported experiment; if its name and version are taken, under another name."""
+        experiment = request.experiment
         entry = entry_of(self._engine.store, checked_id(experiment))
         if entry is None:
             raise NotFound(f"experiment {experiment!r} is not in this store, or it was never trained.")
-        name = checked_name(request.get("name") or entry["name"])
+        name = checked_name(request.name or entry["name"])
         taken = {(one["name"], one["version"]) for one in self._engine.catalog.experiments() if one["id"] != experiment}
         if (name, entry["version"]) in taken:
             name = next(new for n in itertools.count(2) if ((new := f"{name}-{n}"), entry["version"]) not in taken)
         self._engine.catalog.upsert_experiment(experiment, entry)
-        labels = {**request, "name": name}
-        for kind, key in LABELS.items():
-            if labels.get(key) and labels[key] != entry.get(key):
-                self._label(kind, {"experiment": experiment, key: labels[key]})
+        if name != entry["name"]:
+            self._label(asked.Rename(experiment, name))
+        if request.tags and request.tags != entry.get("tags"):
+            self._label(asked.Tag(experiment, request.tags))
+        if request.note and request.note != entry.get("note"):
+            self._label(asked.Note(experiment, request.note))
         return {"experiment": experiment, "label": f"{name}@{entry['version']}"}
 
-    def _label(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
-        entry = next((e for e in self._engine.catalog.experiments() if e["id"] == request["experiment"]), None)
+    def _label(self, request: asked.Rename | asked.Tag | asked.Note) -> Answer:
+        entry = next((e for e in self._engine.catalog.experiments() if e["id"] == request.experiment), None)
         if entry is None:
             raise NotFound(
-                f"experiment {request['experiment']!r} is not in this store. `workbench ls` lists those that are."
+                f"experiment {request.experiment!r} is not in this store. `workbench ls` lists those that are."
             )
-        if kind == "rename":
-            fields: dict[str, Any] = {"name": checked_name(request["name"])}
-        elif kind == "tag":
-            fields = {"tags": sorted(str(tag)[:100] for tag in request["tags"])}
-        else:
-            fields = {"note": str(request["note"])[:10_000]}
-        self._engine.book.journal.append({"kind": kind, "experiment": entry["id"], **fields})
+        match request:
+            case asked.Rename(name=name):
+                fields: dict[str, Any] = {"name": checked_name(name)}
+            case asked.Tag(tags=tags):
+                fields = {"tags": sorted(tag[:100] for tag in tags)}
+            case asked.Note(note=note):
+                fields = {"note": note[:10_000]}
+        line = {"kind": asked.kind_of(request), "experiment": entry["id"], **fields}
+        self._engine.book.journal.append(line)
         self._engine.catalog.upsert_experiment(entry["id"], fields)
         return {"experiment": entry["id"], **fields}
 
-    def _begin_again(self, request: dict[str, Any]) -> str:
+    def _begin_again(self, request: asked.Replay) -> str:
         if self._engine.trouble is not None:
             raise ClusterError(self._engine.trouble)
-        made = again.replayed(self._engine.store, request)
+        made = again.replayed(self._engine.store, request.experiment, request.trial)
         self._engine.begin(made)
         return made

@@ -14,6 +14,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench import asked
 from workbench.engine.telling.courier import remove_all
 from workbench.engine.tending.room import wanted_quota
 from workbench.errors import BadOption, InUse, NotFound, StoreError
@@ -50,15 +51,11 @@ CLEAN_S = 3.0
 #: Seconds before a deleted experiment's storage that is down is tried again, and at most between two tries.
 STORAGE_S, MOST_STORAGE_S = 5.0, 600.0
 
-Request = dict[str, Any]
 Answer = dict[str, Any]
 
 
 class Upkeep:
     """The engine's hands on what is removed. Everything that blocks is done in a thread."""
-
-    #: Requests that it answers.
-    KINDS = frozenset({"delete", "pin", "unpin", "keep", "gc", "quota"})
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -74,22 +71,26 @@ class Upkeep:
 
     # -- asked ------------------------------------------------------------------------------------------------------
 
-    def answer(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
-        """The answer to a request of one of :attr:`KINDS`, at once or when it is carried out."""
-        kind = request["kind"]
-        if kind == "gc":
-            return self._collected(bool(request.get("dry_run")))
-        if kind == "quota":
-            quota = wanted_quota(request.get("bytes"))
-            self._say({"kind": "quota", "bytes": quota})
-            self._engine.rooms.look_soon()
-            return {"quota": quota}
-        experiment = self._known(str(request.get("experiment")))
-        if kind == "delete":
-            return self._alone(experiment, self._delete(experiment, _number(request, "trial")))
-        if kind == "keep":
-            return self._keep(experiment, request["rule"])
-        return self._pin(kind, experiment, _number(request, "trial"), _number(request, "step"))
+    def answer(
+        self, request: asked.Delete | asked.Pin | asked.Unpin | asked.Keep | asked.Gc | asked.Quota
+    ) -> Answer | Coroutine[Any, Any, Answer]:
+        """The answer to a request about files, at once or when it is carried out."""
+        match request:
+            case asked.Gc():
+                return self._collected(bool(request.dry_run))
+            case asked.Quota():
+                quota = wanted_quota(request.bytes)
+                self._say({"kind": "quota", "bytes": quota})
+                self._engine.rooms.look_soon()
+                return {"quota": quota}
+        experiment = self._known(request.experiment)
+        match request:
+            case asked.Delete():
+                return self._alone(experiment, self._delete(experiment, request.trial))
+            case asked.Keep():
+                return self._keep(experiment, request.rule)
+            case asked.Pin() | asked.Unpin():
+                return self._pin(asked.kind_of(request), experiment, request.trial, request.step)
 
     def _known(self, experiment: str) -> str:
         if self._engine.catalog.get(experiment) is None:
@@ -416,12 +417,3 @@ def _empty(paths: Any, trial: int, steps: dict[int, list[int]]) -> int:
 
 async def _aside(work: Any, *arguments: Any, **more: Any) -> Any:
     return await asyncio.to_thread(work, *arguments, **more)
-
-
-def _number(request: Request, name: str) -> int | None:
-    value = request.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BadOption(f"{name} {value!r}: expected a whole number of 0 or more.")
-    return value

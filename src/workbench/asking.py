@@ -1,4 +1,4 @@
-"""How anybody asks the engine: a request file, an engine that is there, an answer in the store's journal."""
+"""How the engine is asked: a request file, an engine that is running, an answer in the store's journal."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import os
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import workbench.errors as errors
-from workbench import interpreter
+from workbench import asked, interpreter
+from workbench.asked import Extend, Request, Resume, Start, Verify
 from workbench.cluster.address import check_address
 from workbench.errors import BadName, BadOption, NotFound, StoreError, WorkbenchError
 from workbench.snapshot.surroundings import variables
@@ -23,8 +25,10 @@ from workbench.store.owner.lease import read_engine
 ANSWER_S = 60.0
 _LOOK_S = 0.005
 #: Requests after which an experiment trains.
-_TRAINING = ("start", "resume", "extend", "verify")
-#: Seconds between looks at the engine while somebody waits for it.
+_TRAINING = (Start, Resume, Extend, Verify)
+#: Seconds between looks at the engine while an answer is waited for.
+_CHECK_S = 2.0
+#: Seconds between looks at the engine while a caller waits for it.
 _TEND_S = 0.25
 #: Seconds that one which was started gets before the next look; twice as many each time one dies, up to the second.
 _START_S, _START_MOST_S = 4.0, 60.0
@@ -55,7 +59,7 @@ def ensure_engine(store: Store, cluster: str | None = None) -> None:
             start_new_session=True,
             env=surroundings,
         )
-    # It outlives us or we it: where it ends first, somebody must take note, or it stays a zombie.
+    # It may end first: without a process that waits for it, it would stay a zombie.
     threading.Thread(target=process.wait, name="workbench-engine", daemon=True).start()
 
 
@@ -70,9 +74,9 @@ def around_engine(store: Store) -> dict[str, str]:
 
 
 class Tending:
-    """Called again and again by whoever waits for experiments: an engine that was killed is replaced.
+    """Called repeatedly while a caller waits for experiments: an engine that was killed is replaced.
 
-    One that left in good order took its name off the door, and is left alone: somebody ended it, or it was idle.
+    One that ended in order is not replaced: a user ended it, or it was idle.
     """
 
     def __init__(self, store: Store) -> None:
@@ -86,7 +90,7 @@ class Tending:
         if clock < self._next:
             return
         wait = _TEND_S
-        with contextlib.suppress(OSError, WorkbenchError):  # who may only read the store waits for somebody else
+        with contextlib.suppress(OSError, WorkbenchError):  # a reader of the store cannot start an engine
             info = read_engine(self._store)
             if info is None or info.alive:
                 self._wait = _START_S
@@ -103,9 +107,9 @@ def open_log(store: Store) -> BinaryIO:
 
 
 def check_cluster(store: Store, address: str | None = None) -> None:
-    """Refuse a cluster that nobody answers for, or that the living engine of ``store`` does not use.
+    """Refuse a cluster that does not answer, or that the running engine of ``store`` does not use.
 
-    address: as a person wrote it, or None for what the surroundings say. Raises NoAnswer or BadOption.
+    address: as the user wrote it, or None for the one in the environment. Raises NoAnswer or BadOption.
     """
     info = read_engine(store)
     if info is None or not info.alive or info.state == "closing":
@@ -120,22 +124,55 @@ def check_cluster(store: Store, address: str | None = None) -> None:
         )
 
 
-def ask(store: Store, request: dict[str, Any], timeout: float = ANSWER_S, cluster: str | None = None) -> dict[str, Any]:
-    """The engine's answer to ``request``. A refusal is raised as the error it names; NotAdopted before it is asked.
+class Waiting:
+    """A request that was made, and its answer in the store's journal."""
 
-    cluster: where an engine that must be started for it attaches.
+    def __init__(self, store: Store, number: str, after: int = 0, cluster: str | None = None) -> None:
+        """after: the journal's line after which the answer comes. cluster: as :func:`ask` takes it."""
+        self.number = number
+        self._store, self._after, self._cluster = store, after, cluster
+        self._checked = time.monotonic()
+
+    def look(self) -> dict[str, Any] | None:
+        """The line with the answer, or None as long as there is none."""
+        for line in journal.read(self._store.journal_path, after=self._after):
+            self._after = line["n"]
+            if line["kind"] == "answer" and line.get("request") == self.number:
+                return dict(line)
+        return None
+
+    def tend(self) -> None:
+        """Now and then, start an engine if none is running: it was leaving, or died before it took the request."""
+        now = time.monotonic()
+        if now - self._checked > _CHECK_S:
+            ensure_engine(self._store, self._cluster)
+            self._checked = now
+
+
+def sent(store: Store, request: Mapping[str, Any], cluster: str | None = None) -> Waiting:
+    """Write ``request``, plain data as :mod:`workbench.asked` has it. NotAdopted is raised before it is asked.
+
+    cluster: the address to which an engine that must be started for it attaches.
     """
     ownership.check_ours(store)
     _offer(store, request)
     newest = journal.last(store.journal_path)
-    number = requests.put(store, request)
+    return Waiting(store, requests.put(store, request), newest["n"] if newest else 0, cluster)
+
+
+def ask(store: Store, request: Request, timeout: float = ANSWER_S, cluster: str | None = None) -> dict[str, Any]:
+    """The engine's answer to ``request``. A refusal is raised as the error it names; NotAdopted before it is asked.
+
+    cluster: the address to which an engine that must be started for it attaches.
+    """
+    waiting = sent(store, asked.plain(request), cluster)
     ensure_engine(store, cluster)
-    return answer(store, number, newest["n"] if newest else 0, timeout, cluster)
+    return answer(store, waiting, timeout)
 
 
-def _offer(store: Store, request: dict[str, Any]) -> None:
+def _offer(store: Store, request: Mapping[str, Any]) -> None:
     """Keep the secrets with which an experiment trains, as far as this process has them, for the engine to find."""
-    if request["kind"] not in _TRAINING:
+    if asked.KINDS.get(request["kind"]) not in _TRAINING:
         return
     with contextlib.suppress(NotFound, BadName):  # the engine says what is wrong
         known = store.read_spec(str(request["experiment"]), viewing=True).training.secrets
@@ -143,26 +180,18 @@ def _offer(store: Store, request: dict[str, Any]) -> None:
             private.keep(store.root, str(request["experiment"]), variables.at_hand(known))
 
 
-def answer(
-    store: Store, number: str, after: int, timeout: float = ANSWER_S, cluster: str | None = None
-) -> dict[str, Any]:
-    """Wait for the answer to request ``number``, in the store's journal after line ``after``."""
-    deadline, checked = time.monotonic() + timeout, time.monotonic()
-    while True:
-        for line in journal.read(store.journal_path, after=after):
-            after = line["n"]
-            if line["kind"] == "answer" and line["request"] == number:
-                return _unwrapped(line)
-        now = time.monotonic()
-        if now > deadline:
+def answer(store: Store, waiting: Waiting, timeout: float = ANSWER_S) -> dict[str, Any]:
+    """Wait for the answer. Raises the refusal, or StoreError if there is none in time."""
+    deadline = time.monotonic() + timeout
+    while (line := waiting.look()) is None:
+        if time.monotonic() > deadline:
             raise StoreError(
-                f"the engine has not answered within {timeout:g} s. Expected an answer to request {number}. "
+                f"the engine has not answered within {timeout:g} s. Expected an answer to request {waiting.number}. "
                 f"Look at {store.engine_log}, or run `workbench doctor`."
             )
-        if now - checked > 2.0:
-            ensure_engine(store, cluster)  # it was leaving, or died before it took the request
-            checked = now
+        waiting.tend()
         time.sleep(_LOOK_S)
+    return _unwrapped(line)
 
 
 def _unwrapped(line: dict[str, Any]) -> dict[str, Any]:
