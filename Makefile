@@ -1,4 +1,4 @@
-# Each target does all its set-up: wanted are Python 3.11 or later, make and the package registries. No Node.
+# Each target does all its own set-up. It needs Python 3.11 or later, make and the package registries, but not Node.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
@@ -64,7 +64,7 @@ test: $(VENV)/.develop browser
 	@status=0; for part in test-main test-ext test-jest test-ui; do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
 # What needs neither an engine nor a browser.
-FAST := tests/search tests/store tests/status tests/compare tests/test_records.py tests/test_space.py tests/test_standing.py \
+FAST := tests/search tests/store tests/status tests/compare tests/test_facts.py tests/test_records.py tests/test_space.py tests/test_standing.py \
   tests/test_floors.py tests/test_docs.py -n 2 -m 'not slow' --deselect tests/status/test_same_everywhere.py
 
 test-fast: $(VENV)/.develop

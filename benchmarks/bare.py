@@ -8,7 +8,8 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any
 
-from workbench.records import CapacityChanged, Finish, Reached, Run, Spec
+from workbench.facts import CapacityChanged, Finish, Reached, Run
+from workbench.records import Spec
 from workbench.search import Search
 
 

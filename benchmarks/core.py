@@ -11,17 +11,8 @@ from bisect import insort
 from typing import Any
 
 from benchmarks import digits_curves
-from workbench.records import (
-    CapacityChanged,
-    Ended,
-    Goal,
-    Instruction,
-    Left,
-    Reached,
-    Run,
-    Scheduler,
-    Stop,
-)
+from workbench.facts import CapacityChanged, Ended, Instruction, Left, Reached, Run, Stop
+from workbench.records import Goal, Scheduler
 from workbench.search import Search, simulate
 
 SPACE = digits_curves.SPACE

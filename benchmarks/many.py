@@ -100,7 +100,8 @@ print("RESULT", time.perf_counter() - begun)
 _PANEL = """
 import time
 from workbench.store import Store
-from workbench_ext.server import changes, experiments
+from workbench_ext.server import experiments
+from workbench_ext.server.watching import changes
 store = Store({store!r})
 if {what!r} == "list":
     begun = time.perf_counter()

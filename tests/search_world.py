@@ -7,15 +7,13 @@ import hashlib
 import random
 from collections.abc import Callable, Mapping
 
-from workbench.records import (
-    LEGAL_TRIAL,
+from workbench.facts import (
     CapacityChanged,
     Ended,
     Extended,
     Fact,
     Failed,
     Finish,
-    Goal,
     Instruction,
     Left,
     Lost,
@@ -23,12 +21,11 @@ from workbench.records import (
     Reached,
     ResumeAsked,
     Run,
-    Scheduler,
-    Searcher,
     Settle,
     Stop,
     StopAsked,
 )
+from workbench.records import LEGAL_TRIAL, Goal, Scheduler, Searcher
 from workbench.search import Search
 from workbench.space import Space, choice, uniform
 

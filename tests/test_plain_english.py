@@ -173,6 +173,7 @@ STILL_TO_COME = [
     "src/workbench/cluster",
     "src/workbench/engine",
     "src/workbench/experiment",
+    "src/workbench/exporters",
     "src/workbench/records.py",
     "src/workbench/replay",
     "src/workbench/search/machine.py",

@@ -21,8 +21,8 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 def _load_jupyter_server_extension(server_app: ServerApp) -> None:
     # Imported here: JupyterLab asks for the paths above in processes that serve nothing.
-    from workbench_ext.server.keeper import Workbench
     from workbench_ext.server.routes import add_routes
+    from workbench_ext.server.watching.keeper import Workbench
 
     server_app.web_app.settings["workbench"] = keeper = Workbench(server_app)
     add_routes(server_app, keeper.stores)

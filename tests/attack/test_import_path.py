@@ -130,8 +130,9 @@ def test_what_is_executed_again_and_exported_imports_nothing_that_was_planted(pr
     from workbench import interpreter
 
     around = interpreter.surroundings(os.environ, project, project / ".workbench")
-    for module in ("workbench.replay.executing", "workbench.trial.export.exporting", "workbench.store.keeping.remote",
-                   "workbench.share.mirror", "workbench.trial.process.forkserver", "workbench.kernel"):  # fmt: skip
+    for module in ("workbench.replay.executing", "workbench.exporters.model.exporting",
+                   "workbench.exporters.mirrors.following", "workbench.store.keeping.remote",
+                   "workbench.trial.process.forkserver", "workbench.kernel"):  # fmt: skip
         for folder in (project, project / ".workbench"):
             command = [*interpreter.command(module)[:2], "-c", f"import {module}"]
             done = subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True, check=False)

@@ -185,7 +185,7 @@ def is_training(world: World) -> bool:
             commands.append(Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"))
     runners = sum("workbench.trial.process.forkserver" in one for one in commands)
     # A forkserver, its spare, a runner and the loader's worker have one command line.
-    return runners >= 4 and any("workbench.share.mirror" in one for one in commands)
+    return runners >= 4 and any("workbench.exporters.mirrors.following" in one for one in commands)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -136,10 +136,9 @@ def test_digests_are_told_before_the_bytes_are_kept_and_the_next_leg_hears_both_
     async def leg() -> tuple[dict[str, Any], list[dict[str, Any]]]:
         later: list[dict[str, Any]] = []
         sight = Sight(digests, later.append, keeper)
-        begun: dict[str, Any] = {"op": "begun", "seen": {"paths": [path], "beyond": 0, "named": [path]}}
-        sight.begun(begun)
-        await sight.left({"op": "left"})
-        return begun["seen"]["files"][path], [one["seen"]["files"][path] for one in later]
+        first = sight.first({"paths": [path], "beyond": 0, "named": [path]})
+        await sight.left(None)
+        return first["files"][path], [one["files"][path] for one in later]
 
     at_once, later = asyncio.run(leg())
     assert at_once == {"named": True}

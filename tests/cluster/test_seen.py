@@ -41,18 +41,16 @@ def test_what_is_known_is_told_at_once_and_the_rest_when_it_was_read(tmp_path: P
         await digests.read(one)
         later: list[dict[str, Any]] = []
         sight = Sight(digests, later.append)
-        begun: dict[str, Any] = {"op": "begun", "seen": {"paths": [one, two, gone], "beyond": 0}}
-        sight.begun(begun)
-        await sight.left({"op": "left"})
-        return begun["seen"]["files"], later
+        first = sight.first({"paths": [one, two, gone], "beyond": 0})
+        await sight.left(None)
+        return first["files"], later
 
     at_once, later = told(leg())
     assert list(at_once) == [one, two]
     assert at_once[one]["digest"]
     assert at_once[two] == {}
     [message] = later
-    assert message["op"] == "seen"
-    assert message["seen"]["files"][two]["digest"]
+    assert message["files"][two]["digest"]
     digests.close()
 
 

@@ -6,62 +6,90 @@ from typing import Any
 
 from workbench.cluster.hearing import Hearing
 from workbench.cluster.workers.unheard import Unheard
-
-ORDER = {"trial": 0, "attempt": 1}
-
-
-def points(count: int, key: str = "a") -> dict[str, Any]:
-    return {"op": "points", "key": key, "rows": [["score", step, 0, 0.5, 0.0] for step in range(count)]}
+from workbench.messages import Begun, Left, LegOrder, Level, Order, Points
+from workbench.records import Training
 
 
-def told(unheard: Unheard) -> list[list[str]]:
-    return [[message["op"] for message in leg["messages"]] for leg in unheard.told()]
+def order(key: str) -> Order:
+    leg = LegOrder(
+        store="/s",
+        experiment="e",
+        trial=0,
+        attempt=1,
+        start=0,
+        until=9,
+        levels=frozenset({9}),
+        max_steps=9,
+        configuration={},
+        known_step=0,
+        resume=False,
+    )
+    training = Training(python="python", cwd="/")
+    return Order(
+        key=key,
+        experiment="e",
+        label="e@1",
+        attempt=1,
+        start=0,
+        grace_s=1.0,
+        strict=False,
+        log="/l",
+        training=training,
+        leg=leg,
+    )
+
+
+def points(count: int) -> Points:
+    return Points([["score", step, 0, 0.5, 0.0] for step in range(count)])
+
+
+def told(unheard: Unheard) -> list[list[type]]:
+    return [[type(message) for message in story.messages] for story in unheard.told()]
 
 
 def test_what_is_on_the_disk_is_not_told_again_but_how_the_leg_began() -> None:
     unheard = Unheard()
-    unheard.begin("a", ORDER)
-    for number, message in enumerate(({"op": "begun", "key": "a"}, points(1), {"op": "level", "key": "a"}), 1):
-        unheard.take(number, message)
-    assert told(unheard) == [["begun", "points", "level"]]
+    unheard.begin(order("a"))
+    for number, message in enumerate((Begun(step=0), points(1), Level(1, {})), 1):
+        unheard.take(number, "a", message)
+    assert told(unheard) == [[Begun, Points, Level]]
     unheard.heard(2)
-    assert told(unheard) == [["begun", "level"]]
+    assert told(unheard) == [[Begun, Level]]
     unheard.heard(3)
-    assert told(unheard) == [["begun"]]
+    assert told(unheard) == [[Begun]]
 
 
 def test_a_leg_that_ended_is_told_until_its_end_is_on_the_disk() -> None:
     unheard = Unheard()
-    unheard.begin("a", ORDER)
-    unheard.take(1, {"op": "left", "key": "a"})
+    unheard.begin(order("a"))
+    unheard.take(1, "a", Left(outcome="reached"))
     unheard.heard(0)
-    assert [leg["is_over"] for leg in unheard.told()] == [True]
+    assert [story.is_over for story in unheard.told()] == [True]
     unheard.heard(1)
     assert unheard.told() == []
 
 
 def test_a_flood_of_points_is_not_kept_and_its_leg_is_not_adopted_until_an_engine_has_heard_it() -> None:
     unheard = Unheard(most_points=10)
-    unheard.begin("a", ORDER)
-    unheard.begin("b", ORDER)
+    unheard.begin(order("a"))
+    unheard.begin(order("b"))
     for number in range(1, 6):
-        unheard.take(number, points(3))
-    unheard.take(6, points(3, "b"))
+        unheard.take(number, "a", points(3))
+    unheard.take(6, "b", points(3))
     assert not unheard.is_whole("a")
     assert unheard.is_whole("b")
-    assert told(unheard) == [["points"]]
+    assert told(unheard) == [[Points]]
     unheard.heard(4)
     assert not unheard.is_whole("a")
     unheard.heard(6)
     assert unheard.is_whole("a")
-    unheard.take(7, points(3))
-    assert ["points"] in told(unheard)
+    unheard.take(7, "a", points(3))
+    assert [Points] in told(unheard)
 
 
 def test_a_leg_that_is_not_known_here_keeps_nothing() -> None:
     unheard = Unheard()
-    unheard.take(1, {"op": "notice", "worker": "tcp://1"})
-    unheard.take(2, points(3, "check"))
+    unheard.take(1, "check", points(3))
     assert unheard.told() == []
     assert not unheard.is_whole("check")
 

@@ -10,7 +10,9 @@ from running import PLAIN, spec_of
 
 from workbench.engine.legs.leg import Leg
 from workbench.engine.loop import ExperimentLoop
-from workbench.records import PauseAsked, ResumeAsked, Scheduler, Spec
+from workbench.facts import PauseAsked, ResumeAsked
+from workbench.messages import Left
+from workbench.records import Scheduler, Spec
 from workbench.store import Store
 
 
@@ -40,7 +42,7 @@ class Room:
         return await asyncio.wait_for(self.legs.get(), 10)
 
     def left(self, leg: Leg, outcome: str, **fields: Any) -> None:
-        self.loop.hear(leg, {"op": "left", "outcome": outcome, "step": leg.start, **fields})
+        self.loop.hear(leg, Left(outcome=outcome, **{"step": leg.start, **fields}))
 
     async def after(self, leg: Leg, outcome: str, **fields: Any) -> Leg:
         """The next leg, once ``leg`` has left."""

@@ -19,7 +19,8 @@ from workbench.engine.engine import Engine
 from workbench.engine.legs.inline import InlineBackend
 from workbench.errors import BadOption
 from workbench.experiment import Experiment
-from workbench.records import Extended, Scheduler, Spec
+from workbench.facts import Extended
+from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store, requests
 from workbench.store.keeping.checkpoints import Checkpoints

@@ -17,7 +17,7 @@ from workbench.engine.asking.ask import ask
 from workbench.engine.tending.installed import Installed, changes
 from workbench.errors import Paused
 from workbench.experiment import Experiment
-from workbench.records import former_cause
+from workbench.facts import former_cause
 from workbench.store import Store, requests
 from workbench.store.lists.catalog import read_catalog
 from workbench.store.owner.lease import read_engine

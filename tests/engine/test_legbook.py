@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from running import spec_of
 
+from workbench import messages
 from workbench.cluster.backend import Slot
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.legbook import MOST_QUEUED, LegBook
-from workbench.records import Ended, Failed, Goal, Left, Lost, Reached, Run, Scheduler, Spec, StopAsked
+from workbench.facts import Ended, Failed, Left, Lost, Reached, Run, StopAsked
+from workbench.messages import Begun, FromLeg, Level, Points, Saved
+from workbench.records import Goal, Scheduler, Spec
 
 
 def spec(**fields: Any) -> Spec:
@@ -31,19 +35,19 @@ def ordered(book: LegBook, trial: int = 0, start: int = 0, until: int = 9) -> Le
 
 def begun(book: LegBook, trial: int = 0, **where: int) -> Leg:
     leg = ordered(book, trial, **where)
-    book.hear(leg, {"op": "begun"}, 1.0)
+    book.hear(leg, Begun(step=leg.start), 1.0)
     return leg
 
 
-def left(outcome: str, **more: Any) -> dict[str, Any]:
-    return {"op": "left", "outcome": outcome, **more}
+def left(outcome: messages.Outcome, **more: Any) -> messages.Left:
+    return messages.Left(outcome=outcome, **more)
 
 
 def test_a_level_is_a_fact_and_the_last_one_comes_with_the_end(book: LegBook) -> None:
     leg = begun(book)
-    heard = book.hear(leg, {"op": "level", "step": 3, "metrics": {"score": 0.5}}, 2.0)
+    heard = book.hear(leg, Level(3, {"score": 0.5}), 2.0)
     assert (heard.facts, heard.lines, heard.known) == ([Reached(0, 3, 0.5)], [], [(3, 0.5, {"score": 0.5})])
-    assert book.hear(leg, {"op": "level", "step": 9, "metrics": {"score": 0.7}}, 3.0).facts == []
+    assert book.hear(leg, Level(9, {"score": 0.7}), 3.0).facts == []
     heard = book.hear(leg, left("reached", step=9, metrics={"score": 0.7}), 4.0)
     assert heard.facts == [Reached(0, 9, 0.7)]
     [line] = heard.lines
@@ -118,38 +122,38 @@ def test_the_first_report_lets_the_others_begin_once() -> None:
     book = LegBook(spec(scheduler=Scheduler("asha", 1, 9, 3), probe=True))
     leg = begun(book)
     rows = [["score", 1, 0, 0.5, 1.0]]
-    assert [book.hear(leg, {"op": "points", "rows": rows}, 2.0).probed for _ in range(2)] == [True, False]
+    assert [book.hear(leg, Points(rows), 2.0).probed for _ in range(2)] == [True, False]
 
 
 def test_a_checkpoint_is_journaled_with_the_goal_there_and_the_next_leg_begins_at_it(book: LegBook) -> None:
     leg = begun(book)
-    book.hear(leg, {"op": "points", "rows": [["score", 3, 0, 0.5, 1.0]]}, 2.0)
-    heard = book.hear(leg, {"op": "saved", "step": 3, "bytes": 700, "stall": 0.0, "seconds": 0.1}, 2.0)
+    book.hear(leg, Points([["score", 3, 0, 0.5, 1.0]]), 2.0)
+    heard = book.hear(leg, Saved(step=3, bytes=700, stall=0.0, seconds=0.1), 2.0)
     assert heard.lines == [{"kind": "Saved", "trial": 0, "attempt": 1, "step": 3, "value": 0.5}]
     book.hear(leg, left("died", cause="worker"), 3.0)
     assert (ordered(book).start, book.largest, book.heard_bytes) == (3, 700, 700)
 
 
 def test_checkpoints_between_levels_are_journaled_only_in_trouble(book: LegBook) -> None:
-    message = {"op": "saved", "step": 2, "bytes": 7, "stall": 0.0, "seconds": 0.1, "passing": True}
+    message = Saved(step=2, bytes=7, stall=0.0, seconds=0.1, passing=True)
     leg = begun(book)
     assert book.hear(leg, message, 2.0).lines == []
     book.hear(leg, left("died", cause="exit"), 3.0)
-    assert len(book.hear(begun(book), {**message, "step": 3}, 4.0).lines) == 1
+    assert len(book.hear(begun(book), replace(message, step=3), 4.0).lines) == 1
     assert book.passing == {0}
 
 
 def test_what_it_journaled_brings_another_book_to_the_same_state(book: LegBook) -> None:
     lines: list[dict[str, Any]] = []
 
-    def say(leg: Leg, message: dict[str, Any]) -> None:
+    def say(leg: Leg, message: FromLeg) -> None:
         lines.extend(book.hear(leg, message, 2.0).lines)
 
     for trial, end in enumerate((left("reached", step=3, metrics={}), left("died", cause="memory"), left("stopped"))):
         leg = begun(book, trial, until=3)
         lines.append({"kind": "LegStarted", "trial": trial, "attempt": leg.attempt})
-        say(leg, {"op": "saved", "step": 2, "bytes": 7, "stall": 0.0, "seconds": 0.1})
-        leg.stop = "asked" if end["outcome"] == "stopped" else None
+        say(leg, Saved(step=2, bytes=7, stall=0.0, seconds=0.1))
+        leg.stop = "asked" if end.outcome == "stopped" else None
         say(leg, end)
     other = LegBook(spec(scheduler=Scheduler("asha", 1, 9, 3), probe=False))
     assert all(other.recall(line) for line in lines)

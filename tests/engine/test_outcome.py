@@ -11,7 +11,7 @@ import pytest
 from running import PLAIN, ended, engine, spec_of, start, until
 
 from workbench.experiment import Experiment
-from workbench.lab.plain import Progress
+from workbench.live.plain import Progress
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.status.board import Board

@@ -19,9 +19,9 @@ from workbench.space import uniform
 from workbench.store import Store, requests
 from workbench.store.owner.lease import read_engine
 from workbench.store.series import Series
-from workbench_ext.server import tended as looks
-from workbench_ext.server.changes import Changes
-from workbench_ext.server.keeper import SCHEMA_ID
+from workbench_ext.server.watching import tended as looks
+from workbench_ext.server.watching.changes import Changes
+from workbench_ext.server.watching.keeper import SCHEMA_ID
 
 
 @pytest.fixture

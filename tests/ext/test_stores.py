@@ -17,10 +17,10 @@ from workbench.store import Store, requests
 from workbench.store.lists.catalog import Catalog
 from workbench.store.owner.ownership import MARK, enlist
 from workbench_ext.server import below
-from workbench_ext.server import tended as looks
 from workbench_ext.server.below import stores_below
-from workbench_ext.server.keeper import SCHEMA_ID
 from workbench_ext.server.stores import Stores
+from workbench_ext.server.watching import tended as looks
+from workbench_ext.server.watching.keeper import SCHEMA_ID
 
 SERVER = {"ServerApp": {"jpserver_extensions": {"workbench_ext": True}}}
 

@@ -9,7 +9,7 @@ from IPython.core.completer import provisionalcompleter
 from workbench.errors import BadCell, BadMetric, BadName, BadOption, BadSpace
 from workbench.experiment.notebook import name_of
 from workbench.lab.magic import _prepared, _run, awaited
-from workbench.lab.show import face
+from workbench.live.show import face
 from workbench.store import Store
 
 CELL = """%%train {line}

@@ -11,16 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_world import GOAL, SCHEDULERS, SYNCHRONOUS, World, noise, search
 
-from workbench.records import (
-    CapacityChanged,
-    Finish,
-    Goal,
-    Run,
-    Settle,
-    StopAsked,
-    fact_from_line,
-    to_line,
-)
+from workbench.facts import CapacityChanged, Finish, Run, Settle, StopAsked, fact_from_line, to_line
+from workbench.records import Goal
 from workbench.search import plan
 
 quick = settings(max_examples=25 if settings().derandomize else 400)

@@ -10,19 +10,8 @@ from hypothesis import strategies as st
 from search_world import GOAL, SCHEDULERS, SYNCHRONOUS, World, noise, search
 
 from workbench.errors import BadOption
-from workbench.records import (
-    CapacityChanged,
-    Extended,
-    Finish,
-    Reached,
-    Run,
-    Scheduler,
-    Searcher,
-    Settle,
-    StopAsked,
-    fact_from_line,
-    to_line,
-)
+from workbench.facts import CapacityChanged, Extended, Finish, Reached, Run, Settle, StopAsked, fact_from_line, to_line
+from workbench.records import Scheduler, Searcher
 from workbench.search import Search
 from workbench.space import Space, choice
 

@@ -6,17 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.records import (
-    ENDED,
-    LEGAL_EXPERIMENT,
-    CapacityChanged,
-    Extended,
-    Finish,
-    PauseAsked,
-    Reached,
-    ResumeAsked,
-    StopAsked,
-)
+from workbench.facts import CapacityChanged, Extended, Finish, PauseAsked, Reached, ResumeAsked, StopAsked
+from workbench.records import ENDED, LEGAL_EXPERIMENT
 from workbench.search.life import EXTENDED, PROBING, TRAINS, WAITS, Life
 
 BEGAN = "began"

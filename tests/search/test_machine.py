@@ -6,27 +6,22 @@ import pytest
 from search_world import GOAL, SPACE, search
 
 from workbench.errors import BadOption
-from workbench.records import (
+from workbench.facts import (
     CapacityChanged,
     Ended,
     Failed,
     Finish,
-    Goal,
     Left,
     Lost,
     PauseAsked,
-    Program,
     Reached,
     ResumeAsked,
     Run,
-    Scheduler,
-    Searcher,
     Settle,
-    Spec,
     Stop,
     StopAsked,
-    Training,
 )
+from workbench.records import Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.search import Search
 
 

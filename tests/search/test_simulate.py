@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from search_world import SCHEDULERS, SYNCHRONOUS, noise, search
 
-from workbench.records import Finish, Goal, Run, Scheduler, Stop
+from workbench.facts import Finish, Run, Stop
+from workbench.records import Goal, Scheduler
 from workbench.search import Search, simulate
 from workbench.space import Space, choice, uniform
 

@@ -25,12 +25,12 @@ from running import ended, engine, outcome, spec_of, start, state, until
 import workbench as wb
 from workbench.engine.asking.ask import ask
 from workbench.errors import BadInput, Declined, Untrusted
+from workbench.exporters.mirrors.foreign import run_of
 from workbench.records import Scheduler, Spec
 from workbench.replay.executing import packed
 from workbench.share import export, publish, take_in, write_table
 from workbench.share.contents import files_of
 from workbench.share.copies import _refuse_secret_parameters, copied
-from workbench.share.foreign import run_of
 from workbench.share.looking import Finding, Findings
 from workbench.snapshot import take
 from workbench.snapshot.capture import capture

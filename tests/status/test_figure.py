@@ -6,8 +6,8 @@ import json
 import pytest
 from lab.recorded import Recording
 
-from workbench.lab.plain import Progress
-from workbench.lab.show import result
+from workbench.live.plain import Progress
+from workbench.live.show import result
 from workbench.status import figure
 from workbench.status.board import Board
 

@@ -6,17 +6,7 @@ import pytest
 from tinydb import TinyDB
 
 from workbench.errors import BadName, NewerSchema, NotFound, StoreFull, StoreReadOnly
-from workbench.records import (
-    CapacityChanged,
-    Ended,
-    Failed,
-    Finish,
-    PauseAsked,
-    Reached,
-    ResumeAsked,
-    StopAsked,
-    to_line,
-)
+from workbench.facts import CapacityChanged, Ended, Failed, Finish, PauseAsked, Reached, ResumeAsked, StopAsked, to_line
 from workbench.search import Search
 from workbench.store import Store
 from workbench.store.journal import Journal

@@ -13,22 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.errors import Unreadable
-from workbench.records import (
+from workbench.facts import (
     CapacityChanged,
     Ended,
     Extended,
     Failed,
     Finish,
-    Goal,
     Lost,
     PauseAsked,
     Reached,
-    Scheduler,
-    Searcher,
     StopAsked,
     fact_from_line,
     to_line,
 )
+from workbench.records import Goal, Scheduler, Searcher
 from workbench.search import Search
 from workbench.space import Space, uniform
 from workbench.store import Store, journal

@@ -10,24 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.errors import BadOption
-from workbench.records import (
-    ENDED,
+from workbench.facts import (
     CapacityChanged,
     Ended,
     Failed,
-    Goal,
-    Keep,
     Left,
     Lost,
     PauseAsked,
     Reached,
     ResumeAsked,
     Run,
-    Scheduler,
     Stop,
     StopAsked,
     to_line,
 )
+from workbench.records import ENDED, Goal, Keep, Scheduler
 from workbench.search import Search
 from workbench.space import Space, uniform
 from workbench.store.keeping.retention import History, verdict

@@ -230,13 +230,13 @@ def test_a_trial_that_is_not_there_names_those_that_are(series):
 
 
 def test_a_flush_that_fails_loses_nothing_and_later_fields_win(path, monkeypatch):
-    from workbench.store.files import database
+    from workbench.store.files import tables
 
     series = Series.open(path)
     series.add_points([(0, "acc", 1, 0, 0.5, 0.0)])
     series.put_trial(0, state="waiting", bracket=1)
     series.put_meta("state", "waiting")
-    real = database.write_row
+    real = tables.write_row
 
     def refuse(*arguments):
         series.put_trial(0, state="running")
@@ -244,11 +244,11 @@ def test_a_flush_that_fails_loses_nothing_and_later_fields_win(path, monkeypatch
         series.put_meta("state", "running")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(database, "write_row", refuse)
+    monkeypatch.setattr(tables, "write_row", refuse)
     with pytest.raises(OSError, match="space"):
         series.flush()
     assert series.points() == []
-    monkeypatch.setattr(database, "write_row", real)
+    monkeypatch.setattr(tables, "write_row", real)
     series.flush()
     assert [p[4] for p in series.points()] == [0.5, 0.6]
     assert (series.trial(0)["state"], series.trial(0)["bracket"]) == ("running", 1)
@@ -365,14 +365,14 @@ def test_many_threads_add_while_one_flushes(series):
 
 
 def test_polls_use_indexes(path):
-    from workbench.store.files import database
+    from workbench.store.files import tables
 
     with Series.open(path) as series:
         connection = series._writer.connection
         for query in (
             "SELECT id, name, trial, step, idx, value, time FROM points WHERE id > 5 ORDER BY id LIMIT -1",
-            database.query_rows("trials", "WHERE change > 5 ORDER BY change"),
-            database.query_rows("legs", "WHERE change > 5 ORDER BY change"),
+            tables.query_rows("trials", "WHERE change > 5 ORDER BY change"),
+            tables.query_rows("legs", "WHERE change > 5 ORDER BY change"),
             "SELECT step, idx, value FROM points WHERE name = 1 AND trial = 3 ORDER BY step, idx",
         ):
             (plan,) = connection.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from running import spec_of
 from search_world import GOAL, SCHEDULERS, SPACE, World, noise, search
 
-from workbench.records import Extended, Fact, Instruction, Scheduler, to_line
+from workbench.facts import Extended, Fact, Instruction, to_line
+from workbench.records import Scheduler
 from workbench.search import Search
 from workbench.space import uniform
 from workbench.store.lists.summary import summary

@@ -201,7 +201,7 @@ def test_a_trial_killed_between_batches_equals_an_undisturbed_one(server, experi
     found, told, _ = killed_and_resumed(server, cell, [(0, 2), (1, 1)])
     assert found == expected
     assert said(told, "saved")[-1]["step"] == STEPS
-    assert [m["found"]["resumes"] for m in said(told, "saved") if "found" in m][-1] == EXACT
+    assert [m["found"]["resumes"] for m in said(told, "saved") if m["found"]][-1] == EXACT
 
 
 def test_workers_that_outlive_a_pass_draw_their_seed_once(server, experiment):
@@ -222,7 +222,7 @@ def test_what_cannot_be_resumed_inside_is_said_and_exact_all_the_same(server, ex
     cell = experiment(HEAD + source + FOOT, steps=STEPS, save_s=ALWAYS)
     found, told, output = killed_and_resumed(server, cell, [(1, None)])
     assert found == expected
-    assert any(reason in m["found"]["resumes"] for m in said(told, "saved") if "found" in m)
+    assert any(reason in m["found"]["resumes"] for m in said(told, "saved") if m["found"])
     assert output.count("[workbench] trial.batches: ") == 1
     assert reason in output
 
@@ -251,7 +251,7 @@ def test_a_stop_that_keeps_leaves_between_two_batches_with_all_that_was_trained(
     runner = server.runner()
     runner.connection.send(cell.order())
     told = runner.until("points")
-    runner.connection.send({"op": "stop", "reason": "a pause", "keep": True})
+    runner.connection.send({"op": "stoporder", "reason": "a pause", "keep": True})
     told += runner.until("left")
     saved = said(told, "saved")[-1]
     assert (told[-1]["outcome"], told[-1]["step"], saved["step"]) == ("stopped", 0, 0)

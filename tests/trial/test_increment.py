@@ -14,10 +14,11 @@ from trial.world import points, said
 from workbench.errors import StoreError
 from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.keeping.usage import checkpoint_bytes
-from workbench.trial import tensors
+from workbench.trial.checkpoint import tensors
+from workbench.trial.checkpoint.captured import Captured
+from workbench.trial.checkpoint.tensors import TENSORS
 from workbench.trial.course.vault import StoreVault
 from workbench.trial.discovery import Found
-from workbench.trial.state import TENSORS, Captured
 
 torch = pytest.importorskip("torch")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from trial.world import trained_here
+
+from workbench.messages import FromLeg, StopOrder, plain
 from workbench.trial import state
 from workbench.trial.course import saver
-from workbench.trial.process.leg import Legs
-from workbench.trial.process.runner import StopOrder
-from workbench.trial.process.wire import Message
 
 REPLAY = """
 import collections, hashlib, pickle, random
@@ -35,13 +36,13 @@ class Here:
 
     def __init__(self) -> None:
         self.points: dict[tuple[str, int], float] = {}
-        self.told: list[Message] = []
+        self.told: list[dict[str, Any]] = []
 
     def report(self, points) -> None:
         self.points |= {(name, step): value for name, step, _, value, _ in points}
 
-    def send(self, message: Message) -> None:
-        self.told.append(message)
+    def send(self, message: FromLeg) -> None:
+        self.told.append(plain(message))
 
     def flush(self) -> None:
         """Nothing waits."""
@@ -49,17 +50,17 @@ class Here:
     def stop(self) -> StopOrder | None:
         return None
 
-    def of(self, op: str) -> list[Message]:
+    def of(self, op: str) -> list[dict[str, Any]]:
         return [message for message in self.told if message["op"] == op]
 
 
 def test_long_containers_of_plain_values_come_back_bit_for_bit(experiment):
     text = REPLAY.replace("SIZE", "3000")
     calm, parts = Here(), Here()
-    assert Legs(calm).run(experiment(text, steps=6).order())["error"] is None
+    assert trained_here(calm, experiment(text, steps=6).order())["error"] is None
     cell = experiment(text, steps=6)
     for start, until in ((0, 1), (1, 3), (3, 6)):
-        left = Legs(parts).run(cell.order(until, start=start))
+        left = trained_here(parts, cell.order(until, start=start))
         assert left["error"] is None, left["error"]["traceback"]
     assert parts.points == calm.points
     assert parts.of("says") == []
@@ -71,7 +72,7 @@ def test_people_are_told_once_what_makes_checkpoints_slow(experiment, monkeypatc
     cell = experiment(
         REPLAY.replace("SIZE", "150_000").replace("content = [list(buffer),", "content = [len(buffer),"), steps=6
     )
-    assert Legs(link).run(cell.order(levels=(1, 2, 3)))["error"] is None
+    assert trained_here(link, cell.order(levels=(1, 2, 3)))["error"] is None
     assert link.of("saved")[-1]["step"] == 6
     (says,) = link.of("says")
     assert "since buffer reaches about 150,000 objects of Python" in says["text"]
@@ -86,6 +87,6 @@ def test_at_levels_that_a_leg_passes_a_dear_checkpoint_is_left_out(experiment, m
         monkeypatch.setattr(saver, "STALL", 1e9)
     link = Here()
     cell = experiment(REPLAY.replace("SIZE", "3000"), steps=6)
-    assert Legs(link).run(cell.order(levels=(1, 2, 3, 4, 5)))["error"] is None
+    assert trained_here(link, cell.order(levels=(1, 2, 3, 4, 5)))["error"] is None
     assert [one["step"] for one in link.of("saved") if not one.get("passing")] == saved
     assert [one["step"] for one in link.of("level")] == [1, 2, 3, 4, 5, 6]

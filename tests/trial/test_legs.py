@@ -6,12 +6,12 @@ import shutil
 
 import pytest
 from small import damage
-from trial.world import points, said
+from trial.world import points, said, trained_here
 
+from workbench.messages import plain
 from workbench.records import Program
 from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.trial.api.batches import BY_STEPS
-from workbench.trial.process.leg import Legs
 
 
 class Here:
@@ -24,7 +24,7 @@ class Here:
         pass
 
     def send(self, message):
-        self.told.append(message)
+        self.told.append(plain(message))
 
     def flush(self):
         pass
@@ -154,7 +154,7 @@ def stopped(server, experiment, body, *, keep, after):
     runner = server.runner()
     runner.connection.send(cell.order(levels=(1,)))
     told = runner.until(*after)
-    runner.connection.send({"op": "stop", "reason": "rank 40 of 81", "keep": keep})
+    runner.connection.send({"op": "stoporder", "reason": "rank 40 of 81", "keep": keep})
     told += runner.until("left")
     runner.kill()
     return cell, told, runner.output()
@@ -194,12 +194,8 @@ def test_a_stop_for_a_leg_that_has_left_does_not_stop_the_next(server, experimen
     runner = server.runner()
     first, second = cell.order(2), cell.order(4, start=2)
     runner.leg(first)
-    runner.connection.send({"op": "stop", "reason": "", "keep": False})
+    runner.connection.send({"op": "stoporder", "reason": "", "keep": False})
     assert runner.leg(second)[-1]["outcome"] == "completed"
-    third = cell.order(2, trial=1)
-    runner.connection.send(third)
-    runner.connection.send({"op": "stop", "reason": "", "keep": False, "attempt": second["attempt"]})
-    assert runner.until("left")[-1]["outcome"] == "reached"
 
 
 def test_training_code_cannot_swallow_the_end_of_its_leg(server, experiment):
@@ -250,8 +246,8 @@ def test_checkpoints_are_made_by_time_too_and_only_the_newest_of_those_stays(exp
     monkeypatch.setattr("workbench.trial.course.saver.WRITING", 0)
     cell = experiment(COUNT, steps=6, checkpoint_s=0.0)
     link = Here()
-    assert Legs(link).run(cell.order(5, levels=(2,)))["outcome"] == "reached"
-    assert [(m["step"], "passing" in m) for m in said(link.told, "saved")] == [
+    assert trained_here(link, cell.order(5, levels=(2,)))["outcome"] == "reached"
+    assert [(m["step"], m["passing"]) for m in said(link.told, "saved")] == [
         (1, True),
         (2, False),
         (3, True),
@@ -267,7 +263,7 @@ def test_a_leg_in_this_process_leaves_it_as_it_was(experiment):
 
     main, folder = sys.modules["__main__"], os.getcwd()
     link = Here()
-    left = Legs(link).run(experiment(COUNT).order(1))
+    left = trained_here(link, experiment(COUNT).order(1))
     assert (left["outcome"], left["reusable"]) == ("reached", False)
     assert sys.modules["__main__"] is main
     assert os.getcwd() == folder
@@ -594,10 +590,10 @@ def test_large_values_that_every_turn_assigns_are_left_out(server, experiment):
 
 
 def test_what_was_put_back_is_saved_again_though_its_samples_are_as_the_set_up_made_them(experiment, monkeypatch):
-    from workbench.trial import kinds as of_python
     from workbench.trial import torch_kinds
+    from workbench.trial.looking import digests
 
-    for module in (of_python, torch_kinds):  # as if they were larger than half a gigabyte
+    for module in (digests, torch_kinds):  # as if they were larger than half a gigabyte
         monkeypatch.setattr(module, "LOOKED_AT_WHOLE", 1 << 20)
     cell = experiment(
         """
@@ -614,7 +610,7 @@ def test_what_was_put_back_is_saved_again_though_its_samples_are_as_the_set_up_m
         """
     )
     for step in range(4):
-        left = Legs(Here()).run(cell.order(step + 1, start=step))
+        left = trained_here(Here(), cell.order(step + 1, start=step))
         assert left["error"] is None, left["error"]["traceback"]
         assert left["metrics"] == {"score": 7.0, "array": 14.0 if step == 0 else 7.0}
 
@@ -630,17 +626,17 @@ def test_a_full_disk_costs_checkpoints_but_not_training(experiment, monkeypatch)
     link = Here()
     with monkeypatch.context() as patch:
         patch.setattr(StoreVault, "keep", full)
-        left = Legs(link).run(cell.order(3, levels=(1,)))
+        left = trained_here(link, cell.order(3, levels=(1,)))
     assert kinds(link.told) == ["begun", "level", "unsaved", "level"]
     assert (left["outcome"], left["error"]["cause"], left["step"]) == ("failed", "store", 3)
-    assert Legs(link).run(cell.order(3))["outcome"] == "reached"
+    assert trained_here(link, cell.order(3))["outcome"] == "reached"
 
 
 def test_an_attempt_that_is_no_longer_the_newest_ends(experiment):
     cell = experiment(COUNT, steps=4)
     older, newer = cell.order(2), cell.order(2)
-    assert Legs(Here()).run(newer)["outcome"] == "reached"
-    assert Legs(Here()).run(older)["error"]["cause"] == "stale_attempt"
+    assert trained_here(Here(), newer)["outcome"] == "reached"
+    assert trained_here(Here(), older)["error"]["cause"] == "stale_attempt"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 
 import pytest
+from trial.world import trained_here
 
+from workbench.messages import FromLeg, StopOrder, Unsaved
 from workbench.trial import namespace
-from workbench.trial.process.leg import Legs
-from workbench.trial.process.runner import StopOrder
-from workbench.trial.process.wire import Message
 
 TRAINER = """
 class Trainer:
@@ -71,8 +70,8 @@ class Here:
     def report(self, points) -> None:
         self.points |= {(name, step): value for name, step, _, value, _ in points}
 
-    def send(self, message: Message) -> None:
-        assert message["op"] != "unsaved"
+    def send(self, message: FromLeg) -> None:
+        assert not isinstance(message, Unsaved)
 
     def flush(self) -> None:
         """Nothing waits."""
@@ -97,11 +96,11 @@ def ourtrainer(request, tmp_path, monkeypatch):
 @pytest.mark.parametrize("which", CELLS)
 def test_it_goes_on_where_it_was(experiment, ourtrainer, which):
     calm, parts = Here(), Here()
-    left = Legs(calm).run(experiment(CELLS[which], steps=6).order())
+    left = trained_here(calm, experiment(CELLS[which], steps=6).order())
     assert left["error"] is None, left["error"]["traceback"]
     cell = experiment(CELLS[which], steps=6)
     for until in (1, 2, 4, 6):
-        left = Legs(parts).run(cell.order(until, start={1: 0, 2: 1, 4: 2, 6: 4}[until]))
+        left = trained_here(parts, cell.order(until, start={1: 0, 2: 1, 4: 2, 6: 4}[until]))
         assert left["error"] is None, left["error"]["traceback"]
         sys.modules.pop("ourtrainer", None)  # a runner imports it anew
     assert parts.points == calm.points
@@ -121,6 +120,6 @@ def test_a_librarys_progress_bar_around_the_steps_is_no_state(experiment, ourtra
     )
     parts = Here()
     for until in (2, 4):
-        left = Legs(parts).run(cell.order(until, start=until - 2))
+        left = trained_here(parts, cell.order(until, start=until - 2))
         assert left["error"] is None, left["error"]["traceback"]
     assert parts.points == {("score", 1): 0.0, ("score", 2): 1.0, ("score", 3): 3.0, ("score", 4): 6.0}

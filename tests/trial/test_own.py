@@ -236,7 +236,7 @@ def test_a_loop_that_is_stopped_may_save_once_more_and_goes_on_from_there(server
     runner = server.runner()
     runner.connection.send(cell.order())
     told = runner.until("points")
-    runner.connection.send({"op": "stop", "reason": "make room", "keep": keep})
+    runner.connection.send({"op": "stoporder", "reason": "make room", "keep": keep})
     told += runner.until("left")
     left = told[-1]
     assert (left["outcome"], left["reason"]) == ("stopped", "make room")
@@ -247,7 +247,7 @@ def test_a_loop_that_is_stopped_may_save_once_more_and_goes_on_from_there(server
     again = runner.until("points")
     assert said(again, "begun")[0]["step"] == left["step"]
     assert min(step for _, step, _ in points(again)) == left["step"] + 1
-    runner.connection.send({"op": "stop", "reason": "enough", "keep": False})
+    runner.connection.send({"op": "stoporder", "reason": "enough", "keep": False})
     runner.until("left")
 
 

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from workbench.messages import Exit, Fork, Kill, Level, Points, Says
 from workbench.trial.process.wire import BrokenWire, Connection, Frames, encode
 
 
@@ -18,7 +19,7 @@ def pair():
 
 
 def test_a_message_survives_any_cut_of_the_stream():
-    messages = [{"op": "points", "rows": [["ü", 1, 0, 0.1, 2.0]]}, {"op": "x" * 300}, {}]
+    messages = [Points([["ü", 1, 0, 0.1, 2.0]]), Says("x" * 300), Exit()]
     stream = b"".join(encode(message) for message in messages)
     for size in (1, 2, 3, 7, len(stream)):
         frames, found = Frames(), []
@@ -31,10 +32,10 @@ def test_a_message_survives_any_cut_of_the_stream():
 
 def test_numbers_that_are_not_finite_travel():
     frames = Frames()
-    frames.feed(encode({"a": math.nan, "b": -math.inf}))
-    message = frames.next()
-    assert math.isnan(message["a"])
-    assert message["b"] == -math.inf
+    frames.feed(encode(Level(1, {"a": math.nan, "b": -math.inf})))
+    metrics = frames.next().metrics
+    assert math.isnan(metrics["a"])
+    assert metrics["b"] == -math.inf
 
 
 def test_bytes_that_are_no_frame_are_refused():
@@ -44,17 +45,27 @@ def test_bytes_that_are_no_frame_are_refused():
         frames.next()
 
 
+@pytest.mark.parametrize(
+    "body", [b"[]", b"{}", b'{"op": "nothing"}', b'{"op": "kill"}', b'{"op": "kill", "id": "1"}', b"{", b"[" * 100_000]
+)
+def test_a_frame_that_holds_no_message_is_refused(body):
+    frames = Frames()
+    frames.feed(len(body).to_bytes(4, "big") + body)
+    with pytest.raises(BrokenWire):
+        frames.next()
+
+
 def test_descriptors_arrive_with_their_own_message(pair):
     ours, theirs = (Connection(end) for end in pair)
     ends = [os.pipe() for _ in range(4)]
-    ours.send({"op": "kill", "id": 0})
+    ours.send(Kill(0))
     for number, (_, write) in enumerate(ends):
-        ours.send({"op": "fork", "id": number}, [write])
-        ours.send({"op": "kill", "id": number})
+        ours.send(Fork(number), [write])
+        ours.send(Kill(number))
     received = [theirs.receive() for _ in range(9)]
     for message in received:
-        for fd in theirs.fds(message):
-            os.write(fd, b"%d" % message["id"])
+        for fd in theirs.fds(1 if isinstance(message, Fork) else 0):
+            os.write(fd, b"%d" % message.id)
             os.close(fd)
     for number, (read, write) in enumerate(ends):
         os.close(write)
@@ -64,9 +75,9 @@ def test_descriptors_arrive_with_their_own_message(pair):
 
 def test_the_end_of_the_stream_is_none_after_all_that_was_sent(pair):
     ours, theirs = (Connection(end) for end in pair)
-    ours.send({"n": 1})
+    ours.send(Kill(1))
     ours.close()
-    assert theirs.receive() == {"n": 1}
+    assert theirs.receive() == Kill(1)
     assert theirs.receive() is None
     assert theirs.ended
 
@@ -74,9 +85,9 @@ def test_the_end_of_the_stream_is_none_after_all_that_was_sent(pair):
 def test_ready_waits_for_nothing(pair):
     ours, theirs = (Connection(end) for end in pair)
     assert theirs.ready() == []
-    ours.send({"n": 1})
-    ours.send({"n": 2})
-    assert theirs.ready() == [{"n": 1}, {"n": 2}]
+    ours.send(Kill(1))
+    ours.send(Kill(2))
+    assert theirs.ready() == [Kill(1), Kill(2)]
 
 
 def test_two_threads_that_send_do_not_mix_their_messages(pair):
@@ -84,12 +95,12 @@ def test_two_threads_that_send_do_not_mix_their_messages(pair):
 
     def send(letter):
         for _ in range(200):
-            ours.send({"text": letter * 1000})
+            ours.send(Says(letter * 1000))
 
     threads = [threading.Thread(target=send, args=(letter,)) for letter in "ab"]
     for thread in threads:
         thread.start()
-    texts = [theirs.receive()["text"] for _ in range(400)]
+    texts = [theirs.receive().text for _ in range(400)]
     for thread in threads:
         thread.join()
     assert sorted(texts) == ["a" * 1000] * 200 + ["b" * 1000] * 200

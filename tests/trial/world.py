@@ -10,12 +10,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from workbench.messages import Hello, Message, plain, read
 from workbench.records import PROTOCOL, Spec
 from workbench.store import Store
 from workbench.trial.process import forkserver
+from workbench.trial.process.leg import Legs
+from workbench.trial.process.runner import Link
 from workbench.trial.process.wire import Connection
 
 SOURCES = str(Path(__file__).resolve().parents[2] / "src")
+
+
+class Plainly(Connection):
+    """A connection that takes and gives messages as plain data, which tests can compare."""
+
+    def send(self, message: dict[str, Any] | Message, fds: Sequence[int] = ()) -> None:
+        super().send(read(message) if isinstance(message, dict) else message, fds)
+
+    def receive(self) -> dict[str, Any] | None:
+        message = super().receive()
+        return None if message is None else plain(message)
 
 
 class Process:
@@ -28,7 +42,7 @@ class Process:
         server.control.send({"op": "fork", "id": number}, [theirs.fileno(), write])
         theirs.close()
         os.close(write)
-        self.connection = Connection(ours)
+        self.connection = Plainly(ours)
         hello = self.connection.receive()
         assert hello is not None
         self.pid = hello["pid"]
@@ -80,9 +94,16 @@ class Server:
     ) -> None:
         variables = {**os.environ, **forkserver.environment(1, 0), "PYTHONPATH": SOURCES, **env}
         self.process, sock = forkserver.launch(sys.executable, variables)
-        self.control = Connection(sock)
+        self.control = Plainly(sock)
         self.control.send(
-            forkserver.hello(preload=preload, learned=learned, secrets=secrets, cwd=os.getcwd(), path=(), threads=1)
+            Hello(
+                preload=list(preload),
+                learned=list(learned),
+                secrets=list(secrets),
+                cwd=os.getcwd(),
+                path=[],
+                threads=1,
+            )
         )
         self.ready = self.control.receive()
         self._number = 0
@@ -130,7 +151,7 @@ class Experiment:
         last = self.spec.scheduler.last
         until = last if until is None else until
         return {
-            "op": "leg",
+            "op": "legorder",
             "protocol": PROTOCOL,
             "store": str(self.store.root),
             "experiment": self.spec.id,
@@ -148,6 +169,11 @@ class Experiment:
 
     def paths(self, trial: int = 0) -> Any:
         return self.store.experiment(self.spec.id).trial(trial)
+
+
+def trained_here(link: Link, order: dict[str, Any]) -> dict[str, Any]:
+    """Run one leg in this very process; how it was left."""
+    return plain(Legs(link).run(read(order)))
 
 
 def said(messages: list[dict[str, Any]], op: str) -> list[dict[str, Any]]:

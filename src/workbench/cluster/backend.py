@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-Message = dict[str, Any]
-#: Takes what a leg says (``op``: begun, points, level, saved, left) with its ``key``, and ``slots`` when they change.
-Sink = Callable[[Message], None]
+from workbench.messages import FromLeg, Order, Plain, Story
+from workbench.records import Training
+
+
+class Sink(Protocol):
+    """Where a backend's answers go: the engine."""
+
+    def heard(self, key: str, message: FromLeg) -> None:
+        """What the leg of ``key`` says."""
+
+    def slots_changed(self) -> None:
+        """There are other slots now."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,21 +52,15 @@ class Slot:
 class Survivor:
     """A leg of an engine before: it trains on, or has ended since, and what it said is still to be heard."""
 
-    key: str
-    experiment: str
-    trial: int
-    attempt: int
-    start: int
-    until: int
+    story: Story
     #: Where it trains, or did; it is among the slot's legs as long as it does.
     slot: Slot
-    messages: tuple[Message, ...]
 
 
 class Backend(Protocol):
-    """Starts legs in slots and stops them. Its answers come to the sink as messages."""
+    """Starts legs in slots and stops them. Its answers come to a sink."""
 
-    #: The slots there are now; the sink hears ``{"op": "slots"}`` when they change.
+    #: The slots there are now; the sink is told when they change.
     slots: list[Slot]
     #: Where Dask's own pages are, and what a person is told of the cluster; None where there is nothing.
     dashboard: str | None
@@ -80,11 +83,11 @@ class Backend(Protocol):
     async def keep(self, marks: Any) -> None:
         """What was heard up to these marks is on the disk: no later engine need hear it."""
 
-    def start(self, order: Message, slot: Slot, priority: int) -> None:
-        """Train the leg that ``order`` describes in ``slot``. Its end comes as ``left`` with its key, exactly once."""
+    def start(self, order: Order, slot: Slot, priority: int) -> None:
+        """Train the leg that ``order`` describes in ``slot``. Its end comes as ``Left`` with its key, exactly once."""
 
     def stop(self, key: str, reason: str, keep_s: float | None) -> None:
-        """Make the leg leave: at its next turn, by a kill after the grace time. Its end still comes as ``left``.
+        """Make the leg leave: at its next turn, by a kill after the grace time. Its end still comes as ``Left``.
 
         keep_s: seconds in which it may come to the end of its turn and leave with a checkpoint; None: without.
         """
@@ -101,10 +104,10 @@ class Backend(Protocol):
     async def release(self, slot: Slot) -> None:
         """Have the worker of ``slot``, which has no legs, give back what it holds."""
 
-    async def warm(self, training: Message) -> None:
+    async def warm(self, training: Training) -> None:
         """Make ready for legs of this training environment."""
 
-    async def look(self) -> list[Message]:
+    async def look(self) -> list[Plain]:
         """The cluster's machines now: of each its host, its memory, and its workers, as ``machine.survey`` has them."""
 
     async def close(self) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from distributed import Client, Security
 
-from workbench.cluster.backend import Message
 from workbench.cluster.own import Own
 from workbench.cluster.workers.worker import greet
 from workbench.errors import NoAnswer
+from workbench.messages import Greeting
 
 log = logging.getLogger("workbench.cluster")
 
@@ -39,10 +39,10 @@ async def connected(own: Own | None, address: str | None) -> Any:
             ) from error
 
 
-async def greeted(client: Any, own: Own | None, engine: str, topic: str) -> dict[str, Message | None]:
+async def greeted(client: Any, own: Own | None, engine: str, topic: str) -> dict[str, Greeting | None]:
     """What each worker of an own cluster has of an engine before (None: it is not set up); of others nothing."""
     if own is None:
         return {}
     # One that dies at this moment does not answer; what takes its place is heard of.
-    told: dict[str, Message | None] = await client.run(greet, engine=engine, topic=topic, on_error="ignore")
+    told: dict[str, Greeting | None] = await client.run(greet, engine=engine, topic=topic, on_error="ignore")
     return told

@@ -20,7 +20,7 @@ import dask
 from distributed import wait
 
 from workbench.cluster import devices
-from workbench.cluster.backend import Message, Sink, Slot, Survivor
+from workbench.cluster.backend import Sink, Slot, Survivor
 from workbench.cluster.client import ANSWER_S, connected, greeted
 from workbench.cluster.hearing import Hearing
 from workbench.cluster.own import Own
@@ -28,7 +28,9 @@ from workbench.cluster.workers.machine import survey_here
 from workbench.cluster.workers.secrets import to_wire
 from workbench.cluster.workers.worker import INTERVAL_S, Workplace, greet, rest, run_legs, sees_store, warm
 from workbench.errors import ClusterError, StoreNotShared, VersionsDiffer
-from workbench.records import PROTOCOL
+from workbench.messages import BadMessage, FromLeg, Greeting, Left, Notice, Order, Plain, Wants
+from workbench.messages import read as read_message
+from workbench.records import PROTOCOL, Training
 from workbench.store.owner import private
 from workbench.store.owner.slots import cores
 from workbench.trial.process.surroundings import Hides
@@ -108,13 +110,13 @@ class DaskBackend:
         self.was_found = self._own is not None and self._own.was_found
         self.survivors: list[Survivor] = []
         #: What the engine is to hear when it has settled about survivors; None: it hears at once.
-        self._held: list[Message] | None = [] if self.was_found else None
+        self._held: list[tuple[str, FromLeg]] | None = [] if self.was_found else None
         self._hearing = Hearing()
-        self._warmed: list[Message] = []
+        self._warmed: list[Training] = []
         #: What each worker said of itself when it was taken in.
-        self._answers: dict[str, Message] = {}
+        self._answers: dict[str, Plain] = {}
         #: Legs ordered in this turn of the event loop, by slot.
-        self._ordered: dict[Slot, list[tuple[Message, int]]] = {}
+        self._ordered: dict[Slot, list[tuple[Order, int]]] = {}
         self._futures: dict[Any, set[str]] = {}
         self._closing = self._reattaching = False
         #: Workers that went away; one of them may just be getting ready.
@@ -172,35 +174,33 @@ class DaskBackend:
         for worker in answers:
             self._add(worker)
         for worker in answers:
-            self._take_over(worker, told.get(worker) or {"legs": [], "n": 0})
+            self._take_over(worker, told.get(worker) or Greeting([], 0))
         if self._own is not None:
             self._own.watch(self._lose_scheduler)
 
-    def _take_over(self, worker: str, told: Message) -> None:
+    def _take_over(self, worker: str, told: Greeting) -> None:
         """Hear what ``worker`` had to tell, and from now on what it says."""
         slots = [slot for slot in self.slots if slot.worker == worker]
-        for one in told["legs"]:
-            order = one["order"]
-            if order["is_check"] or not slots:
+        for story in told.stories:
+            if story.is_check or not slots:
                 continue
             slot = min(slots, key=lambda slot: len(slot.legs))
-            if not one["is_over"]:
-                slot.legs.append(order["key"])
-                self._flights[order["key"]] = _Flight(None, slot, is_alone=False)
-            names = ("key", "experiment", "trial", "attempt", "start", "until")
-            fields = {name: order[name] for name in names}
-            self.survivors.append(Survivor(**fields, slot=slot, messages=tuple(one["messages"])))
-        self._take(self._hearing.greeted(worker, told["n"]))
+            if not story.is_over:
+                slot.legs.append(story.key)
+                self._flights[story.key] = _Flight(None, slot, is_alone=False)
+            self.survivors.append(Survivor(story, slot))
+        self._take(self._hearing.greeted(worker, told.n))
 
     def settle(self, adopted: Collection[str]) -> None:
         """Go on with the survivors of these keys; the others are told to leave."""
         for survivor in self.survivors:
-            if survivor.key not in adopted and survivor.key in self._flights:
-                self.stop(survivor.key, "the engine that started it is gone", None)
+            key = survivor.story.key
+            if key not in adopted and key in self._flights:
+                self.stop(key, "the engine that started it is gone", None)
         self.survivors = []
         held, self._held = self._held, None
-        for message in held or ():
-            self._listener(message)
+        for key, message in held or ():
+            self._listener.heard(key, message)
 
     def marks(self) -> dict[str, int]:
         """How far each worker of an own cluster has been heard; none before what it told has come to the engine."""
@@ -213,11 +213,11 @@ class DaskBackend:
                 await asyncio.wait_for(self._client.rpc(worker).workbench_heard(n=number), ANSWER_S)
                 self._hearing.kept(worker, number)
 
-    def _sink(self, message: Message) -> None:
+    def _tell(self, key: str, message: FromLeg) -> None:
         if self._held is None:
-            self._listener(message)
+            self._listener.heard(key, message)
         else:
-            self._held.append(message)
+            self._held.append((key, message))
 
     def _check(self, worker: str, answer: dict[str, Any]) -> None:
         if answer["protocol"] != PROTOCOL:
@@ -231,13 +231,13 @@ class DaskBackend:
                 "every machine sees at the same path. Put the store on a shared file system (--store)."
             )
 
-    async def look(self) -> list[Message]:
+    async def look(self) -> list[Plain]:
         """The machines: this one in a thread of ours where the cluster is local, others by one worker of each."""
         there = {slot.worker for slot in self.slots} & self._answers.keys()
         answers = {worker: self._answers[worker] for worker in sorted(there)}
         if self._own is not None:
             return [await survey_here(answers)] if answers else []
-        hosts: dict[str, dict[str, Message]] = {}
+        hosts: dict[str, dict[str, Plain]] = {}
         for worker, answer in answers.items():
             hosts.setdefault(answer["host"], {})[worker] = answer
         found = []
@@ -271,7 +271,7 @@ class DaskBackend:
         """Have the slot's worker give back what it holds."""
         await self._client.rpc(slot.worker).workbench_release()
 
-    async def warm(self, training: Message) -> None:
+    async def warm(self, training: Training) -> None:
         """Start this training environment's forkserver on every worker."""
         if training not in self._warmed:
             self._warmed.append(training)
@@ -284,9 +284,9 @@ class DaskBackend:
 
     # -- legs -----------------------------------------------------------------------------------------------------
 
-    def start(self, order: Message, slot: Slot, priority: int) -> None:
+    def start(self, order: Order, slot: Slot, priority: int) -> None:
         """Order one leg, pinned to its slot's worker. It is submitted with what else this turn orders there."""
-        slot.legs.append(order["key"])
+        slot.legs.append(order.key)
         if not self._ordered:
             asyncio.get_running_loop().call_soon(self._submit)
         self._ordered.setdefault(slot, []).append((order, priority))
@@ -297,12 +297,11 @@ class DaskBackend:
             orders = [order for order, _ in legs]
             if slot not in self.slots:  # its worker went away in this very turn
                 for order in orders:
-                    slot.legs.remove(order["key"])
-                    self._sink({**self._gone(slot.worker), "key": order["key"]})
+                    slot.legs.remove(order.key)
+                    self._tell(order.key, self._gone(slot.worker))
                 continue
-            key = orders[0]["key"]
-            for order in orders:
-                order["task"], order["engine"] = key, self._nonce
+            key = orders[0].key
+            orders = [dataclasses.replace(order, task=key, engine=self._nonce) for order in orders]
             future = self._client.submit(
                 run_legs,
                 orders,
@@ -313,7 +312,7 @@ class DaskBackend:
                 pure=False,
                 retries=0,
             )
-            keys = {order["key"] for order in orders}
+            keys = {order.key for order in orders}
             self._futures[future] = keys
             for one in keys:
                 self._flights[one] = _Flight(future, slot, is_alone=len(orders) == 1)
@@ -373,10 +372,10 @@ class DaskBackend:
             for key in keys:
                 self._end(key, _lost(f"Dask says {type(error).__name__}: {error}"))
             return
-        for left in told:
-            self._end(left["key"], left)
+        for key, left in told.items():
+            self._end(key, left)
 
-    def _end(self, key: str, left: Message) -> None:
+    def _end(self, key: str, left: Left) -> None:
         flight = self._flights.pop(key, None)
         if flight is None:
             return
@@ -386,7 +385,7 @@ class DaskBackend:
         if not others:
             self._futures.pop(flight.future, None)
             # Not released under the feet of whoever awaits it: dropping the last reference releases it.
-        self._sink({**left, "key": key})
+        self._tell(key, left)
 
     # -- what is heard --------------------------------------------------------------------------------------------
 
@@ -395,17 +394,25 @@ class DaskBackend:
         if told["worker"] not in self._removed:
             self._take(self._hearing.take(told))
 
-    def _take(self, messages: list[Message]) -> None:
-        for message in messages:
-            if message["op"] == "left":
-                self._end(message["key"], message)
-            elif message["op"] == "wants":
-                self._later(self._give_secrets(message["worker"], message["experiment"]))
-            elif message["op"] == "notice":
-                self._noticed.add(message["worker"])
-                self.close_worker(message["worker"], "its machine announced that it shuts down")
-            elif message["key"] in self._flights:
-                self._sink(message)
+    def _take(self, batch: list[Plain]) -> None:
+        for data in batch:
+            key = str(data.get("key", ""))
+            try:
+                message = read_message(data)
+            except BadMessage as error:
+                log.error("a worker sent what cannot be read: %s", error)
+                self._end(key, _lost(f"what its worker sent cannot be read ({error})"))
+                continue
+            match message:
+                case Left():
+                    self._end(key, message)
+                case Wants():
+                    self._later(self._give_secrets(message.worker, message.experiment))
+                case Notice():
+                    self._noticed.add(message.worker)
+                    self.close_worker(message.worker, "its machine announced that it shuts down")
+                case _ if key in self._flights:
+                    self._tell(key, message)
 
     async def _give_secrets(self, worker: str, experiment: str) -> None:
         """Tell a worker the secrets of an experiment, directly: Dask's scheduler neither sees nor keeps them."""
@@ -419,7 +426,7 @@ class DaskBackend:
             if slot.worker == worker and not slot.closed:
                 slot.closed = why
         log.warning("worker %s is no longer used: %s", worker, why)
-        self._sink({"op": "slots"})
+        self._listener.slots_changed()
 
     def _cluster_event(self, event: Any) -> None:
         _, message = event
@@ -434,7 +441,7 @@ class DaskBackend:
     async def _admit(self, worker: str) -> None:
         try:
             answers = await self._client.run(sees_store, self._root, self._nonce, workers=[worker])
-            told: dict[str, Message | None] = {}
+            told: dict[str, Greeting | None] = {}
             if self._own is not None:  # its plugin may name an engine before
                 told = await self._client.run(greet, engine=self._nonce, topic=self._topic, workers=[worker])
             for training in list(self._warmed):
@@ -446,7 +453,8 @@ class DaskBackend:
                     self._answers[address] = answer
                     self._add(address)
                     if not self._hearing.knows(address):
-                        self._take_over(address, {"legs": [], "n": (told.get(address) or {"n": 0})["n"]})
+                        greeting = told.get(address)
+                        self._take_over(address, Greeting([], 0 if greeting is None else greeting.n))
         except (OSError, ClusterError, ValueError) as error:
             log.warning("worker %s is not used: %s", worker, error)
 
@@ -459,7 +467,7 @@ class DaskBackend:
             count = int(self._answers[worker]["threads"])
         names, held = self._leased(worker)
         self.slots.extend(Slot(worker, index, [], names=names, lease=held) for index in range(count))
-        self._sink({"op": "slots"})
+        self._listener.slots_changed()
 
     def _leased(self, worker: str) -> tuple[tuple[str, ...], str]:
         """Of which slots of this machine ``worker`` must hold one, and which it holds already."""
@@ -483,9 +491,9 @@ class DaskBackend:
                         self._later(flight.future.cancel())
                     self._end(key, self._gone(worker))
         if gone:
-            self._sink({"op": "slots"})
+            self._listener.slots_changed()
 
-    def _gone(self, worker: str) -> Message:
+    def _gone(self, worker: str) -> Left:
         """The end of a leg whose worker is gone; one that was ordered while its machine went is preempted, too."""
         cause = "preempted" if worker in self._noticed else "worker"
         return _lost(f"its worker {worker} is gone", cause=cause)
@@ -498,7 +506,7 @@ class DaskBackend:
         self.slots = []
         for key in list(self._flights):
             self._end(key, _lost("Dask's scheduler is gone"))
-        self._sink({"op": "slots"})
+        self._listener.slots_changed()
         self._later(self._reattach())
 
     async def _reattach(self) -> None:
@@ -524,13 +532,5 @@ class DaskBackend:
         task.add_done_callback(self._tasks.discard)
 
 
-def _lost(reason: str, cause: str = "cluster") -> Message:
-    return {
-        "op": "left",
-        "outcome": "died",
-        "cause": cause,
-        "step": None,
-        "metrics": {},
-        "error": None,
-        "reason": reason,
-    }
+def _lost(reason: str, cause: str = "cluster") -> Left:
+    return Left(outcome="died", cause=cause, reason=reason)

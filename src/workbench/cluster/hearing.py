@@ -6,7 +6,10 @@ still has to tell, up to some number; events that arrive meanwhile wait, and tho
 
 from __future__ import annotations
 
-from workbench.cluster.backend import Message
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.messages import Plain
 
 
 class Hearing:
@@ -15,11 +18,11 @@ class Hearing:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         #: Events of workers that have not told yet how far they are.
-        self._early: dict[str, list[Message]] = {}
+        self._early: dict[str, list[Mapping[str, Any]]] = {}
         #: Numbers up to which the workers know that all is on the disk.
         self._kept: dict[str, int] = {}
 
-    def take(self, event: Message) -> list[Message]:
+    def take(self, event: Mapping[str, Any]) -> list[Plain]:
         """The messages of ``event`` that are new; none yet where its worker was not greeted."""
         worker, number, batch = event["worker"], event["n"], event["batch"]
         if worker not in self._numbers:
@@ -31,7 +34,7 @@ class Hearing:
         self._numbers[worker] = number
         return list(batch[len(batch) - new :])
 
-    def greeted(self, worker: str, number: int) -> list[Message]:
+    def greeted(self, worker: str, number: int) -> list[Plain]:
         """``worker`` was heard up to ``number``; what it has said since."""
         self._numbers[worker] = number
         return [message for event in self._early.pop(worker, ()) for message in self.take(event)]

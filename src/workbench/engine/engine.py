@@ -154,7 +154,9 @@ class Engine(Slots):
     @contextlib.contextmanager
     def _adopting(self) -> Iterator[None]:
         """Meanwhile experiments take up their legs that train on; afterwards the others are told to leave."""
-        self._survivors = {(one.experiment, one.trial, one.attempt): one for one in self.backend.survivors}
+        self._survivors = {
+            (one.story.experiment, one.story.trial, one.story.attempt): one for one in self.backend.survivors
+        }
         self._is_recovering = True
         try:
             yield
@@ -440,13 +442,13 @@ class Engine(Slots):
         if self.trouble is not None:
             loop.fail(self.trouble)
             return
-        message = loop.installed.training()
-        key = repr(sorted(message.items(), key=str))
+        training = loop.installed.training()
+        key = repr(training)
         if key in self._warm:
             return
         self._warm.add(key)
         try:
-            await self.backend.warm(message)
+            await self.backend.warm(training)
         except ClusterError as error:
             self._warm.discard(key)
             loop.fail(str(error))

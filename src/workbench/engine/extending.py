@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from workbench.engine.judging.patience import checked_limit
 from workbench.errors import BadOption
-from workbench.records import ExperimentState, Extended, Fact, Spec, StopAsked
+from workbench.facts import Extended, Fact, StopAsked
+from workbench.records import ExperimentState, Spec
 from workbench.search.life import Life
 
 

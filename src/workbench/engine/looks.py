@@ -11,8 +11,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from workbench.cluster.backend import Backend, Message, Slot
+from workbench.cluster.backend import Backend, Slot
 from workbench.errors import StoreError
+from workbench.messages import Plain
 from workbench.store import Store
 from workbench.store.owner.cluster import write_cluster
 from workbench.store.owner.lease import EngineLease
@@ -42,7 +43,7 @@ class Looks:
         """at_work: set while an experiment is open."""
         self._at_work = at_work
         self._store, self._lease, self._backend, self._holder = store, lease, backend, holder
-        self._machines: list[Message] = []
+        self._machines: list[Plain] = []
         self._looked = self._next_look = 0.0
         self._shown: dict[str, Any] = {}
         self._written = 0.0

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from workbench.cluster.backend import Message
 from workbench.engine.around import Surroundings
 from workbench.engine.ending import as_far_as_it_goes, concluded, later
 from workbench.engine.extending import check_extension
@@ -27,9 +26,8 @@ from workbench.engine.tending.installed import Installed
 from workbench.engine.tending.lost import Loss
 from workbench.engine.tending.retainer import Retainer
 from workbench.errors import BadOption, ClusterError, StoreError
-from workbench.records import (
+from workbench.facts import (
     CapacityChanged,
-    ExperimentState,
     Extended,
     Fact,
     Finish,
@@ -38,11 +36,12 @@ from workbench.records import (
     ResumeAsked,
     Run,
     Settle,
-    Spec,
     Stop,
     StopAsked,
     to_line,
 )
+from workbench.messages import FromLeg, Order, Saved
+from workbench.records import ExperimentState, Spec
 from workbench.search import Search
 from workbench.search.life import Life
 from workbench.store import Store
@@ -196,16 +195,16 @@ class ExperimentLoop:
 
     # -- legs -----------------------------------------------------------------------------------------------------
 
-    def message(self, leg: Leg) -> Message:
+    def message(self, leg: Leg) -> Order:
         """The leg as it travels to the worker (outer part) and on to the runner (``leg``)."""
         known = self.shown.known.get(leg.trial, 0)
         return leg_order(self._store, self.spec, self.search, leg, self.installed.training(), known_step=known)
 
-    def hear(self, leg: Leg, message: Message) -> None:
+    def hear(self, leg: Leg, message: FromLeg) -> None:
         """What one of its legs says."""
         heard = self.legbook.hear(leg, message, time.monotonic())
-        if message["op"] == "saved":
-            self.copies.saved(leg, passing=bool(message.get("passing")))
+        if isinstance(message, Saved):
+            self.copies.saved(leg, passing=message.passing)
         self._lines += heard.lines
         self._lines += self.hearing.show(leg, message, heard)
         if heard.way is not None:
@@ -489,7 +488,7 @@ class ExperimentLoop:
         """Whether a check is due, and the experiment may hold a slot for it."""
         return self.verification.is_wanted and (self.life.pause is None or self.finished.is_set())
 
-    def begin_check(self) -> tuple[Leg, Message]:
+    def begin_check(self) -> tuple[Leg, Order]:
         """The leg of the check that is due, and what it is told."""
         leg = self.verification.begin()
         return leg, self.verification.message(leg, self.message(leg))

@@ -12,7 +12,8 @@ from workbench.cluster.backend import Survivor
 from workbench.engine.legs.leg import Leg, started
 from workbench.engine.tending.installed import ACCEPTED
 from workbench.errors import Unreadable
-from workbench.records import ENDED, Ended, Extended, Fact, Finish, Left, Reached, Run, Settle, fact_from_line
+from workbench.facts import Ended, Extended, Fact, Finish, Left, Reached, Run, Settle, fact_from_line
+from workbench.records import ENDED
 from workbench.store.journal import OWN
 from workbench.store.recalled import check_order, nonsense
 
@@ -75,7 +76,7 @@ def _adopted(loop: ExperimentLoop, order: Run, rows: _Rows) -> tuple[Leg, Surviv
     """
     attempt = loop.legbook.begun.get(order.trial, 0)
     found = loop.around.survivor(loop.spec.id, order.trial, attempt)
-    if found is None or found.until != order.until:
+    if found is None or found.story.until != order.until:
         return None
     row, now = rows.get((order.trial, attempt), {}), time.monotonic()
     loop.shown.first_leg_at = loop.shown.first_leg_at or now

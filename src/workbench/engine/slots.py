@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.cluster.backend import Backend, Message, Slot, Survivor
+from workbench.cluster.backend import Backend, Sink, Slot, Survivor
 from workbench.engine.asking.book import Book
 from workbench.engine.judging.suspects import Suspects
 from workbench.engine.judging.verify import Verification
@@ -18,6 +18,7 @@ from workbench.engine.leases import Leases
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.placing import Shared, Waiting, share, shares
 from workbench.engine.loop import ExperimentLoop
+from workbench.messages import FromLeg, Left
 from workbench.records import Spec, trial_label
 from workbench.store import Store
 
@@ -33,15 +34,15 @@ class Parted:
 
     spec: Spec
 
-    def hear(self, leg: Leg, message: Message) -> None:
+    def hear(self, leg: Leg, message: FromLeg) -> None:
         """Nothing is done about it."""
 
 
 class Slots(ABC):
     """The slots of a backend, and the experiments that share them."""
 
-    def __init__(self, store: Store, make_backend: Callable[[Any], Backend]) -> None:
-        self.backend = make_backend(self._heard)
+    def __init__(self, store: Store, make_backend: Callable[[Sink], Backend]) -> None:
+        self.backend = make_backend(self)
         self._wake = asyncio.Event()
         self.book = Book(store, self._wake.set)
         self.loops: dict[str, ExperimentLoop] = {}
@@ -117,8 +118,8 @@ class Slots(ABC):
         """Take up a leg that an engine before has ordered, and hear what it has said since."""
         leg.slot = survivor.slot
         self._by_key[leg.key] = (loop, leg)
-        for message in survivor.messages:
-            self._heard(message)
+        for message in survivor.story.messages:
+            self.heard(leg.key, message)
 
     def _send_waiting(self) -> None:
         if self._is_recovering:
@@ -224,29 +225,31 @@ class Slots(ABC):
         if leg.slot is not None:
             self.backend.stop(leg.key, reason, keep_s)
             return
-        self.later(self._heard_later({"op": "left", "key": leg.key, "outcome": "stopped", "reason": reason}))
+        self.later(self._heard_later(leg.key, Left(outcome="stopped", reason=reason)))
 
-    async def _heard_later(self, message: Message) -> None:
-        self._heard(message)
+    async def _heard_later(self, key: str, message: FromLeg) -> None:
+        self.heard(key, message)
 
-    def _heard(self, message: Message) -> None:
-        if message["op"] == "slots":
-            self.rebalance()
-            self._send_waiting()
-            return
-        found = self._by_key.get(message["key"])
+    def slots_changed(self) -> None:
+        """The backend has other slots now."""
+        self.rebalance()
+        self._send_waiting()
+
+    def heard(self, key: str, message: FromLeg) -> None:
+        """What the leg of ``key`` says."""
+        found = self._by_key.get(key)
         if found is None:
             return
         loop, leg = found
-        if message["op"] == "left":
-            del self._by_key[message["key"]]
-            if message["outcome"] in ("reached", "completed") and leg.slot is not None:
+        if isinstance(message, Left):
+            del self._by_key[key]
+            if message.outcome in ("reached", "completed") and leg.slot is not None:
                 self._suspects.well(leg.slot.worker)
         try:
             loop.hear(leg, message)
         except Exception as error:
             self.broke(loop.spec.id, error)
-        if message["op"] == "left":
+        if isinstance(message, Left):
             self._send_waiting()
             if leg.slot is not None and leg.slot.giving:
                 self.leases.look_soon()

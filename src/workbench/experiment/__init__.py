@@ -1,6 +1,7 @@
 """Experiments and trials in a person's hands: handles that read the store and ask the engine."""
 
-from workbench.experiment.experiment import Experiment, last, open  # noqa: A004 - it is wb.open()
+from workbench.experiment.experiment import Experiment
+from workbench.experiment.opening import last, open  # noqa: A004 - it is wb.open()
 from workbench.experiment.trial import Trial
 
 __all__ = ["Experiment", "Trial", "last", "open"]

@@ -7,11 +7,10 @@ import os
 import time
 from collections.abc import Callable, Generator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.errors import BadOption, NotFound, StoreError, TrialFailed, Unreadable
-from workbench.experiment.pauses import Pauses, pause_of, paused
+from workbench.errors import BadOption, NotFound, TrialFailed, Unreadable
+from workbench.experiment.results import summary, why_none_is_best
 from workbench.experiment.trial import Trial, Verdict, table
 from workbench.records import (
     UNREADABLE,
@@ -24,20 +23,21 @@ from workbench.records import (
     trial_label,
     trial_number,
 )
-from workbench.status.board import Board, diverged, duration, number, progress, sentence
+from workbench.status.board import Board, progress, sentence
+from workbench.status.waiting import Pauses, interrupted, pause_of, paused
 from workbench.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.experiment.again import Replay
-    from workbench.launch import Draft
+    from workbench.launch import Draft, Settings
     from workbench.search import Plan, Simulation
     from workbench.share.looking import Finding
+    from workbench.space import Space
 
 #: Seconds between looks while somebody waits.
 LOOK_S = 0.1
-_last: Experiment | None = None
 
 
 class Experiment:
@@ -90,9 +90,9 @@ class Experiment:
         from workbench.engine.judging.patience import checked_limit
         from workbench.engine.telling.alerts import rules
         from workbench.engine.telling.notify import checked
+        from workbench.exporter import mirrored
         from workbench.launch import settled
         from workbench.snapshot.reading.function import read_function
-        from workbench.store.lists import mirrors
 
         if not isinstance(goal, Goal):
             raise BadOption(f"goal={goal!r}: expected wb.maximize(METRIC) or wb.minimize(METRIC).")
@@ -121,7 +121,7 @@ class Experiment:
             alerts=tuple(rule.text for rule in rules(alerts)),
             keep=Keep.of(keep) if isinstance(keep, str) and keep else keep or Keep(),
             storage=storage,
-            mirror=mirrors.recorded([mirror] if isinstance(mirror, str) else mirror, "mirror="),
+            mirror=mirrored([mirror] if isinstance(mirror, str) else mirror, "mirror="),
             keep_data=read_keep_data(keep_data),
         )
         self._name = checked_name(name)
@@ -141,27 +141,28 @@ class Experiment:
 
     def plan(self) -> Plan:
         """What is trained: brackets, trials, steps. Starts nothing."""
-        from workbench.launch import Settings, planned
-        from workbench.space import Space
+        from workbench.launch import planned
 
-        if self._id is None:
-            return planned(self._cell.space, self._settings)
-        spec = self.spec
-        settings = Settings(goal=spec.goal, scheduler=spec.scheduler, searcher=spec.searcher, trials=spec.trials)
-        return planned(Space.from_json(spec.space), settings)
+        return planned(*self._wanted())
 
     def simulate(self, curve: Any, slots: int = 1, step_time: float = 1.0) -> Simulation:
         """Run the search in virtual time. ``curve(configuration, step)`` gives the goal's metric."""
         from workbench.search import Search, simulate
 
-        if self._id is None:
-            chosen = self._settings
-            search = Search(
-                chosen.goal, self._cell.space, chosen.scheduler, chosen.searcher, chosen.seed, chosen.trials
-            )
-        else:
-            search = Search.of(self.spec)
+        space, chosen = self._wanted()
+        search = Search(chosen.goal, space, chosen.scheduler, chosen.searcher, chosen.seed, chosen.trials)
         return simulate(search, curve, slots, step_time)
+
+    def _wanted(self) -> tuple[Space, Settings]:
+        from workbench.launch import Settings
+        from workbench.space import Space
+
+        if self._id is None:
+            return self._cell.space, self._settings
+        spec = self.spec
+        return Space.from_json(spec.space), Settings(
+            goal=spec.goal, scheduler=spec.scheduler, searcher=spec.searcher, seed=spec.seed, trials=spec.trials
+        )
 
     def start(self, *, again: bool = False, same: bool = False, cluster: str | None = None) -> Experiment:
         """Train, unless the same content was trained under this name before: then that experiment is taken.
@@ -172,6 +173,7 @@ class Experiment:
         on this machine. It returns as soon as the engine has taken it.
         """
         from workbench.engine.asking.ask import ask, check_cluster
+        from workbench.experiment.opening import remember
 
         if self._id is None:
             made = self._drafted()
@@ -214,7 +216,9 @@ class Experiment:
     @cached_property
     def changed(self) -> list[str]:
         """What differs from the version before, in words; nothing for a first version."""
-        return _changed(self.store, self.spec)
+        from workbench.experiment.versions import changed
+
+        return changed(self.store, self.spec)
 
     @property
     def name(self) -> str:
@@ -252,14 +256,7 @@ class Experiment:
         board = self._look()
         best = board.status.best
         if best is None:
-            metric = self.spec.goal.metric
-            if board.diverged_trials:
-                raise NotFound(
-                    f"{self.label} has no best trial: none reported a finite {metric}, {diverged(board)}. "
-                    f"{self.label} as a table is exp.trials; one trial is exp['t0000']."
-                )
-            first = self.spec.base + self.spec.scheduler.first
-            raise NotFound(f"{self.label} has no best trial yet: none has reported {metric} at step {first} or later.")
+            raise NotFound(why_none_is_best(board))
         return Trial(self, board.trials[best[0]])
 
     @property
@@ -271,25 +268,9 @@ class Experiment:
     @property
     def trials(self) -> pd.DataFrame:
         """The trials as a table, best first. Where one was resumed inexactly, ``inexact`` names what it lost."""
-        import pandas as pd
+        from workbench.experiment.results import trials
 
-        board = self._look()
-        metric = self.spec.goal.metric
-        lost = ["inexact"] if any(row.get("inexact") for row in board.trials.values()) else []
-        rows = [
-            {
-                "trial": trial_label(row["number"]),
-                "state": row["state"],
-                "step": row["step"],
-                metric: row["value"],
-                **(row.get("configuration") or {}),
-                **{name: ", ".join(one["name"] for one in row.get(name) or ()) for name in lost},
-                "reason": row["reason"],
-            }
-            for row in board.ranked()
-        ]
-        columns = ["trial", "state", "step", metric, *board.parameters, *lost, "reason"]
-        return pd.DataFrame(rows, columns=list(dict.fromkeys(columns))).set_index("trial")
+        return trials(self._look())
 
     def __getitem__(self, trial: int | str) -> Trial:
         board, wanted = self._look(), _number(trial)
@@ -299,10 +280,9 @@ class Experiment:
 
     def curves(self, metric: str | None = None) -> pd.DataFrame:
         """One metric (the goal's where None) of all trials: a column for each trial, a row for each step."""
-        import pandas as pd
+        from workbench.experiment.results import curves
 
-        found = self.series_curves(metric or self.spec.goal.metric)
-        return pd.DataFrame({trial_label(n): pd.Series(c) for n, c in found.items()}).rename_axis("step").sort_index()
+        return curves(self.series_curves(metric or self.spec.goal.metric))
 
     @property
     def metrics(self) -> list[str]:
@@ -340,7 +320,7 @@ class Experiment:
                     raise TimeoutError(f"{self.label} has not ended within {timeout:g} s; it continues.")
                 time.sleep(LOOK_S)
         except KeyboardInterrupt:
-            raise goes_on(self) from None
+            raise interrupted(self.label) from None
         self.check()
         return self
 
@@ -379,7 +359,7 @@ class Experiment:
 
     def watch(self) -> None:
         """Show it live: in a notebook the live view, elsewhere lines until it has ended."""
-        from workbench.lab.show import watch
+        from workbench.live.show import watch
 
         watch(self)
 
@@ -470,19 +450,9 @@ class Experiment:
         (``mlflow:WHERE``, ``tensorboard:FOLDER``, ``wandb:PROJECT``). data: the ``.zip`` holds the kept data as well.
         mask: the ``.zip`` holds no secret that is found; ``findings`` of the answer says which those are.
         """
-        from workbench.share import export, write_table
-        from workbench.share.container import NAMES, write_container
-        from workbench.share.mirror import write
-        from workbench.store.lists.mirrors import KINDS
+        from workbench.experiment.exported import exported
 
-        if isinstance(target, str) and target.partition(":")[0] in KINDS:
-            return write(self.store, self.id, target)
-        path = Path(target)
-        if path.name in NAMES:
-            return write_container(self.store, self.id, path)
-        if path.suffix in (".csv", ".parquet"):
-            return write_table(self.store, self.id, path)
-        return export(self.store, self.id, path, checkpoints=checkpoints, data=data, mask=mask)
+        return exported(self.store, self.id, target, checkpoints=checkpoints, data=data, mask=mask)
 
     def _ask(self, kind: str, **fields: Any) -> None:
         from workbench.engine.asking.ask import ask
@@ -512,90 +482,7 @@ class Experiment:
     def _repr_html_(self) -> str:
         if self._id is None:
             return table(self._name, [("state", "not started")], "")
-        board = self._look()
-        status = board.status
-        facts = [("state", status.state), ("trials", f"{status.progress.ended} of {status.progress.of}")]
-        if status.best is not None:
-            trial, value = status.best
-            facts.append((f"best {board.spec.goal.metric}", f"{number(value)} ({trial_label(trial)})"))
-        if board.diverged_trials:
-            facts.append(("diverged", str(board.diverged_trials)))
-        if board.seconds is not None:
-            facts.append(("time", duration(board.seconds)))
-        return table(self.label, facts, " · ".join(board.notes))
-
-
-def open(ref: str, *, store: str | Store | None = None, trust: bool = False) -> Experiment:  # noqa: A001 - wb.open()
-    """The experiment called ``digits`` (its newest version), ``digits@2``, or by its id; or one that was published, by
-    its folder or URL.
-
-    trust: it may be loaded and trained although it came from elsewhere; both run its code.
-    """
-    from workbench.launch import experiments
-    from workbench.share.publish import opened
-    from workbench.store.lists.catalog import resolve
-    from workbench.store.owner import trust as trusting
-
-    if store is None and ("/" in ref or os.sep in ref) and (published := opened(ref)) is not None:
-        published.trusted = trust
-        (entry,) = experiments(published)
-        return Experiment.of(published, entry["id"])
-    if trust:
-        known = open(ref, store=store)
-        trusting.trust(known.store, known.id)
-        return known
-    found = (store if isinstance(store, Store) else Store.find(store)).check()
-    try:
-        return Experiment.of(found, resolve(found, ref).experiment)
-    except NotFound:
-        # Started a moment ago: its spec is there, and the catalog does not list it yet.
-        new = [entry for entry in experiments(found) if ref in (entry["name"], entry["label"])]
-        if not new:
-            raise
-        return Experiment.of(found, max(new, key=lambda entry: entry["version"])["id"])
-
-
-def last() -> Experiment:
-    """The experiment that this kernel started or opened last; in a new kernel, the store's newest."""
-    if _last is not None:
-        return _last
-    from workbench.launch import experiments
-
-    store = Store.find(None).check()
-    newest = max(experiments(store), key=lambda entry: str(entry.get("created", "")), default=None)
-    if newest is None:
-        raise NotFound(f"{store.root} has no experiment yet. Run a %%train cell.")
-    return Experiment.of(store, newest["id"])
-
-
-def remember(experiment: Experiment) -> None:
-    """Make ``experiment`` the one that :func:`last` gives."""
-    global _last
-    _last = experiment
-
-
-def _changed(store: Store, spec: Spec) -> list[str]:
-    from workbench.launch import changes, experiments
-
-    before = [entry for entry in experiments(store) if entry["name"] == spec.name and entry["version"] < spec.version]
-    if not before:
-        return []
-    newest = max(before, key=lambda entry: int(entry["version"]))["id"]
-    # Where only what is around the cell changed, that is told against the version with the same content.
-    base = (spec.since or {}).get("experiment")
-    try:
-        old = store.read_spec(base if base and store.experiment(base).spec.exists() else newest, viewing=True)
-    except (NotFound, StoreError):
-        return []
-    return changes(store, old, spec)
-
-
-def goes_on(experiment: Experiment) -> KeyboardInterrupt:
-    """What an interrupted wait raises: it says that the experiment goes on."""
-    words = f"Waiting was interrupted; {experiment.label} continues. wb.open({experiment.label!r}).stop() ends it."
-    error = KeyboardInterrupt(words)
-    error._render_traceback_ = lambda: [words]  # type: ignore[attr-defined]  # IPython's own way: no traceback
-    return error
+        return summary(self._look())
 
 
 def _number(trial: int | str | Trial) -> int:

@@ -6,7 +6,6 @@ import html
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import NotFound
@@ -166,11 +165,11 @@ class Trial:
         training loop calls it. name: the model's name, where the training code has several. What was written is told,
         with ``difference``, the largest absolute difference; TrialFailed is raised where it is more than rounding.
         """
-        from workbench.share.model import write_model
+        from workbench import exporter
 
-        path = None if target is None else Path(target)
-        ref = f"{self.experiment.id}/{self.label}"
-        return write_model(self.experiment.store, ref, form, path, inputs=inputs, name=name)
+        path = None if target is None else os.fspath(target)
+        order = exporter.Order(f"{self.experiment.id}/{self.label}", path, form, tuple(inputs), name)
+        return exporter.found("model").write(self.experiment.store, order)
 
     @property
     def state(self) -> dict[str, Any]:

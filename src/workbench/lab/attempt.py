@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.records import CapacityChanged
+from workbench.facts import CapacityChanged
 from workbench.search import Search
 from workbench.search.seeds import trial_seed
 from workbench.status.board import configured

@@ -166,9 +166,9 @@ def _alerts(text: str) -> tuple[str, ...]:
 
 
 def _mirrors(text: str) -> tuple[Any, ...]:
-    from workbench.store.lists.mirrors import recorded
+    from workbench.exporter import mirrored
 
-    return recorded([text])
+    return mirrored([text])
 
 
 #: Every option, in the order in which help shows them.

@@ -15,11 +15,11 @@ from IPython.utils.text import DollarFormatter
 
 from workbench.errors import BadInput, BadOption, WorkbenchError
 from workbench.experiment import executed
-from workbench.experiment.experiment import goes_on
 from workbench.experiment.notebook import name_of, origin
 from workbench.lab import grammar, hidden
-from workbench.lab.show import Shown, face, follow, say, show_result
+from workbench.live.show import Shown, face, follow, say, show_result
 from workbench.snapshot.surroundings.settings import taken
+from workbench.status.waiting import interrupted
 
 if TYPE_CHECKING:
     from workbench.compare.same import Standing
@@ -74,7 +74,7 @@ class WorkbenchMagics(Magics):
         except (asyncio.CancelledError, KeyboardInterrupt):
             if experiment is None:
                 raise
-            raise goes_on(experiment) from None
+            raise interrupted(experiment.label) from None
 
     train.__doc__ = _HELP
 
@@ -198,7 +198,8 @@ def _forked(store: Store, options: grammar.Options) -> tuple[grammar.Options, An
 def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool]:
     """The experiment to show, and whether it is new."""
     from workbench.engine.asking.ask import check_cluster
-    from workbench.experiment.experiment import Experiment, remember
+    from workbench.experiment.experiment import Experiment
+    from workbench.experiment.opening import remember
 
     shown = made.shown(again=options.again, same=options.same)
     if shown is None:

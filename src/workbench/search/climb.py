@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from workbench.search.plan import Plan
+from workbench.search.rule import Rule, Words
 from workbench.search.rungs import Ladder
 from workbench.search.trials import Trial
 
@@ -83,7 +86,22 @@ def _fate(trial: Trial) -> Fate:
     return "lost" if trial.state == "waiting" and trial.until else "waiting"
 
 
-def brackets(
+def brackets(planned: Plan, rule: Rule, words: Words) -> tuple[Bracket, ...]:
+    """The brackets with their rungs: places, how many go on, and the last value that does."""
+    marks = [
+        [(going, None if key is None or math.isinf(key) else words.plain(key)) for going, key in bracket]
+        for bracket in rule.marks
+    ]
+    ladders: list[Ladder] = []
+    for ladder in planned.ladders:
+        levels = rule.levels(ladder.first)
+        # Schedulers without promotion plan one rung, and are told values below it too.
+        sizes = ladder.sizes if len(ladder.sizes) == len(levels) else (ladder.sizes[0],) * len(levels)
+        ladders.append(dataclasses.replace(ladder, levels=levels, sizes=sizes))
+    return _brackets(ladders, marks, planned.scheduler.kind)
+
+
+def _brackets(
     ladders: Iterable[Ladder], marks: Iterable[Sequence[tuple[int, float | None]]], kind: str
 ) -> tuple[Bracket, ...]:
     """The brackets of these ladders, each with its rungs' promotion counts and cut values.

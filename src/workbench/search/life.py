@@ -9,17 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.records import (
-    ENDED,
-    LEGAL_EXPERIMENT,
-    ExperimentState,
-    Extended,
-    Finish,
-    PauseAsked,
-    PauseCause,
-    ResumeAsked,
-    StopAsked,
-)
+from workbench.facts import Extended, Finish, PauseAsked, PauseCause, ResumeAsked, StopAsked
+from workbench.records import ENDED, LEGAL_EXPERIMENT, ExperimentState
 
 WAITS, TRAINS = "it waits for a slot", "training"
 PROBING = "the first trial is the probe; the others start after its first report"

@@ -6,22 +6,17 @@ instructions, however the facts are grouped: reading a journal again is how a se
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from workbench.records import (
-    ENDED,
+from workbench.facts import (
     CapacityChanged,
-    Configuration,
     Ended,
     Extended,
     Fact,
     Failed,
-    Finish,
-    Goal,
     Instruction,
     Left,
     Lost,
@@ -29,23 +24,17 @@ from workbench.records import (
     Reached,
     ResumeAsked,
     Run,
-    Scheduler,
-    Searcher,
     Settle,
-    Spec,
     Stop,
     StopAsked,
-    trial_label,
 )
-from workbench.search.asha import Asha
+from workbench.records import ENDED, Configuration, Goal, Scheduler, Searcher, Spec
 from workbench.search.climb import Bracket, Entry, brackets, entries
+from workbench.search.ending import finished
 from workbench.search.extension import extended
-from workbench.search.fifo import Fifo
-from workbench.search.hyperband import Hyperband
-from workbench.search.median import Median
 from workbench.search.plan import Plan, plan
-from workbench.search.rule import Rule, Verdict, Words
-from workbench.search.rungs import Ladder, levels, median_levels
+from workbench.search.rule import Verdict, Words
+from workbench.search.rules import rule_of
 from workbench.search.searchers import proposals
 from workbench.search.trials import Trial, TrialView, Views
 from workbench.space import Space
@@ -71,7 +60,7 @@ class Search:
         #: What was predicted before anything ran.
         self.plan: Plan = plan(scheduler, space=space, searcher=searcher, trials=trials)
         self._words = Words(goal)
-        self._rule = _rule(self.plan, self._words)
+        self._rule = rule_of(self.plan, self._words)
         self._searcher = searcher
         self._proposals = proposals(searcher, space, seed)
         self._configurations: dict[int, Configuration] = {}
@@ -345,26 +334,8 @@ class Search:
 
     def _finish(self, out: list[Instruction]) -> None:
         self.done = True
-        ended = self._ended
-        state: Literal["completed", "stopped", "failed"] = "completed"
-        if self._stopped is not None:
-            state = self._stopped.then
-        elif not ended["completed"]:
-            # Where trials have diverged, the rule itself may have stopped the last: it did all that it was to do.
-            by_rule = bool(self._standings.diverged) and not self._was_asked
-            state = "failed" if not ended["stopped"] else "completed" if by_rule else "stopped"
-        counts = ", ".join(f"{ended[kind]} {kind}" for kind in ("completed", "stopped", "failed") if ended[kind])
-        best, standing = "", self._standings.best
-        if standing is not None:
-            best = (
-                f"; best {self._words.value(standing.key)} by {trial_label(standing.trial)} at step {-standing.below}"
-            )
-            best += ", which diverged later" if standing.diverged else ""
-        elif self._standings.diverged:
-            best = f"; no finite {self.goal.metric}"
-        asked = "" if self._stopped is None else f"{self._stopped.reason.removesuffix('.')}; "
-        trials = f"{len(self._trials)} trial{'s' * (len(self._trials) != 1)}"
-        out.append(Finish(state, f"{asked}{trials}, {counts or 'none ended'}{best}"))
+        begun = len(self._trials)
+        out.append(finished(self._ended, begun, self._stopped, self._was_asked, self._standings, self._words))
 
     # -- a trial's bookkeeping
 
@@ -467,17 +438,7 @@ class Search:
     @property
     def brackets(self) -> tuple[Bracket, ...]:
         """The brackets with their rungs: places, how many go on, and the last value that does."""
-        marks = [
-            [(going, None if key is None or math.isinf(key) else self._words.plain(key)) for going, key in bracket]
-            for bracket in self._rule.marks
-        ]
-        ladders: list[Ladder] = []
-        for ladder in self.plan.ladders:
-            levels = self._rule.levels(ladder.first)
-            # Schedulers without promotion plan one rung, and are told values below it too.
-            sizes = ladder.sizes if len(ladder.sizes) == len(levels) else (ladder.sizes[0],) * len(levels)
-            ladders.append(dataclasses.replace(ladder, levels=levels, sizes=sizes))
-        return brackets(ladders, marks, self.plan.scheduler.kind)
+        return brackets(self.plan, self._rule, self._words)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -493,15 +454,3 @@ class Search:
     def planned(self) -> tuple[int, int, int]:
         """Trials, legs and steps as predicted; :attr:`plan` says whether exactly."""
         return self.plan.trials, self.plan.legs, self.plan.steps
-
-
-def _rule(planned: Plan, words: Words) -> Rule:
-    scheduler = planned.scheduler
-    if scheduler.kind == "hyperband":
-        return Hyperband(planned.ladders, words)
-    if scheduler.kind == "asha":
-        return Asha(planned.ladders, scheduler.eta, scheduler.mode, words)
-    if scheduler.kind == "median":
-        return Median(planned.trials, median_levels(scheduler.first, scheduler.last), words)
-    # Nothing is decided at these levels; a value there is one that people see at once.
-    return Fifo(planned.trials, levels(scheduler.first, scheduler.last, scheduler.eta), scheduler.eta)

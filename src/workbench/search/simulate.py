@@ -11,19 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from workbench.records import (
-    CapacityChanged,
-    Configuration,
-    Ended,
-    Fact,
-    Goal,
-    Instruction,
-    Json,
-    Left,
-    Reached,
-    Run,
-    Stop,
-)
+from workbench.facts import CapacityChanged, Ended, Fact, Instruction, Left, Reached, Run, Stop
+from workbench.records import Configuration, Goal, Json
 from workbench.search.machine import Search
 
 __all__ = ["Curve", "Point", "Simulation", "simulate"]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from workbench.records import Configuration, Run, TrialState
+from workbench.facts import Run
+from workbench.records import Configuration, TrialState
 
 __all__ = ["Trial", "TrialView", "Views"]
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.records import ENDED, UNREADABLE, PauseCause, former_cause, trial_label
+from workbench.facts import PauseCause, former_cause
+from workbench.records import ENDED, UNREADABLE, trial_label
 from workbench.store import Store
 from workbench.store.lists import outcome
 from workbench.store.owner import own_cluster

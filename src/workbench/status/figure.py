@@ -20,7 +20,7 @@ POINTS = 20_000
 #: More stopped trials than this share one trace without a text for each.
 SINGLE = 150
 
-#: Nine colours of viridis, as in lab/page/words.js.
+#: Nine colours of viridis, as in live/page/words.js.
 VIRIDIS = ("#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725")
 OUT = "#a9adb3"
 TEXT, SOFT, GRID = "#24292f", "#6a737d", "#e6e8eb"

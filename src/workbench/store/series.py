@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 from workbench.errors import Broken, NotFound, StoreReadOnly
 from workbench.records import Json, trial_label
-from workbench.store.files import database
+from workbench.store.files import database, tables
 from workbench.store.files.database import Opened, telling_sqlite
 from workbench.store.files.filesystem import is_network
-from workbench.store.files.points import write_points
+from workbench.store.files.unwritten import Taken, Unwritten, write
 from workbench.store.journal import Damage
 
 #: trial, metric, step, index inside the step, value, time (seconds since 1970)
@@ -33,11 +33,6 @@ Point = tuple[int, str, int, int, float, float]
 
 #: Levels that are looked for by one question: SQLite takes some 900 values.
 _AT_ONCE = 300
-_PUT_META = """
-INSERT INTO meta VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, change = excluded.change
-WHERE value IS NOT excluded.value
-"""
-_Rows = dict[tuple[str, tuple[int, ...]], dict[str, Any]]
 
 
 class _Files(NamedTuple):
@@ -70,10 +65,7 @@ class Series:
         self._closed = False
         self._writing = threading.Lock()
         self._reading = threading.RLock()
-        self._buffering = threading.Lock()
-        self._points: list[Sequence[Any]] = []
-        self._rows: _Rows = {}
-        self._meta: dict[str, Json] = {}
+        self._unwritten = Unwritten()
         #: Numbers of the metrics' names, for the writer, and the other way round for the reader.
         self._ids: dict[str, int] = {}
         self._names: dict[int, str] = {}
@@ -109,8 +101,8 @@ class Series:
         """Go on with the numbers that the file has."""
         assert self._writer is not None
         connection = self._writer.connection
-        tables = {"points": "id", "trials": "change", "legs": "change", "meta": "change"}
-        newest = [f"SELECT max({number}) FROM {table}" for table, number in tables.items()]
+        counters = {"points": "id", "trials": "change", "legs": "change", "meta": "change"}
+        newest = [f"SELECT max({number}) FROM {table}" for table, number in counters.items()]
         self._change = max(self._change, *(connection.execute(query).fetchone()[0] or 0 for query in newest))
         self._ids = dict(connection.execute("SELECT name, id FROM names"))
         self._files = _files(self.path)
@@ -161,16 +153,11 @@ class Series:
     @property
     def waits(self) -> bool:
         """Whether something is buffered that no flush has taken."""
-        with self._buffering:
-            return not self._is_empty()
+        return not self._unwritten.is_empty
 
     def add_points(self, rows: Iterable[Sequence[Any]]) -> None:
         """Take rows of (trial, metric, step, index, value, time). An equal value is ignored; another replaces it."""
-        rows = list(rows)
-        with self._buffering:
-            is_first = self._is_empty()
-            self._points += rows
-        if is_first:
+        if self._unwritten.add_points(rows):
             self.on_news()
 
     def put_trial(self, number: int, **fields: Any) -> None:
@@ -183,10 +170,7 @@ class Series:
 
     def put_meta(self, key: str, value: Json) -> None:
         """Set one fact about the experiment."""
-        with self._buffering:
-            is_first = self._is_empty()
-            self._meta[key] = value
-        if is_first:
+        if self._unwritten.put_meta(key, value):
             self.on_news()
 
     def flush(self) -> int:
@@ -197,27 +181,21 @@ class Series:
         made, as :attr:`broken` says.
         """
         with self._writing:
-            with self._buffering:
-                if self._is_empty():
-                    return self._change
-                points, rows, meta = self._points, self._rows, self._meta
-                self._points, self._rows, self._meta = [], {}, {}
+            taken = self._unwritten.take()
+            if taken is None:
+                return self._change
             try:
                 try:
                     self._check()
                     with telling_sqlite(self.path):
-                        self._write(points, rows, meta)
+                        self._write(taken)
                 except Broken:
                     self._begin_anew()
                     with telling_sqlite(self.path):
-                        self._write(points, rows, meta)
+                        self._write(taken)
                 self._files = _files(self.path)
             except BaseException:
-                with self._buffering:
-                    self._points = points + self._points
-                    for key, fields in self._rows.items():
-                        rows.setdefault(key, {}).update(fields)
-                    self._rows, self._meta = rows, meta | self._meta
+                self._unwritten.give_back(taken)
                 raise
             return self._change
 
@@ -306,7 +284,7 @@ class Series:
         """Trial and attempt of every leg. Raises ValueError for a leg with fields that cannot be read."""
         if sqlite3.sqlite_version_info < (3, 38):  # it may be built without JSON
             return {(leg["trial"], leg["attempt"]) for leg in self.legs()}
-        texts = [name for name, kind in (*database.LEG_FIELDS.items(), ("more", "json")) if kind == "json"]
+        texts = [name for name, kind in (*tables.LEG_FIELDS.items(), ("more", "json")) if kind == "json"]
         sound = " AND ".join(f'("{name}" IS NULL OR json_valid("{name}"))' for name in texts)
         rows = self._fetch(f"SELECT trial, attempt, {sound} FROM legs")
         if not all(row[2] for row in rows):
@@ -333,30 +311,17 @@ class Series:
     # How it is written -----------------------------------------------------------------------------------------------
 
     def _put(self, table: str, key: tuple[int, ...], fields: dict[str, Any]) -> None:
-        with self._buffering:
-            is_first = self._is_empty()
-            self._rows.setdefault((table, key), {}).update(fields)
-        if is_first:
+        if self._unwritten.put_row(table, key, fields):
             self.on_news()
 
-    def _is_empty(self) -> bool:
-        return not (self._points or self._rows or self._meta)
-
-    def _write(self, points: list[Sequence[Any]], rows: _Rows, meta: dict[str, Json]) -> None:
+    def _write(self, taken: Taken) -> None:
         if self._writer is None:
             raise StoreReadOnly(f"{self.path} is closed, or was opened read-only. Series.open() writes.")
         connection, ids, change = self._writer.connection, dict(self._ids), self._change
         refused: list[tuple[Any, str]] = []
         connection.execute("BEGIN IMMEDIATE")
         try:
-            if points:
-                change = write_points(connection, points, ids, change, refused)
-            for (table, key), fields in rows.items():
-                change += 1
-                database.write_row(connection, table, key, fields, change)
-            for name, value in meta.items():
-                change += 1
-                connection.execute(_PUT_META, (name, json.dumps(value, default=str), change))
+            change = write(connection, taken, ids, change, refused)
             connection.execute("COMMIT")
         except BaseException:
             # A full disk may have ended the transaction already.
@@ -474,7 +439,7 @@ class Series:
         return self._names
 
     def _records(self, table: str, rest: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        return database.records(table, self._fetch(database.query_rows(table, rest), values))
+        return tables.records(table, self._fetch(tables.query_rows(table, rest), values))
 
     def _after(self, table: str, change: int) -> tuple[int, list[dict[str, Any]]]:
         found = self._records(table, "WHERE change > ? ORDER BY change", (change,))

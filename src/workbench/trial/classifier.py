@@ -17,6 +17,14 @@ from typing import Any
 
 from workbench.trial import bars, caches, iterators, kinds, torch_kinds
 from workbench.trial.kinds import Fixed, Instance, Kind, Token, loaded
+from workbench.trial.looking.inline import (
+    INLINE,
+    inline_global,
+    inline_partial,
+    inline_tuple,
+    inline_value,
+    inline_weakref,
+)
 
 Inline = Callable[[Any, kinds.See, "str | int"], Token]
 How = Kind | Inline
@@ -119,7 +127,7 @@ class Classifier:
         self.modules = frozenset(modules)
         self.storages = torch_kinds.Storage()
         self._by_class: dict[type, How | None] = {
-            **kinds.INLINE,
+            **INLINE,
             types.CellType: CELL,
             bytearray: BYTE_ARRAY,
             types.GeneratorType: GENERATOR,
@@ -139,7 +147,7 @@ class Classifier:
         if how is not None:
             return self._of_object(obj, how)
         if isinstance(obj, type):
-            return CLASS if obj.__module__ == "__main__" or obj.__module__ in self.modules else kinds.inline_global
+            return CLASS if obj.__module__ == "__main__" or obj.__module__ in self.modules else inline_global
         if cls is types.FunctionType:
             own = obj.__globals__ is self.main or obj.__closure__ or "<locals>" in obj.__qualname__
             # Of a module's own functions only those that hold something: there may be thousands.
@@ -148,7 +156,7 @@ class Classifier:
             )
             if own and str(obj.__module__).startswith(MACHINERY):
                 return SILENT
-            return FUNCTION if own else kinds.inline_global
+            return FUNCTION if own else inline_global
         how = self._by_class[cls] = self._classify(obj, cls)
         return self._of_object(obj, how)
 
@@ -157,7 +165,7 @@ class Classifier:
         if how is TENSOR and not torch_kinds.is_strided(obj):
             return OPAQUE
         if how is caches.CACHE and not self._is_own(obj.__wrapped__):
-            return kinds.inline_global
+            return inline_global
         if how is GENERATOR and iterators.is_exact(obj):
             return self._iterators.setdefault(type(obj), Instance(type(obj)))
         return how
@@ -198,14 +206,14 @@ class Classifier:
             if isinstance(obj, torch.Generator):
                 return TORCH_GENERATOR
             if isinstance(obj, torch.dtype | torch.device | torch.layout | torch.memory_format):
-                return kinds.inline_value
+                return inline_value
         if numpy is not None:
             if cls is numpy.ndarray:
                 return ARRAY
             if isinstance(obj, numpy.generic | numpy.dtype):
-                return kinds.inline_value
+                return inline_value
             if isinstance(obj, numpy.ufunc):
-                return kinds.inline_global
+                return inline_global
             if isinstance(obj, numpy.random.Generator):
                 return NUMPY_GENERATOR
             if isinstance(obj, numpy.random.BitGenerator):
@@ -222,7 +230,7 @@ class Classifier:
         if getattr(cls, "workbench_fixed", False) or kinds.is_from(obj, SHOWN_ONLY) or isinstance(obj, _LOCK_TYPES):
             return SILENT
         if isinstance(obj, _VALUE_TYPES) or cls.__module__ in _VALUE_MODULES:
-            return kinds.inline_value
+            return inline_value
         if isinstance(obj, io.IOBase) or cls.__module__ in ("_socket", "socket", "sqlite3", "select"):
             return FILE
         if isinstance(obj, queue.Queue):
@@ -233,13 +241,13 @@ class Classifier:
         if executors is not None and isinstance(obj, executors.Executor):
             return EXECUTOR
         if isinstance(obj, tuple):
-            return kinds.inline_tuple
+            return inline_tuple
         if cls.__name__ == "partial" and cls.__module__ == "functools":
-            return kinds.inline_partial
+            return inline_partial
         if cls.__module__ == "functools" or cls in (types.MethodWrapperType, types.WrapperDescriptorType):
-            return kinds.inline_global
+            return inline_global
         if isinstance(obj, weakref.ReferenceType):
-            return kinds.inline_weakref
+            return inline_weakref
         if isinstance(obj, Iterator) and not _reduces(obj):
             return GENERATOR
         if _torch_iterator(obj):

@@ -27,7 +27,8 @@ from workbench.trial.classifier import (
     has_state_dict,
     lost,
 )
-from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Token, loaded, signature
+from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Token, loaded
+from workbench.trial.looking.digests import signature
 from workbench.trial.marks import holds_addresses, is_loose, mark_of, may_hold_addresses
 
 # ---------------------------------------------------------------------------------------------------------------------

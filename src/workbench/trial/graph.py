@@ -23,7 +23,8 @@ from workbench.errors import CannotResume
 from workbench.trial import iterators, kinds, torch_kinds
 from workbench.trial.classifier import OPAQUE, Classifier
 from workbench.trial.discovery import Names, Survey
-from workbench.trial.kinds import Instance, Kind, LeftOut, digest, loaded
+from workbench.trial.kinds import Instance, Kind, LeftOut, loaded
+from workbench.trial.looking.digests import digest, digest_of_buffer
 
 PICKLE_PROTOCOL = 5
 #: Containers that are pickled apart where they are long and hold only plain values.
@@ -145,7 +146,7 @@ def digest_of(obj: Any, survey: Survey) -> tuple[bytes, set[int]]:
     buffers: list[bytes] = []
 
     def buffer(view: pickle.PickleBuffer) -> None:
-        buffers.append(kinds.digest_of_buffer(view.raw()))
+        buffers.append(digest_of_buffer(view.raw()))
 
     pickler = _DigestPickler(file, survey, buffer)
     pickler.own = id(obj)

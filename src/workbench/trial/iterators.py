@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from workbench.trial import seeds
-from workbench.trial.kinds import IsLeft, Kind, See, Token, digest, loaded
+from workbench.trial.kinds import IsLeft, Kind, See, Token, loaded
+from workbench.trial.looking.digests import digest
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
 _SINGLE, _MULTI = "_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter"

@@ -10,17 +10,14 @@ from __future__ import annotations
 import collections
 import copyreg
 import itertools
-import marshal
 import pickle
 import sys
 import types
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import xxhash
-
 from workbench.errors import CannotResume
+from workbench.trial.looking.digests import digest, digest_of_buffer
 
 Token = Any
 #: ``see(child, key)``: the child's token; ``key`` is its place in the parent (text, or a position).
@@ -29,38 +26,10 @@ See = Callable[[Any, "str | int"], Token]
 IsLeft = Callable[[Any], bool]
 
 SCALARS = frozenset({int, float, str, bool, type(None), bytes, complex})
-#: Bytes of a buffer that are looked at whole; of larger ones a sample, and torch's count of in-place changes.
-LOOKED_AT_WHOLE = 512 * 1024 * 1024
 #: From so many items on, a container of plain values is looked at and pickled as a whole, past Python's objects.
 MANY = 1000
 #: Tuples inside one another, at most, that count as plain.
 _DEPTH = 4
-_SAMPLES = 2048
-_SAMPLE = 2048
-
-
-def digest(data: Any) -> bytes:
-    """16 bytes that tell contents apart."""
-    return xxhash.xxh3_128_digest(data)
-
-
-def digest_of_buffer(view: memoryview) -> bytes:
-    """Digest of a buffer; of a large one, of its ends and of samples spread over it."""
-    length = view.nbytes
-    if length <= LOOKED_AT_WHOLE:
-        return digest(view)
-    state = xxhash.xxh3_128(length.to_bytes(8, "little"))
-    stride = (length - _SAMPLE) // _SAMPLES
-    for number in range(_SAMPLES + 1):
-        state.update(view[number * stride : number * stride + _SAMPLE])
-    return state.digest()
-
-
-def signature(tokens: Token) -> bytes:
-    """Tokens as bytes that compare exactly: types count, -0.0 is not 0.0, and one nan equals itself."""
-    # Version 2 has no back references, so equal tokens give equal bytes whoever else holds them.
-    packed = marshal.dumps(tokens, 2)
-    return packed if len(packed) <= 64 else digest(packed)
 
 
 def are_plain(items: Iterable[Any]) -> bool:
@@ -467,82 +436,6 @@ class LeftOut:
 
     def __reduce__(self) -> Any:
         return LeftOut, (self.__dict__["reason"],)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Inline: what has no identity of its own; its token says all
-
-
-def inline_tuple(obj: Any, see: See, key: str | int) -> Token:
-    if SCALARS.issuperset(map(type, obj)):
-        return (..., "t", type_name(type(obj)), tuple(obj))
-    return (..., "t", type_name(type(obj)), tuple([see(item, f"{key}({number})") for number, item in enumerate(obj)]))
-
-
-def inline_method(obj: Any, see: See, key: str | int) -> Token:
-    return (..., "m", see(obj.__func__, f"{key}.__func__"), see(obj.__self__, f"{key}.__self__"))
-
-
-def inline_builtin(obj: Any, see: See, key: str | int) -> Token:
-    owner = obj.__self__
-    if owner is None or isinstance(owner, types.ModuleType | type):
-        return (..., "g", str(getattr(obj, "__module__", "")), obj.__qualname__)
-    return (..., "m", obj.__name__, see(owner, f"{key}.__self__"))
-
-
-def inline_partial(obj: Any, see: See, key: str | int) -> Token:
-    parts = (obj.func, obj.args, *obj.keywords.values())
-    return (..., "p", tuple(obj.keywords), tuple([see(p, f"{key}<part {n}>") for n, p in enumerate(parts)]))
-
-
-def inline_weakref(obj: Any, see: See, key: str | int) -> Token:
-    target = obj()
-    return (..., "w", 0 if target is None else see(target, f"{key}()"))
-
-
-def inline_wrapper(obj: Any, see: See, key: str | int) -> Token:
-    return (..., "f", see(obj.__func__, f"{key}.__func__"))
-
-
-def inline_property(obj: Any, see: See, key: str | int) -> Token:
-    return (..., "f", tuple([see(part, f"{key}<{n}>") for n, part in enumerate((obj.fget, obj.fset, obj.fdel))]))
-
-
-def inline_global(obj: Any, see: See, key: str | int) -> Token:
-    return (
-        ...,
-        "g",
-        str(getattr(obj, "__module__", "")),
-        str(getattr(obj, "__qualname__", getattr(obj, "__name__", ""))),
-    )
-
-
-def inline_ignored(obj: Any, see: See, key: str | int) -> Token:
-    return (..., "i", type_name(type(obj)))
-
-
-def inline_value(obj: Any, see: See, key: str | int) -> Token:
-    """Immutable by nature: a path, a date, a dtype, a NumPy scalar."""
-    return (..., "v", type_name(type(obj)), repr(obj) if not hasattr(obj, "tobytes") else obj.tobytes())
-
-
-INLINE: dict[type, Callable[[Any, See, str | int], Token]] = {
-    tuple: inline_tuple,
-    types.MethodType: inline_method,
-    types.BuiltinFunctionType: inline_builtin,
-    weakref.ReferenceType: inline_weakref,
-    staticmethod: inline_wrapper,
-    classmethod: inline_wrapper,
-    property: inline_property,
-    types.ModuleType: inline_global,
-    range: inline_value,
-    slice: inline_value,
-    type(...): inline_value,
-    type(NotImplemented): inline_value,
-    types.MappingProxyType: inline_ignored,
-    LeftOut: inline_ignored,
-    types.CodeType: inline_ignored,
-}
 
 
 def is_from(obj: Any, names: Iterable[str]) -> bool:

@@ -15,18 +15,16 @@ import pickle
 import re
 import time
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from workbench.errors import CannotResume
-from workbench.records import SCHEMA, check_schema
-from workbench.store.files.bundle import SMALL
-from workbench.store.files.parts import Parts
-from workbench.store.keeping.checkpoints import Checkpoint, Folder
-from workbench.trial import graph, inexact, iterators, seeds, tensors, torch_kinds
+from workbench.store.keeping.checkpoints import Folder
+from workbench.trial import graph, inexact, iterators, seeds, torch_kinds
+from workbench.trial.checkpoint import tensors
+from workbench.trial.checkpoint.captured import Captured, gathered
+from workbench.trial.checkpoint.header import Header, opened
 from workbench.trial.classifier import ARRAY, Classifier, has_state_dict
 from workbench.trial.course.liveness import assigned_first
 from workbench.trial.course.made import Made, added, differing, made
@@ -37,80 +35,11 @@ from workbench.trial.kinds import SCALARS, loaded
 from workbench.trial.modules import import_late, late_roots, module_roots, own_modules
 from workbench.trial.namespace import frame_roots, loop_frame, roots
 
-TENSORS, GRAPH = "tensors.safetensors", "graph.pkl"
-#: Bytes up to which a tensor of a found object is saved whether it changed since the set-up or not.
-SAVED_ANYWAY = 1 << 16
 #: Bytes from which on a value is left out where every turn assigns it before reading it.
 LARGE = 1 << 20
 #: Seconds of looking at the state from which on people are told what makes it slow.
 SLOW_S = 0.5
 GRAPH_LOST = "it cannot be saved: after a resume no gradient flows back through it"
-
-
-@dataclass(slots=True)
-class Header:
-    """What a checkpoint says about itself.
-
-    ended: the loop was over; resuming runs only the code after it, unless the trial is longer now than ``length``.
-    """
-
-    step: int
-    ended: bool = False
-    #: Reported values by step, so that a resumed leg can tell them again.
-    history: dict[int, dict[str, float]] = field(default_factory=dict)
-    #: Digests of the files that ``trial.data`` named.
-    data: dict[str, Any] = field(default_factory=dict)
-    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    found: dict[str, Any] = field(default_factory=dict)
-    #: Where in a turn it was taken, if not at its end: see ``batches.py``.
-    inside: dict[str, Any] | None = None
-    #: What the set-up gave each optimizer: see :attr:`State.options`.
-    options: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    #: Steps of a whole trial when it was taken.
-    length: int = 0
-    #: What the set-up made, and the checkpoint does not hold: see :class:`workbench.trial.course.made.Made`.
-    made: dict[str, Any] | None = None
-    #: Names that the next turn gives anew before it reads them: noted where a check compares states.
-    anew: list[str] = field(default_factory=list)
-    #: Size and time of change of the files that the first set-up read, by path.
-    read: dict[str, tuple[int, int]] = field(default_factory=dict)
-    schema: int = SCHEMA
-
-
-@dataclass(slots=True)
-class Captured:
-    """A checkpoint's content, taken at one moment: it can be written while training goes on."""
-
-    graph: memoryview
-    storages: dict[str, Any]
-    objects: dict[str, Any]
-    unchanged: dict[str, Any]
-    found: Found
-
-    @property
-    def _has_tensors(self) -> bool:
-        """Whether there is anything of torch's. It may be loaded, and the training code have nothing to do with it."""
-        return bool(self.storages or self.objects or self.unchanged)
-
-    def write(self, folder: Path, earlier: Callable[[], Sequence[Checkpoint]] = tuple) -> dict[str, str]:
-        """Write the files into ``folder``, or link those that ``earlier`` ones have; digests that it knows, by file."""
-        (folder / GRAPH).write_bytes(self.graph)
-        parts = Parts(folder, earlier)
-        if self._has_tensors:
-            with open(folder / TENSORS, "wb", buffering=1 << 16) as file:
-                tensors.write(file, self.storages, self.objects, self.unchanged, parts)
-        return parts.digests
-
-    def small(self) -> dict[str, bytes] | None:
-        """The files as bytes; None where they are too large to lie in one file with others."""
-        if len(self.graph) + sum(one.nbytes() for one in self.storages.values()) > SMALL:
-            return None
-        files = {GRAPH: bytes(self.graph)}
-        if self._has_tensors:
-            stream = io.BytesIO()
-            tensors.write(stream, self.storages, self.objects, self.unchanged, None)
-            files[TENSORS] = stream.getvalue()
-        return files
 
 
 class State:
@@ -215,7 +144,7 @@ class State:
         )
         if self.heavy is None and time.perf_counter() - begun > SLOW_S:
             self.heavy = survey.heaviest()
-        captured = Captured(stream.getbuffer(), *self._tensors(pickler.new_storages), self.found)
+        captured = Captured(stream.getbuffer(), *gathered(pickler.new_storages, self.objects()), self.found)
         if aside:
             # From a GPU at once to the host: a second copy on the device could take the memory that training needs.
             captured.storages = {
@@ -230,11 +159,11 @@ class State:
 
         frames: functions that the loop has called, for a checkpoint from inside a turn; None where none is called yet.
         """
-        with _opened(folder) as file:
+        with opened(folder) as file:
             saved = graph.read_header(file)
-            header = _header(saved)
+            header = Header.of(saved)
             self._check_shapes(header)
-            storages = self._read_storages(folder / TENSORS)
+            storages = tensors.storages_in(folder)
             base = self._base
             objects = {base.path(number): obj for number, obj in base.objects.items()}
             if frames is None:
@@ -260,7 +189,7 @@ class State:
                 if self._has_modules:
                     every += import_late(modules, {root.label for root in every})
                 for obj in graph.apply_graph(
-                    file, self._classifier, every, objects, _Storages(storages), frozenset(later), tuple(modules)
+                    file, self._classifier, every, objects, tensors.Placed(storages), frozenset(later), tuple(modules)
                 ):
                     if self._classifier.how(obj) is ARRAY:
                         self._hold_changed(obj)
@@ -413,44 +342,6 @@ class State:
             _named(self.lost),
         )
 
-    def _tensors(self, new: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """All storages to save, the trees of the state dicts over them, and what of those did not change."""
-        storages = dict(new)
-        key_of = {storage._cdata: key for key, storage in new.items()}
-        trees: dict[str, Any] = {}
-        unchanged: dict[str, Any] = {}
-        for name, value in self.objects().items():
-            kept: dict[str, Any] = {}
-            try:
-                state = value.state_dict()
-                self._add_small(state, storages, key_of)
-                trees[name] = tensors.tree(state, key_of, kept)
-            except Exception:
-                kept = {}  # not plain, or not to be had now: it is in the graph all the same
-            if kept:
-                unchanged[name] = kept
-        return storages, trees, unchanged
-
-    @staticmethod
-    def _add_small(state: Any, storages: dict[str, Any], key_of: dict[int, str]) -> None:
-        """Small tensors of a state dict are there whether they changed or not, so that it is whole."""
-        torch = loaded("torch")
-        for value in state.values() if isinstance(state, dict) else ():
-            if isinstance(value, torch.Tensor) and torch_kinds.is_strided(value):
-                storage = value.untyped_storage()
-                if storage._cdata not in key_of and storage.nbytes() <= SAVED_ANYWAY:
-                    key_of[storage._cdata] = key = str(len(storages))
-                    storages[key] = storage
-
-    def _read_storages(self, path: Folder) -> dict[str, Any]:
-        if not path.exists():
-            return {}
-        if loaded("torch") is not None:
-            return tensors.read_storages(path)
-        if tensors.holds_none(path):
-            return {}  # torch was imported ahead for another search, and an earlier version wrote the file all the same
-        raise CannotResume("the checkpoint holds tensors, but this time the set-up code did not import torch.")
-
     def _check_shapes(self, header: Header) -> None:
         for path, shape in header.shapes.items():
             made = self._shapes.get(path)
@@ -486,52 +377,6 @@ def _is_plain(value: Any) -> bool:
 def _listed(path: str) -> str:
     """The path as the trial's page lists it: all items of a list are one line."""
     return re.sub(r"\[\d+\]", "[…]", path)
-
-
-def read_header(folder: Folder) -> Header:
-    """The header of the checkpoint in ``folder``."""
-    with _opened(folder) as file:
-        return _header(graph.read_header(file))
-
-
-def _opened(folder: Folder) -> BinaryIO:
-    """The graph of the checkpoint in ``folder``, which is read piece by piece."""
-    file = folder / GRAPH
-    return open(file, "rb") if isinstance(file, Path) else io.BytesIO(file.read_bytes())
-
-
-def _header(saved: Mapping[str, Any]) -> Header:
-    check_schema(saved, "this checkpoint")
-    return Header(**{name: value for name, value in saved.items() if name in Header.__dataclass_fields__})
-
-
-def read_tensors(folder: Folder) -> dict[str, Any]:
-    """The state dicts in a checkpoint, by the name of the object: plain tensors and numbers; runs no code of the cell.
-
-    A large tensor that did not change since the set-up is not in it: the set-up code makes it.
-    """
-    path = folder / TENSORS
-    return tensors.read_objects(path) if path.exists() else {}
-
-
-class _Storages:
-    """Storages of a checkpoint, on their device; each is made once, so that what shared one shares one again."""
-
-    def __init__(self, saved: Mapping[str, Any]) -> None:
-        self._saved = saved
-        self._moved: dict[str, Any] = {}
-
-    def __call__(self, key: str, device: str) -> Any:
-        if key not in self._moved:
-            storage = self._saved[key]
-            torch = loaded("torch")
-            # A model trained on a GPU can be brought home to a machine without one.
-            if device != "cpu" and torch.cuda.is_available():
-                storage = (
-                    torch.empty(storage.nbytes(), dtype=torch.uint8, device=device).untyped_storage().copy_(storage)
-                )
-            self._moved[key] = storage
-        return self._moved[key]
 
 
 def _size(value: Any) -> int:

@@ -7,18 +7,8 @@ import ctypes
 import itertools
 from typing import Any
 
-from workbench.trial.kinds import (
-    LOOKED_AT_WHOLE,
-    Instance,
-    IsLeft,
-    Kind,
-    See,
-    Token,
-    digest,
-    digest_of_buffer,
-    loaded,
-    type_name,
-)
+from workbench.trial.kinds import Instance, IsLeft, Kind, See, Token, loaded, type_name
+from workbench.trial.looking.digests import LOOKED_AT_WHOLE, digest, digest_of_buffer
 
 #: Attributes of every module that hold its parts; looked into with the module itself.
 _PARTS = ("_parameters", "_buffers", "_modules")

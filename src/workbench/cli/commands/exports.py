@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from workbench import exporter
 from workbench.cli.found import store_of
 from workbench.cli.values import among
 from workbench.cli.verbs import OK, Parser
@@ -53,7 +54,8 @@ def export(options: Any) -> int:
         )
     target = options.target or options.to
     if options.model:
-        told, lines = _model(options, target)
+        order = exporter.Order(options.ref, target, options.model, tuple(options.input), options.object)
+        told, lines = _exported(options, "model", order)
     elif options.input or options.object:
         raise BadOption("workbench export: --input and --object need --model, which was not given.")
     elif target is None:
@@ -67,32 +69,21 @@ def export(options: Any) -> int:
     return OK
 
 
-def _model(options: Any, target: str | None) -> tuple[dict[str, Any], list[str]]:
-    from workbench.share.model import sentence, write_model
-
-    path = None if target is None else Path(target)
-    told = write_model(store_of(options), options.ref, options.model, path, inputs=options.input, name=options.object)
-    return told, [f"{sentence(told)}.", f"Written: {told['file']}"]
+def _exported(options: Any, name: exporter.Name, order: exporter.Order) -> tuple[dict[str, Any], list[str]]:
+    found = exporter.found(name)
+    told = found.write(store_of(options), order)
+    return told, found.lines(told)
 
 
 def _written(options: Any, target: str) -> tuple[dict[str, Any], list[str]]:
     from workbench.share import export as write
-    from workbench.share.container import NAMES, write_container
     from workbench.share.tables import write_table
-    from workbench.store.lists.mirrors import KINDS
 
+    if options.tensorboard:
+        target = f"tensorboard:{target}"
+    if (name := exporter.of_target(target)) is not None:
+        return _exported(options, name, exporter.Order(options.ref, target))
     store, path = store_of(options), Path(target)
-    if target.partition(":")[0] in KINDS or options.tensorboard:
-        from workbench.share.mirror import write as mirror
-
-        told = mirror(store, options.ref, f"tensorboard:{target}" if options.tensorboard else target)
-        checked = f", {told['read_back']} read back" if "read_back" in told else ""
-        return told, [f"{told['trials']} trials, {told['points']} points{checked}", f"Written: {told['to']}"]
-    if path.name in NAMES:
-        told = write_container(store, options.ref, path)
-        gone = [f"Not restored: {name}: {why}." for name, why in told["not_restored"].items()]
-        words = f"Python {told['python']}, {told['distributions']} distributions"
-        return told, [words, *gone, f"Written: {path}, and beside it the files that it copies"]
     if path.suffix in (".csv", ".parquet"):
         told = write_table(store, options.ref, path)
     else:

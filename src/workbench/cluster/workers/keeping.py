@@ -8,15 +8,13 @@ import contextlib
 import os
 import re
 import shutil
-from typing import Any
 
 import xxhash
 
 from workbench.errors import StoreError
+from workbench.messages import Plain
 from workbench.store import Store
 from workbench.store.keeping.kept import QUOTA, kept_bytes
-
-Message = dict[str, Any]
 
 #: Bytes that stay free on the store's disk beside what is kept.
 _ROOM = 1_000_000_000
@@ -51,7 +49,7 @@ class Keeper:
         self._total: int | None = None
         self._contents: dict[str, set[str]] = {}
 
-    def keep(self, path: str, found: Message) -> Message:
+    def keep(self, path: str, found: Plain) -> Plain:
         """Keep the file at ``path``, which was described by ``found`` a moment ago.
 
         Returns what its leg's page says of it: ``kept`` (a blob) and, for a database, ``beside``; or ``not_kept``, a
@@ -72,7 +70,7 @@ class Keeper:
             return {"not_kept": "full" if not self._has_room(0) else "changing"}
         return {"not_kept": "changing"}
 
-    def has(self, said: Message) -> bool:
+    def has(self, said: Plain) -> bool:
         """Whether what was kept is still there; it is touched, so that cleaning up spares it until it is named."""
         if "kept" not in said:
             return True
@@ -84,7 +82,7 @@ class Keeper:
                 return False
         return path.exists()
 
-    def _refused(self, path: str, found: Message) -> str | None:
+    def _refused(self, path: str, found: Plain) -> str | None:
         size = int(found["size"])
         if not self.most:
             return "off"
@@ -105,7 +103,7 @@ class Keeper:
     def _has_room(self, size: int) -> bool:
         return shutil.disk_usage(self.store.root).free > size + _ROOM
 
-    def _put(self, path: str, parts: dict[str, bytes]) -> Message:
+    def _put(self, path: str, parts: dict[str, bytes]) -> Plain:
         names = {}
         for ending, data in parts.items():
             names[ending] = self.store.put_blob(data)

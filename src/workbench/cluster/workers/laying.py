@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import NotFound, StoreError
+from workbench.messages import Plain
 from workbench.store import Store
 from workbench.store.files.atomic import WRITING, make_folder, telling
-
-Message = dict[str, Any]
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -24,7 +23,7 @@ def place_of(store: Store, experiment: str, trial: int, attempt: int) -> Path:
     return store.experiment(experiment).folder / f"back-{trial}-{attempt}{WRITING}"
 
 
-def lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) -> Message:
+def lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) -> Plain:
     """Write copies of the files in ``back``; what the runner is told of them: ``copies`` by path, ``lost``, ``place``.
 
     Raises StoreError where the disk is full.

@@ -12,13 +12,13 @@ from typing import Any
 
 import psutil
 
-Message = dict[str, Any]
+from workbench.messages import Plain
 
 #: Processor seconds of each worker and all below it, when they were last looked at.
 _spent: dict[int, tuple[float, float]] = {}
 
 
-def survey(workers: Mapping[str, Mapping[str, Any]]) -> Message:
+def survey(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
     """This machine now: ``host``, ``memory`` in bytes, and for each of ``workers`` (by address; ``pid`` and
     ``visible``, its GPUs as CUDA_VISIBLE_DEVICES has them) its memory, processor use in cores, and GPUs.
 
@@ -27,7 +27,7 @@ def survey(workers: Mapping[str, Mapping[str, Any]]) -> Message:
     """
     below = _below([int(one["pid"]) for one in workers.values()])
     gpus = list(_gpus())
-    told: Message = {}
+    told: Plain = {}
     for address, one in workers.items():
         pids = below.get(int(one["pid"]), [])
         told[address] = {
@@ -45,7 +45,7 @@ def survey(workers: Mapping[str, Mapping[str, Any]]) -> Message:
     }
 
 
-async def survey_here(workers: Mapping[str, Mapping[str, Any]]) -> Message:
+async def survey_here(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
     """:func:`survey` aside of the event loop that is asked."""
     return await asyncio.get_running_loop().run_in_executor(None, survey, workers)
 
@@ -94,7 +94,7 @@ def _cores(pid: int, pids: list[int]) -> float | None:
     return round(max(0.0, spent - before[1]) / (now - before[0]), 2)
 
 
-def _gpus() -> Iterator[Message]:
+def _gpus() -> Iterator[Plain]:
     """NVIDIA's GPUs of this machine, asked without touching CUDA; none where there is no driver."""
     try:
         import pynvml
@@ -126,7 +126,7 @@ def _gpus() -> Iterator[Message]:
         pynvml.nvmlShutdown()
 
 
-def _seen(gpus: list[Message], visible: str | None) -> list[Message]:
+def _seen(gpus: list[Plain], visible: str | None) -> list[Plain]:
     """The GPUs of a worker: the first that it sees (dask-cuda turns the list for each worker), or all."""
     if visible is None:
         return gpus
@@ -134,7 +134,7 @@ def _seen(gpus: list[Message], visible: str | None) -> list[Message]:
     return [gpu for gpu in gpus if first and (gpu["index"] == first or gpu["uuid"].startswith(first))]
 
 
-def _told(gpu: Message, ours: set[int]) -> Message:
+def _told(gpu: Plain, ours: set[int]) -> Plain:
     told = {name: gpu[name] for name in ("name", "used", "total", "utilisation")}
     holders = gpu["holders"]
     # In a container the driver may say processes by numbers of the machine outside, which are nobody's here.

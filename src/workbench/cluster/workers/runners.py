@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from workbench import interpreter
+from workbench import interpreter, messages
 from workbench.cluster.workers.imported import Imported
 from workbench.cluster.workers.log import LogWriter
 from workbench.cluster.workers.trainings import Known
 from workbench.errors import ClusterError, VersionsDiffer
+from workbench.messages import Awake, Exit, Exited, Fork, Forked, Hello, Kill, LegOrder, Message, Ready, StopOrder
 from workbench.records import PROTOCOL, Training
 from workbench.trial.process import forkserver, surroundings, wire
 
-Message = dict[str, Any]
+log = logging.getLogger("workbench.cluster")
 
 #: Seconds a forkserver may take to import what it preloads (torch from a cold network disk takes long).
 READY_S = 120.0
@@ -60,7 +61,7 @@ class Channel:
         """Send at once; what the socket does not take yet follows when it can."""
         if self._sock.fileno() < 0:
             return
-        data = wire.encode({**message, "fds": len(fds)} if fds else message)
+        data = wire.encode(message)
         if self._unsent:
             if fds:
                 raise ClusterError("a descriptor cannot be sent while the channel is full. Start the trial again.")
@@ -108,8 +109,12 @@ class Channel:
             self.close()
             return
         self._frames.feed(data)
-        while (message := self._frames.next()) is not None:
-            self._taker(message)
+        try:
+            while (message := self._frames.next()) is not None:
+                self._taker(message)
+        except wire.BrokenWire as error:
+            log.warning("a process of training sent what cannot be read (%s): it is ended", error)
+            self.close()
 
 
 class Runner:
@@ -133,27 +138,27 @@ class Runner:
         self._output, their_output = os.pipe()
         os.set_blocking(self._output, False)
         self._channel = Channel(ours, self._take, self._closed)
-        parent.channel.send({"op": "fork", "id": number, "cover": list(cover)}, (theirs.fileno(), their_output))
+        parent.channel.send(Fork(number, list(cover)), (theirs.fileno(), their_output))
         theirs.close()
         os.close(their_output)
         asyncio.get_running_loop().add_reader(self._output, self._printed)
 
-    def begin(self, leg: Message, log: LogWriter, taker: Callable[[Message | None], None]) -> None:
+    def begin(self, leg: LegOrder, log: LogWriter, taker: Callable[[Message | None], None]) -> None:
         """Train ``leg``; ``taker`` gets each message, and None if the runner goes away before it said ``left``."""
         self._log, self._taker = log, taker
         self._channel.send(leg)
 
     def stop(self, reason: str, keep: bool, notice: bool = False) -> None:
         """Ask it to leave at its next turn or report. notice: because the machine is about to go."""
-        self._channel.send({"op": "stop", "reason": reason, "keep": keep, **({"notice": True} if notice else {})})
+        self._channel.send(StopOrder(reason, keep, notice))
 
     def kill(self) -> None:
         """End its whole process group now."""
-        self._parent.channel.send({"op": "kill", "id": self.number})
+        self._parent.channel.send(Kill(self.number))
 
     def dismiss(self) -> None:
         """Let it go: it ends when its socket closes."""
-        self._channel.send({"op": "exit"})
+        self._channel.send(Exit())
 
     def end_of_leg(self) -> None:
         """Put what is still in the pipe into the log, and write to it no longer."""
@@ -179,8 +184,8 @@ class Runner:
             self._taker(None)
 
     def _take(self, message: Message) -> None:
-        if message["op"] == "hello":
-            self.pid = message["pid"]
+        if isinstance(message, Awake):
+            self.pid = message.pid
         elif self._taker is not None:
             self._taker(message)
 
@@ -230,7 +235,7 @@ class Forkserver:
         self._variables = variables
         #: Variables that were looked up by what it has imported: a runner's are the same.
         self._looks_up: list[str] = []
-        self.versions: dict[str, str] = {}
+        self.versions: dict[str, str | None] = {}
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._runners: dict[int, Runner] = {}
         self._count = 0
@@ -250,13 +255,13 @@ class Forkserver:
             ) from error
         self.channel = Channel(ours, self._take, self._closed)
         self.channel.send(
-            forkserver.hello(
-                preload=preload,
-                learned=learned,
-                secrets=training.secrets,
+            Hello(
+                preload=list(preload),
+                learned=list(learned),
+                secrets=list(training.secrets),
                 env=rest,
                 cwd=training.cwd,
-                path=path,
+                path=list(path),
                 threads=training.threads,
             )
         )
@@ -375,27 +380,28 @@ class Forkserver:
         return runner
 
     def _take(self, message: Message) -> None:
-        if message["op"] == "ready":
-            self.versions = message.get("versions", {})
-            self._looks_up = message.get("looks_up", [])
-            self._imported.note(message.get("files", []))
-            if message.get("protocol") != PROTOCOL:
-                self._fail(
-                    VersionsDiffer(
-                        f"the training environment's Workbench has protocol {message.get('protocol')}, this worker's "
-                        f"{PROTOCOL}. Install the same Workbench version in both."
-                    )
+        match message:
+            case Ready():
+                self._prepared(message)
+            case messages.Unfit():
+                self._fail(Unfit(message.package, message.why))
+            case Forked() if message.id in self._runners:
+                self._runners[message.id].pid = message.pid
+            case Exited() if message.id in self._runners:
+                self._runners.pop(message.id).reaped(message.status, message.signal)
+
+    def _prepared(self, message: Ready) -> None:
+        self.versions, self._looks_up = message.versions, message.looks_up
+        self._imported.note(message.files)
+        if message.protocol != PROTOCOL:
+            self._fail(
+                VersionsDiffer(
+                    f"the training environment's Workbench has protocol {message.protocol}, this worker's {PROTOCOL}. "
+                    "Install the same Workbench version in both."
                 )
-            elif not self._ready.done():
-                self._ready.set_result(None)
-        elif message["op"] == "unfit":
-            self._fail(Unfit(str(message["package"]), str(message["why"])))
-        elif message["op"] == "forked" and message["id"] in self._runners:
-            self._runners[message["id"]].pid = message["pid"]
-        elif message["op"] == "exited":
-            runner = self._runners.pop(message["id"], None)
-            if runner is not None:
-                runner.reaped(message.get("status"), message.get("signal"))
+            )
+        elif not self._ready.done():
+            self._ready.set_result(None)
 
     def _closed(self) -> None:
         self.is_alive = False

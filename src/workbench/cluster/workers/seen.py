@@ -12,13 +12,11 @@ import os
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from workbench.cluster.workers.keeping import Keeper
+from workbench.messages import Plain
 from workbench.snapshot.surroundings.data import DataFile, content_of_folder, describe
 from workbench.store import Store
-
-Message = dict[str, Any]
 
 #: Seconds that the end of a leg waits at most for digests, and for what is still being kept.
 WAIT_S = 1.0
@@ -32,9 +30,9 @@ class Digests:
     """What is known of files on this machine."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[int, ...], float, Message]] = {}
+        self._known: dict[str, tuple[tuple[int, ...], float, Plain]] = {}
         #: What was said of keeping a file, by keeper and path, for the content with this digest.
-        self._kept: dict[tuple[Keeper, str], tuple[str, Message]] = {}
+        self._kept: dict[tuple[Keeper, str], tuple[str, Plain]] = {}
         self._keepers: dict[tuple[str, int], Keeper] = {}
         self._thread = ThreadPoolExecutor(1, "workbench-digests")
 
@@ -45,18 +43,18 @@ class Digests:
             found = self._keepers[store, most] = Keeper(Store(store), most)
         return found
 
-    def kept(self, path: str, found: Message, keeper: Keeper) -> Message | None:
+    def kept(self, path: str, found: Plain, keeper: Keeper) -> Plain | None:
         """What is known of keeping the content that ``found`` describes; None where it was not tried yet."""
         known = self._kept.get((keeper, path))
         if known is None or known[0] != found["digest"] or not keeper.has(known[1]):
             return None
         return known[1]
 
-    async def keep(self, path: str, found: Message, keeper: Keeper) -> Message:
+    async def keep(self, path: str, found: Plain, keeper: Keeper) -> Plain:
         """Keep it, if it is still what ``found`` describes."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._keep, path, found, keeper)
 
-    def _keep(self, path: str, found: Message, keeper: Keeper) -> Message:
+    def _keep(self, path: str, found: Plain, keeper: Keeper) -> Plain:
         known = self.kept(path, found, keeper)
         if known is None:
             known = keeper.keep(path, found)
@@ -65,7 +63,7 @@ class Digests:
             self._kept[keeper, path] = (found["digest"], known)
         return known
 
-    def known(self, path: str) -> Message | None:
+    def known(self, path: str) -> Plain | None:
         """What the file at ``path`` was when it was read, if nothing tells of a change since; empty where none is."""
         try:
             status = os.stat(path)
@@ -76,7 +74,7 @@ class Digests:
             return None
         return found[2] if not path.endswith("/") or time.monotonic() - found[1] < FOLDER_S else None
 
-    async def read(self, path: str, without: Collection[str] = ()) -> Message:
+    async def read(self, path: str, without: Collection[str] = ()) -> Plain:
         """The same, read where it must be. without: files that are not part of a folder's content."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, path, without)
 
@@ -84,7 +82,7 @@ class Digests:
         """Read no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _read(self, path: str, without: Collection[str]) -> Message:
+    def _read(self, path: str, without: Collection[str]) -> Plain:
         known = self.known(path)
         if known is not None:
             return known
@@ -105,18 +103,18 @@ def _mark(status: os.stat_result) -> tuple[int, ...]:
     return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-def told(file: DataFile) -> Message:
+def told(file: DataFile) -> Plain:
     """``file`` as a leg's page has it, without its path."""
     found = {"size": file.size, "modified": file.modified, "digest": file.digest}
     more = {"files": file.files if file.files != 1 else None, "sampled": file.sampled or None, "rows": file.rows}
     return {**found, **{name: value for name, value in more.items() if value is not None}}
 
 
-#: Parts of a runner's message that are told file by file.
+#: Parts of what a runner has seen that are told file by file.
 _OF_FILES = ("paths", "named", "copies")
 
 
-def _source(seen: Message, path: str) -> str:
+def _source(seen: Plain, path: str) -> str:
     """Where the bytes lie that were read at ``path``: there, or in a copy that stands for it."""
     source: str = seen.get("copies", {}).get(path, path)
     return source
@@ -125,29 +123,26 @@ def _source(seen: Message, path: str) -> str:
 class Sight:
     """The files that one leg has read. tell: how what is found later is said. keeper: what keeps their bytes."""
 
-    def __init__(self, digests: Digests, tell: Callable[[Message], None], keeper: Keeper | None = None) -> None:
+    def __init__(self, digests: Digests, tell: Callable[[Plain], None], keeper: Keeper | None = None) -> None:
         self._digests, self._tell, self._keeper = digests, tell, keeper
         self._reading: asyncio.Task[None] | None = None
         #: The first look at each file counts: it is the nearest to when it was read.
-        self._found: dict[str, Message] = {}
+        self._found: dict[str, Plain] = {}
 
-    def begun(self, message: Message) -> None:
-        """Put what is known of the files that ``message`` names in place of their names, and have the others read."""
-        seen = message.get("seen")
+    def first(self, seen: Plain) -> Plain:
+        """What is known of the files that ``seen`` names, in place of their names; the others are read from now on."""
+        self._look(seen)
+        return self._told(seen)
+
+    async def left(self, seen: Plain | None) -> None:
+        """Tell what the leg has read until its end, and wait until all is told, though not for long."""
         if seen is not None:
             self._look(seen)
-            message["seen"] = self._told(seen)
-
-    async def left(self, message: Message | None) -> None:
-        """Take out of the leg's last message what it has read, and wait until all is told, though not for long."""
-        seen = message.pop("seen", None) if message is not None else None
-        if seen is not None:
-            self._look(seen)
-            self._tell({"op": "seen", "seen": self._told(seen)})
+            self._tell(self._told(seen))
         if self._reading is not None:
             await asyncio.wait({self._reading}, timeout=WAIT_S)
 
-    def _look(self, seen: Message) -> None:
+    def _look(self, seen: Plain) -> None:
         missing = []
         for path in seen["paths"]:
             if path not in self._found:
@@ -159,10 +154,10 @@ class Sight:
         if missing:
             self._reading = asyncio.get_running_loop().create_task(self._read(missing, seen, self._reading))
 
-    def _kept(self, seen: Message, path: str, found: Message) -> Message | None:
+    def _kept(self, seen: Plain, path: str, found: Plain) -> Plain | None:
         return {} if self._keeper is None else self._digests.kept(_source(seen, path), found, self._keeper)
 
-    async def _read(self, paths: list[str], seen: Message, before: asyncio.Task[None] | None) -> None:
+    async def _read(self, paths: list[str], seen: Plain, before: asyncio.Task[None] | None) -> None:
         """Digests first, which take least; then the bytes."""
         if before is not None:
             await before
@@ -170,16 +165,16 @@ class Sight:
             found = await self._digests.read(_source(seen, path), seen.get("made", ()))
             if found:
                 self._found.setdefault(path, dict(found))
-        self._tell({"op": "seen", "seen": self._told(seen)})
+        self._tell(self._told(seen))
         for path in paths:
             if self._keeper is not None and path in self._found:
                 self._found[path] |= await self._digests.keep(_source(seen, path), self._found[path], self._keeper)
         if self._keeper is not None:
-            self._tell({"op": "seen", "seen": self._told(seen)})
+            self._tell(self._told(seen))
 
-    def _told(self, seen: Message) -> Message:
+    def _told(self, seen: Plain) -> Plain:
         """A file whose digest is still being made has its name only, so that it is not passed over."""
-        files: dict[str, Message] = {}
+        files: dict[str, Plain] = {}
         absent = []
         for path in seen["paths"]:
             if os.path.exists(_source(seen, path)):

@@ -10,8 +10,6 @@ from workbench import interpreter
 from workbench.records import Training
 from workbench.trial.process.surroundings import Hides, arranged, at_load
 
-Message = dict[str, Any]
-
 #: So many are remembered.
 KNOWN = 16
 
@@ -22,7 +20,6 @@ class Known:
     notebook's word. key: forkservers differ where it does.
     """
 
-    message: Message
     training: Training
     variables: dict[str, str]
     path: tuple[str, ...]
@@ -36,23 +33,17 @@ class Trainings:
         self._has_devices, self._hides = has_devices, hides
         self._known: list[Known] = []
 
-    def of(self, message: Message) -> Known:
-        """The training environment that ``message`` is."""
-        found = next((known for known in self._known if known.message == message), None)
+    def of(self, training: Training) -> Known:
+        """What is known of ``training`` here."""
+        found = next((known for known in self._known if known.training == training), None)
         if found is None:
-            found = self._made(message)
+            found = self._made(training)
             self._known = [found, *self._known[: KNOWN - 1]]
         return found
 
-    def _made(self, message: Message) -> Known:
-        training = training_from(message)
+    def _made(self, training: Training) -> Known:
         variables = arranged(training, os.environ, has_devices=self._has_devices, hides=self._hides)
         path = tuple(entry for entry in training.path if interpreter.is_installed(entry))
         # Threads and hash seed are among the variables. Where a project's modules lie, each runner is told.
         key = (training.python, path, training.is_whole, at_load(variables))
-        return Known(message, training, variables, path, key)
-
-
-def training_from(data: Message) -> Training:
-    """The training environment as it travelled."""
-    return Training(**{**data, "path": tuple(data["path"]), "preload": tuple(data["preload"])})
+        return Known(training, variables, path, key)

@@ -9,30 +9,23 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from workbench.cluster.backend import Message
+from workbench.messages import Begun, FromLeg, Left, Order, Points, Story
 
 #: Points of one leg that are kept at most, about 20 MB. An engine has them on the disk within seconds.
 MOST_POINTS = 100_000
 
 
 @dataclass(slots=True)
-class _Story:
-    order: Message
+class _Said:
+    order: Order
     #: How it began: told to every engine, however long ago it was.
-    begun: Message | None = None
+    begun: Begun | None = None
     #: The other messages by their numbers, oldest first.
-    messages: deque[tuple[int, Message]] = field(default_factory=deque)
+    messages: deque[tuple[int, FromLeg]] = field(default_factory=deque)
     points: int = 0
     #: The number of the newest message that was dropped for want of room; 0: none is missing.
     gap: int = 0
     is_over: bool = False
-
-
-def identity(order: Message) -> Message:
-    """What an engine knows a leg by: its key, experiment, trial, attempt, and the steps it is to train."""
-    leg = order["leg"]
-    names = ("experiment", "trial", "attempt", "start", "until")
-    return {"key": order["key"], "is_check": "check" in leg, **{name: leg[name] for name in names}}
 
 
 class Unheard:
@@ -40,54 +33,61 @@ class Unheard:
 
     def __init__(self, most_points: int = MOST_POINTS) -> None:
         self._most = most_points
-        self._stories: dict[str, _Story] = {}
+        self._legs: dict[str, _Said] = {}
 
-    def begin(self, key: str, order: Message) -> None:
-        """A leg came here. order: what an engine needs to know it again."""
-        self._stories[key] = _Story(order)
+    def begin(self, order: Order) -> None:
+        """A leg came here."""
+        self._legs[order.key] = _Said(order)
 
-    def take(self, number: int, message: Message) -> None:
-        """Keep a message; numbers rise."""
-        story = self._stories.get(message.get("key", ""))
-        if story is None:
+    def take(self, number: int, key: str, message: FromLeg) -> None:
+        """Keep what the leg of ``key`` says; numbers rise."""
+        said = self._legs.get(key)
+        if said is None:
             return
-        if message["op"] == "begun":
-            story.begun = message
+        if isinstance(message, Begun):
+            said.begun = message
             return
-        story.is_over = story.is_over or message["op"] == "left"
-        if message["op"] == "points":
-            story.points += len(message["rows"])
-        if story.gap or story.points > self._most:
-            story.gap, story.points = number, 0
-            story.messages.clear()
+        said.is_over = said.is_over or isinstance(message, Left)
+        if isinstance(message, Points):
+            said.points += len(message.rows)
+        if said.gap or said.points > self._most:
+            said.gap, said.points = number, 0
+            said.messages.clear()
         else:
-            story.messages.append((number, message))
+            said.messages.append((number, message))
 
     def heard(self, number: int) -> None:
         """An engine has all messages up to ``number`` on the disk."""
-        for key, story in list(self._stories.items()):
-            while story.messages and story.messages[0][0] <= number:
-                _, message = story.messages.popleft()
-                if message["op"] == "points":
-                    story.points -= len(message["rows"])
-            if story.gap <= number:
-                story.gap = 0
-            if story.is_over and not story.messages and not story.gap:
-                del self._stories[key]
+        for key, said in list(self._legs.items()):
+            while said.messages and said.messages[0][0] <= number:
+                _, message = said.messages.popleft()
+                if isinstance(message, Points):
+                    said.points -= len(message.rows)
+            if said.gap <= number:
+                said.gap = 0
+            if said.is_over and not said.messages and not said.gap:
+                del self._legs[key]
 
     def is_whole(self, key: str) -> bool:
         """Whether an engine that comes now can hear all that this leg said."""
-        story = self._stories.get(key)
-        return story is not None and not story.gap
+        said = self._legs.get(key)
+        return said is not None and not said.gap
 
-    def told(self) -> list[Message]:
-        """For an engine that comes: of each leg its order, whether it has ended, and what it said, oldest first."""
-        return [
-            {
-                "order": story.order,
-                "is_over": story.is_over,
-                "messages": [*([story.begun] if story.begun else []), *(message for _, message in story.messages)],
-            }
-            for story in self._stories.values()
-            if not story.gap
-        ]
+    def told(self) -> list[Story]:
+        """For an engine that comes: the legs of which it can hear all."""
+        return [_story(key, said) for key, said in self._legs.items() if not said.gap]
+
+
+def _story(key: str, said: _Said) -> Story:
+    leg, first = said.order.leg, () if said.begun is None else (said.begun,)
+    return Story(
+        key=key,
+        experiment=leg.experiment,
+        trial=leg.trial,
+        attempt=leg.attempt,
+        start=leg.start,
+        until=leg.until,
+        is_check=leg.check is not None,
+        is_over=said.is_over,
+        messages=(*first, *(message for _, message in said.messages)),
+    )

@@ -12,6 +12,7 @@ import os
 import platform
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,29 @@ from workbench.cluster.workers.secrets import Secrets
 from workbench.cluster.workers.seen import Digests, Sight
 from workbench.cluster.workers.trainings import Trainings
 from workbench.cluster.workers.trouble import how_it_died, oom_kills
-from workbench.cluster.workers.unheard import Unheard, identity
+from workbench.cluster.workers.unheard import Unheard
 from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
+from workbench.messages import (
+    Begun,
+    FromLeg,
+    FromWorker,
+    Greeting,
+    Left,
+    Level,
+    Message,
+    Notice,
+    Order,
+    Plain,
+    Points,
+    Saved,
+    Says,
+    Seen,
+    Unsaved,
+    Wants,
+    plain,
+)
 from workbench.pace import BATCH_S, PASS_S, Pace
-from workbench.records import PROTOCOL
+from workbench.records import PROTOCOL, Training
 from workbench.store import Store
 from workbench.store.owner.lease import EngineInfo, read_engine
 from workbench.store.owner.own_cluster import ticks_of
@@ -38,8 +58,6 @@ from workbench.store.owner.runtime import hold
 from workbench.store.owner.slots import Lease, take
 from workbench.trial.process.runner import NOTICE
 from workbench.trial.process.surroundings import Hides
-
-Message = dict[str, Any]
 
 #: Seconds between the batches of Dask's own senders on this worker (2 ms by default). Shorter costs processor time.
 INTERVAL_S = 0.0005
@@ -60,7 +78,7 @@ NOTICE_S = 25.0
 class Leg:
     """One leg on this worker, from the task's start to its end."""
 
-    def __init__(self, order: Message) -> None:
+    def __init__(self, order: Order) -> None:
         self.order = order
         self.stop_reason: str | None = None
         #: Seconds that it has to come to the end of its turn and leave with a checkpoint; None: it leaves without one.
@@ -124,7 +142,7 @@ class Workplace(WorkerPlugin):
         self._tasks: dict[str, list[Leg]] = {}
         self._slots = asyncio.Semaphore(self.slots or worker.state.nthreads)
         #: What waits to travel together. Ends of legs and levels do not wait, nor do points after a rest.
-        self._unsent: list[Message] = []
+        self._unsent: list[Plain] = []
         self._pace = Pace(PASS_S)
         #: How many messages there were so far, and those that the engine does not have on the disk.
         self._count = 0
@@ -172,15 +190,15 @@ class Workplace(WorkerPlugin):
             has_engine = self._has_engine()
             for leg in self._tasks[key]:
                 # Whoever keeps its state goes on with that: an engine that goes away cancels everything.
-                if leg.stop_reason is None and (has_engine or not self._unheard.is_whole(leg.order["key"])):
+                if leg.stop_reason is None and (has_engine or not self._unheard.is_whole(leg.order.key)):
                     leg.stop("its future was cancelled")
 
-    def take_over(self, engine: str) -> Message:
+    def take_over(self, engine: str) -> Greeting:
         """Another engine is there: what it must know of the legs here. Orders of the one before are refused now."""
         self.engine = engine
-        told = {"legs": self._unheard.told() if self.store is not None else [], "n": self._count}
+        stories = self._unheard.told() if self.store is not None else []
         self._secrets.ask_again()
-        return told
+        return Greeting(stories, self._count)
 
     def _has_engine(self) -> bool:
         """Whether the engine lives whose legs these are."""
@@ -194,13 +212,13 @@ class Workplace(WorkerPlugin):
         """The engine has all messages up to number ``n`` on the disk."""
         self._unheard.heard(n)
 
-    async def drive_all(self, orders: list[Message]) -> list[Message]:
-        """Train the legs of one task, one after another; their last messages (a few bytes; all else goes as events)."""
-        task = orders[0]["task"]
+    async def drive_all(self, orders: list[Order]) -> dict[str, Left]:
+        """Train the legs of one task, one after another; their last messages, by key. All others go as events."""
+        task = orders[0].task
         legs = self._tasks[task] = [Leg(order) for order in orders]
-        self._legs.update((leg.order["key"], leg) for leg in legs)
+        self._legs.update((leg.order.key, leg) for leg in legs)
         self._begun.set()
-        if self.store is not None and orders[0]["engine"] != self.engine:
+        if self.store is not None and orders[0].engine != self.engine:
             for leg in legs:
                 leg.stop("the engine that started it is gone")
         elif self._worker.state.tasks[task].state not in _WANTED and self._has_engine():
@@ -208,41 +226,34 @@ class Workplace(WorkerPlugin):
                 leg.stop("its future was cancelled")
         elif self.store is not None:
             for order in orders:
-                self._unheard.begin(order["key"], identity(order))
+                self._unheard.begin(order)
         if self._is_leaving:
             for leg in legs:
                 leg.notice()
         try:
-            return [await self._drive(leg, is_last=leg is legs[-1]) for leg in legs]
+            return {leg.order.key: await self._drive(leg, is_last=leg is legs[-1]) for leg in legs}
         finally:
             del self._tasks[task]
 
-    async def _drive(self, leg: Leg, is_last: bool) -> Message:
+    async def _drive(self, leg: Leg, is_last: bool) -> Left:
         order = leg.order
-        key = order["key"]
         try:
             async with self._slot(leg) as has_slot:
-                left = await self._train(leg) if has_slot else _never(leg)
+                left = await self._train(leg) if has_slot else _told_to_leave(leg)
         except ClusterError as error:
-            left = {
-                "op": "left",
-                "outcome": "died",
-                "cause": "refused" if isinstance(error, VersionsDiffer | StoreNotShared) else "cluster",
-                "step": order["start"],
-                "metrics": {},
-                "error": {"type": type(error).__name__, "message": str(error)},
-            }
+            cause = "refused" if isinstance(error, VersionsDiffer | StoreNotShared) else "cluster"
+            told = {"type": type(error).__name__, "message": str(error)}
+            left = Left(outcome="died", cause=cause, step=order.start, error=told)
         finally:
             await self._laid_out(order, is_over=True)
-            del self._legs[key]
+            del self._legs[order.key]
             if not self._legs:
                 self._empty.set()
-        left["key"] = key
         # Ends of very short legs are told together, so that their successors are ordered together.
-        self._emit(left, now=is_last or left["outcome"] != "reached")
+        self._emit(left, order.key, now=is_last or left.outcome != "reached")
         return left
 
-    async def warm(self, training: Message) -> dict[str, str]:
+    async def warm(self, training: Training) -> dict[str, str | None]:
         """Start the forkserver of a training environment ahead of its first leg; its versions."""
         for left in reversed(range(WARMS)):
             try:
@@ -273,84 +284,85 @@ class Workplace(WorkerPlugin):
         finally:
             self._slots.release()
 
-    async def _train(self, leg: Leg) -> Message:
+    async def _train(self, leg: Leg) -> Left:
         order = leg.order
-        known = self._trainings.of(order["training"])
+        known = self._trainings.of(order.training)
         hidden = known.training.secrets
-        secrets = await self._secrets.of(order["leg"]["experiment"], hidden)
+        secrets = await self._secrets.of(order.leg.experiment, hidden)
         lacks = sorted(hidden.keys() - secrets)
         if lacks and not self._has_engine():
             raise ClusterError("its engine was gone before it told the secrets. It starts again by itself.")
         back = await self._laid_out(order)
         cover = list(back["copies"].items()) if back else ()
-        forkserver, runner = await self._forkservers.runner(known, order["experiment"], cover)
+        forkserver, runner = await self._forkservers.runner(known, order.experiment, cover)
         leg.runner = runner
         if self._lease is not None:
-            self._lease.trains(order.get("label", ""))
+            self._lease.trains(order.label)
         ooms, began = oom_kills(), time.monotonic()
-        ended: asyncio.Future[Message | None] = self._loop.create_future()
+        ended: asyncio.Future[Left | None] = self._loop.create_future()
 
-        def tell(message: Message) -> None:
-            self._emit({**message, "key": order["key"]}, now=False)
+        def tell(seen: Plain) -> None:
+            self._emit(Seen(seen), order.key, now=False)
 
-        keeper = self._digests.keeper(order["leg"]["store"], order.get("keep_data", 0))
+        keeper = self._digests.keeper(order.leg.store, order.keep_data)
         sight = Sight(self._digests, tell, keeper)
 
         def take(message: Message | None) -> None:
-            seen = message.get("seen") if message is not None else None
-            if seen:
-                self._forkservers.learn(known, forkserver, order["experiment"], seen.pop("loaded", ()))
-            if message is None or message["op"] == "left":
-                if not ended.done():
-                    ended.set_result(message)
-            else:
-                message["key"] = order["key"]
-                if message["op"] == "begun":
-                    sight.begun(message)
-                    if lacks:
-                        message["lacks"] = lacks
-                    message["worker"], message["pid"] = self._worker.address, runner.pid
-                    message["at"] = time.time()
-                    message.setdefault("environment", {}).setdefault("host", platform.node())
-                # The level at which the leg ends travels with the end, which follows at once.
-                self._emit(message, now=message["op"] == "level" and message["step"] < order["leg"]["until"])
+            if isinstance(message, Begun | Left) and message.seen:
+                self._forkservers.learn(known, forkserver, order.experiment, message.seen.pop("loaded", ()))
+            match message:
+                case None | Left():
+                    if not ended.done():
+                        ended.set_result(message)
+                case Begun():
+                    self._emit(self._placed(message, sight, lacks, runner), order.key, now=False)
+                case Points() | Level() | Saved() | Unsaved() | Says():
+                    # The level at which the leg ends travels with the end, which follows at once.
+                    is_between = isinstance(message, Level) and message.step < order.leg.until
+                    self._emit(message, order.key, now=is_between)
 
-        log = LogWriter(Path(order["log"]), b"[attempt %d from step %d]\n" % (order["attempt"], order["start"]))
+        log = LogWriter(Path(order.log), b"[attempt %d from step %d]\n" % (order.attempt, order.start))
         if lacks:
             log.feed(f"[secrets of the notebook that are not available, and so not set: {', '.join(lacks)}]\n".encode())
-        more = {"secrets": secrets} if secrets else {}
-        runner.begin({**order["leg"], "op": "leg", "back": back, **more}, log, take)
-        if leg.stop_reason is None and order["leg"]["until"] - order["leg"]["start"] > 0:
+        runner.begin(replace(order.leg, back=back, secrets=secrets), log, take)
+        if leg.stop_reason is None and order.leg.until > order.leg.start:
             forkserver.fork_ahead()
         left = await self._until_left(leg, runner, ended)
         runner.end_of_leg()
         if left is None:
             return self._gone(leg, runner, oom_kills() > ooms)
         if back:
-            left["reusable"] = False
-        is_kept = left.get("reusable") and time.monotonic() - began < REUSE_BELOW_S and not order.get("strict")
+            left = replace(left, reusable=False)
+        is_kept = left.reusable and time.monotonic() - began < REUSE_BELOW_S and not order.strict
         if not (is_kept and self._forkservers.give_back(forkserver, runner)):
             await _see_out(runner)
-        await sight.left(left)
-        if leg.stop_reason is not None and left["outcome"] == "stopped":
-            left["reason"] = leg.stop_reason
-        return left
+        await sight.left(left.seen)
+        if leg.stop_reason is not None and left.outcome == "stopped":
+            left = replace(left, reason=leg.stop_reason)
+        return replace(left, seen=None)
 
-    async def _laid_out(self, order: Message, *, is_over: bool = False) -> Message | None:
+    def _placed(self, message: Begun, sight: Sight, lacks: list[str], runner: Runner) -> Begun:
+        """A runner's word that its leg has begun, with what this worker knows of it."""
+        seen = None if message.seen is None else sight.first(message.seen)
+        environment = {"host": platform.node(), **message.environment}
+        where = {"worker": self._worker.address, "pid": runner.pid, "at": time.time()}
+        return replace(message, seen=seen, lacks=lacks, environment=environment, **where)
+
+    async def _laid_out(self, order: Order, *, is_over: bool = False) -> Plain | None:
         """Copies of files that have changed since, for the leg to see; once it is over they are removed."""
-        if not order.get("data_back"):
+        if not order.data_back:
             return None
-        store = Store(order["leg"]["store"])
-        place = laying.place_of(store, order["experiment"], order["leg"]["trial"], order["attempt"])
+        store = Store(order.leg.store)
+        place = laying.place_of(store, order.experiment, order.leg.trial, order.attempt)
         if is_over:
             await asyncio.to_thread(laying.remove, place)
             return None
         try:
-            return await asyncio.to_thread(laying.lay_out, store, order["data_back"], place)
+            return await asyncio.to_thread(laying.lay_out, store, order.data_back, place)
         except StoreError as error:
             raise ClusterError(str(error)) from error
 
-    async def _until_left(self, leg: Leg, runner: Runner, ended: asyncio.Future[Message | None]) -> Message | None:
+    async def _until_left(self, leg: Leg, runner: Runner, ended: asyncio.Future[Left | None]) -> Left | None:
         grace: float | None = None
         while True:
             asked = self._loop.create_task(leg.stop_asked.wait())
@@ -364,18 +376,17 @@ class Workplace(WorkerPlugin):
                 return await ended
             leg.stop_asked.clear()  # it may be asked once more, with less time
             runner.stop(leg.stop_reason or "", leg.keep_s is not None, leg.preempted)
-            grace = leg.order["grace_s"] if leg.keep_s is None else leg.keep_s
+            grace = leg.order.grace_s if leg.keep_s is None else leg.keep_s
 
-    def _gone(self, leg: Leg, runner: Runner, out_of_memory: bool) -> Message:
-        left: Message = {"op": "left", "step": None, "metrics": {}, "error": None}
+    def _gone(self, leg: Leg, runner: Runner, out_of_memory: bool) -> Left:
         if leg.killed or leg.stop_reason is not None:
-            return {**left, **_told_to_leave(leg), **({"cut_s": leg.keep_s} if leg.killed and leg.keep_s else {})}
+            return replace(_told_to_leave(leg), cut_s=leg.keep_s if leg.killed and leg.keep_s else None)
         cause, reason = how_it_died(runner.status, runner.signal, out_of_memory)
-        return {**left, "outcome": "died", "cause": cause, "reason": reason}
+        return Left(outcome="died", cause=cause, reason=reason)
 
     def _want(self, experiment: str) -> None:
         """Ask the engine for the secrets of an experiment."""
-        self._emit({"op": "wants", "experiment": experiment, "worker": self._worker.address}, now=True)
+        self._send(Wants(experiment, self._worker.address), "", now=True)
 
     def _noticed(self) -> None:
         """SIGTERM: the machine is about to go. The engine gives nothing more to this worker, and its legs leave."""
@@ -383,7 +394,7 @@ class Workplace(WorkerPlugin):
             self._go()
             return
         self._is_leaving = True
-        self._emit({"op": "notice", "worker": self._worker.address}, now=True)
+        self._send(Notice(self._worker.address), "", now=True)
         for leg in self._legs.values():
             leg.notice()
         if not self._legs:
@@ -434,12 +445,16 @@ class Workplace(WorkerPlugin):
             leg.stop(reason, keep_s)
         return leg is not None
 
-    def _emit(self, message: Message, now: bool) -> None:
-        self._unsent.append(message)
+    def _emit(self, message: FromLeg, key: str, *, now: bool) -> None:
+        """Tell the engine what the leg of ``key`` says, and keep it for the next one."""
+        self._unheard.take(self._count + 1, key, message)
+        self._send(message, key, now=now)
+
+    def _send(self, message: FromLeg | FromWorker, key: str, *, now: bool) -> None:
+        self._unsent.append({**plain(message), "key": key})
         self._count += 1
-        self._unheard.take(self._count, message)
         # The runner has gathered points already. Whatever else may wait goes with the next batch.
-        wait_s = self._pace.wait_s(self._loop.time()) if message["op"] == "points" else BATCH_S
+        wait_s = self._pace.wait_s(self._loop.time()) if isinstance(message, Points) else BATCH_S
         if now or not wait_s:
             self._flush()
         elif self._timer is None or self._timer.when() > self._loop.time() + wait_s:
@@ -470,14 +485,11 @@ class Workplace(WorkerPlugin):
                     await asyncio.wait_for(self._begun.wait(), RESTING_S)
 
 
-def _never(leg: Leg) -> Message:
-    """The end of a leg that was told to stop before it began."""
-    return {"op": "left", "step": None, "metrics": {}, "error": None, **_told_to_leave(leg)}
-
-
-def _told_to_leave(leg: Leg) -> Message:
-    outcome = {"outcome": "died", "cause": "preempted"} if leg.preempted else {"outcome": "stopped"}
-    return {**outcome, "reason": leg.stop_reason}
+def _told_to_leave(leg: Leg) -> Left:
+    """The end of a leg that was told to stop and said nothing of its own."""
+    if leg.preempted:
+        return Left(outcome="died", cause="preempted", reason=leg.stop_reason)
+    return Left(outcome="stopped", reason=leg.stop_reason)
 
 
 async def _see_out(runner: Runner) -> None:
@@ -493,18 +505,18 @@ async def _see_out(runner: Runner) -> None:
 # What the engine submits: plain functions, so that Dask's scheduler needs nothing but this package.
 
 
-async def run_legs(orders: list[Message]) -> list[Message]:
+async def run_legs(orders: list[Order]) -> dict[str, Left]:
     """The Dask task: one leg of one trial, or several very short ones."""
     return await workplace().drive_all(orders)
 
 
-async def warm(dask_worker: Any, training: Message) -> dict[str, str]:
+async def warm(dask_worker: Any, training: Training) -> dict[str, str | None]:
     """Start a training environment's forkserver on this worker ahead of the first leg."""
     plugin: Workplace = dask_worker.plugins[Workplace.name]
     return await plugin.warm(training)
 
 
-async def greet(dask_worker: Any, engine: str, topic: str) -> Message | None:
+async def greet(dask_worker: Any, engine: str, topic: str) -> Greeting | None:
     """An engine comes to a cluster that was there before it: what trains here; None where it is not set up."""
     plugin: Workplace | None = dask_worker.plugins.get(Workplace.name)
     return None if plugin is None or plugin.topic != topic else plugin.take_over(engine)

@@ -12,7 +12,8 @@ from workbench.engine.asking import again
 from workbench.engine.asking.asked import check_request
 from workbench.engine.loop import ExperimentLoop
 from workbench.errors import ClusterError, NotFound, StoreError
-from workbench.records import ENDED, Extended, PauseAsked, StopAsked, checked_name
+from workbench.facts import Extended, PauseAsked, StopAsked
+from workbench.records import ENDED, checked_name
 from workbench.store.layout import checked_id
 from workbench.store.lists.summary import LABELS, entry_of
 from workbench.store.owner.adoption import let_go

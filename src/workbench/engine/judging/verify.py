@@ -11,14 +11,15 @@ import secrets
 import shutil
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from workbench.cluster.backend import Message
 from workbench.engine.judging import states
 from workbench.engine.judging import verdict as verdicts
 from workbench.engine.judging.verdict import COULD_NOT, IDENTICAL, NOT_CHECKED, PARTS, Task
 from workbench.engine.legs.leg import Leg, said
 from workbench.errors import BadOption, StoreError
+from workbench.messages import Begun, Check, FromLeg, Left, Order, Points
 from workbench.records import Spec, trial_label
 from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints
 from workbench.store.keeping.setups import begins_again, made_anew
@@ -173,37 +174,45 @@ class Verification:
         self._leg = Leg(task.trial, 1, task.start, task.until, f"a check: {task.why}", key, step=task.start)
         return self._leg
 
-    def message(self, leg: Leg, order: Message) -> Message:
+    def message(self, leg: Leg, order: Order) -> Order:
         """The trial's ``order``, made one of a check: beside, fresh, and gone at once when told."""
         shutil.rmtree(self._paths.check(leg.trial).folder, ignore_errors=True)
-        inner = {"attempt": 1, "start": leg.start, "until": leg.until, "known_step": leg.until, "told": leg.start}
-        check = {"keeps": self._is_light(leg)}
-        return {
-            **order,
-            "key": leg.key,
-            "experiment": f"{self.spec.id}-check",
-            "attempt": 1,
-            "start": leg.start,
-            "grace_s": 0.0,
-            "strict": True,
-            "log": str(self._paths.check(leg.trial).log),
-            "leg": {**order["leg"], **inner, "resume": leg.start > 0, "check": check},
-        }
+        inner = replace(
+            order.leg,
+            attempt=1,
+            start=leg.start,
+            until=leg.until,
+            known_step=leg.until,
+            told=leg.start,
+            resume=leg.start > 0,
+            check=Check(self._is_light(leg)),
+        )
+        return replace(
+            order,
+            key=leg.key,
+            experiment=f"{self.spec.id}-check",
+            attempt=1,
+            start=leg.start,
+            grace_s=0.0,
+            strict=True,
+            log=str(self._paths.check(leg.trial).log),
+            leg=inner,
+        )
 
     def _is_light(self, leg: Leg) -> bool:
         kept = self._checkpoint(self._paths.trial(leg.trial), leg.until)
         return kept is not None and kept.manifest.size <= STATE_BYTES
 
-    def hear(self, leg: Leg, message: Message) -> None:
+    def hear(self, leg: Leg, message: FromLeg) -> None:
         """What the check's leg says."""
-        match message["op"]:
-            case "begun":
-                self._place = message.get("environment", {})
-            case "points":
-                for name, step, index, value, _ in message["rows"]:
+        match message:
+            case Begun():
+                self._place = message.environment
+            case Points():
+                for name, step, index, value, _ in message.rows:
                     if index == 0:
                         self._points[name, step] = value
-            case "left":
+            case Left():
                 self._leg = None
                 if self._due:
                     self._left(leg, message)
@@ -211,10 +220,10 @@ class Verification:
                     self._clear(leg.trial)
                     self._tell(None)
 
-    def _left(self, leg: Leg, message: Message) -> None:
-        outcome = message["outcome"]
+    def _left(self, leg: Leg, message: Left) -> None:
+        outcome = message.outcome
         if outcome in ("reached", "completed"):
-            step = message.get("step") or 0
+            step = message.step or 0
             if step < leg.until:
                 self._end({"verdict": COULD_NOT, "why": f"it ended by itself at step {step}"})
             else:
@@ -224,9 +233,9 @@ class Verification:
         elif leg.stop is None:  # it was lost; one that made room begins again later
             self._lost += 1
             if self._lost >= TRIES:
-                self._end({"verdict": COULD_NOT, "why": f"lost {TRIES} times: {message.get('reason') or outcome}"})
+                self._end({"verdict": COULD_NOT, "why": f"lost {TRIES} times: {message.reason or outcome}"})
 
-    async def _compare(self, message: Message) -> None:
+    async def _compare(self, message: Left) -> None:
         task = self._due[0]
         try:
             found = await asyncio.get_running_loop().run_in_executor(None, self._compared, task, message)
@@ -237,7 +246,7 @@ class Verification:
         self._comparing = None
         self._end(found)
 
-    def _compared(self, task: Task, message: Message) -> dict[str, Any]:
+    def _compared(self, task: Task, message: Left) -> dict[str, Any]:
         self._series.flush()
         reports = {
             (name, step): value for _, name, step, index, value, _ in self._series.points([task.trial]) if not index
@@ -249,7 +258,7 @@ class Verification:
                 one["name"]: one for detail in details for one in (detail.get("found") or {}).get("left_out", ())
             }
             places = [detail.get("environment") or {} for detail in details]
-            touched = message.get("touched") or {"files": []}
+            touched = message.touched or {"files": []}
             found["causes"] = verdicts.causes(self.spec, list(left_out.values()), [*places, self._place], touched)
         elif found["verdict"] == IDENTICAL:
             found |= self._state(task)

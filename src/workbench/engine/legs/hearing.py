@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
-from workbench.cluster.backend import Message
 from workbench.engine.judging.verify import Verification
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.legbook import Heard, LegBook, Line
 from workbench.engine.shown import Shown
 from workbench.engine.telling.teller import Teller
 from workbench.engine.tending.used import Used
+from workbench.messages import Begun, FromLeg, Left, Plain, Points, Saved, Says, Seen
 from workbench.records import Spec
 from workbench.search import Search
 from workbench.store.keeping.kept import Kept
@@ -74,67 +75,67 @@ class Hearing:
         points = self._series.points([trial], [self._spec.goal.metric]) if began is not None else []
         return {step: value for _, _, step, index, value, at in points if index == 0 and at >= (began or 0.0)}
 
-    def show(self, leg: Leg, message: Message, heard: Heard) -> list[Line]:
+    def show(self, leg: Leg, message: FromLeg, heard: Heard) -> list[Line]:
         """Show a message and what follows from it. Returns lines for the journal that come from what is shown."""
         for step, value, metrics in heard.known:
             self._shown.know(leg.trial, step, value, metrics)
-        match message["op"]:
-            case "begun":
+        match message:
+            case Begun():
                 return self._begun(leg, message)
-            case "points":
-                self._series.add_points((leg.trial, *row) for row in message["rows"])
-                self._teller.points(leg.trial, message["rows"])
+            case Points():
+                self._series.add_points((leg.trial, *row) for row in message.rows)
+                self._teller.points(leg.trial, message.rows)
                 self.put_trial(leg.trial)
-            case "saved":
-                self._series.put_leg(leg.trial, leg.attempt, checkpoint=message["step"], detail=dict(leg.detail))
-            case "says":
+            case Saved():
+                self._series.put_leg(leg.trial, leg.attempt, checkpoint=message.step, detail=dict(leg.detail))
+            case Says():
                 said = leg.detail.setdefault("says", [])
-                if message["text"] not in said:
-                    said.append(message["text"])
+                if message.text not in said:
+                    said.append(message.text)
                 self._series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))
-                self._shown.say(message["text"])
-            case "seen":
-                self._seen(leg, message)
+                self._shown.say(message.text)
+            case Seen():
+                self._seen(leg, message.seen)
                 self._series.put_leg(leg.trial, leg.attempt, detail=dict(leg.detail))
-            case "left":
+            case Left():
                 self._left(leg, message, heard)
         return []
 
-    def _begun(self, leg: Leg, message: Message) -> list[Line]:
-        leg.detail |= {key: message[key] for key in DETAIL if key in message}
-        if "seen" in leg.detail:
-            self._seen(leg, message)
-        self._shown.resumed(leg.trial, (message.get("found") or {}).get("inexact") or [])
+    def _begun(self, leg: Leg, message: Begun) -> list[Line]:
+        told = {key: getattr(message, key) for key in DETAIL} | {"skipped": [asdict(one) for one in message.skipped]}
+        leg.detail |= {key: value for key, value in told.items() if value not in (None, [])}
+        if message.seen is not None:
+            self._seen(leg, message.seen)
+        self._shown.resumed(leg.trial, (message.found or {}).get("inexact") or [])
         self._series.put_leg(
             leg.trial,
             leg.attempt,
             start=leg.start,
-            worker=message.get("worker"),
-            pid=message.get("pid"),
-            began=message.get("at"),
+            worker=message.worker,
+            pid=message.pid,
+            began=message.at,
             detail=dict(leg.detail),
         )
         self.put_trial(leg.trial)
         # Secrets of the notebook that were not at hand when a leg began: said once, until that changes.
-        lacks = message.get("lacks", [])
-        if lacks == self._lacks:
+        if message.lacks == self._lacks:
             return []
-        self._lacks = lacks
-        self._series.put_meta("lacks", lacks)
-        return [{"kind": "Lacks", "names": lacks}]
+        self._lacks = message.lacks
+        self._series.put_meta("lacks", message.lacks)
+        return [{"kind": "Lacks", "names": message.lacks}]
 
-    def _seen(self, leg: Leg, message: Message) -> None:
+    def _seen(self, leg: Leg, seen: Plain) -> None:
         host = str((leg.detail.get("environment") or {}).get("host") or "")
-        leg.detail["seen"] = self._used.take(message["seen"], host)
-        self._kept.note(message["seen"]["files"])
+        leg.detail["seen"] = self._used.take(seen, host)
+        self._kept.note(seen["files"])
 
-    def _left(self, leg: Leg, message: Message, heard: Heard) -> None:
+    def _left(self, leg: Leg, message: Left, heard: Heard) -> None:
         fields: dict[str, Any] = {"outcome": heard.outcome, "reason": heard.reason, "step": heard.step}
         self._series.put_leg(leg.trial, leg.attempt, ended=self._now(), left=time.time(), **fields)
         if heard.outcome in ("reached", "completed"):
             self._shown.steps_done += max(0, heard.step - leg.start)
             above = next((at for at in self._search.levels(leg.trial) if at > leg.start), heard.step)
             self._verification.resumed(leg.trial, leg.start, heard.step, above)
-        error = message.get("error")
+        error = message.error
         if heard.way is not None and error and error.get("traceback"):
             self._shown.errors[leg.trial] = error["traceback"]

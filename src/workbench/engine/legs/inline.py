@@ -10,14 +10,16 @@ import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 
-from workbench.cluster.backend import Message, Sink, Slot, Survivor
+from workbench.cluster.backend import Sink, Slot, Survivor
 from workbench.cluster.workers.machine import survey_here
+from workbench.messages import FromLeg, Left, LegOrder, Order, Plain, Points, StopOrder
+from workbench.records import Training
 from workbench.trial.process.leg import Legs
-from workbench.trial.process.runner import Point, StopOrder
+from workbench.trial.process.runner import Point
 
 
 class InlineLink:
-    """What a leg in this process knows of the outside: messages go straight to ``sink``."""
+    """What a leg in this process knows of the outside: messages go straight to the engine."""
 
     def __init__(self, key: str, sink: Sink) -> None:
         self._key, self._sink = key, sink
@@ -28,23 +30,23 @@ class InlineLink:
         """Keep points for the next message."""
         self._points += points
 
-    def send(self, message: Message) -> None:
+    def send(self, message: FromLeg) -> None:
         """Hand on the points and then ``message``."""
         self.flush()
-        self._sink({**message, "key": self._key})
+        self._sink.heard(self._key, message)
 
     def flush(self) -> None:
         """Hand on the points that wait."""
         if self._points:
             rows, self._points = self._points, []
-            self._sink({"op": "points", "key": self._key, "rows": [list(row) for row in rows]})
+            self._sink.heard(self._key, Points([list(row) for row in rows]))
 
     def stop(self) -> StopOrder | None:
         """The order to stop this leg, when one has come."""
         return self.order
 
 
-def train_here(link: InlineLink, order: Message) -> Message:
+def train_here(link: InlineLink, order: LegOrder) -> Left:
     """Train one leg in this process, which keeps its own ``__main__``."""
     main = sys.modules["__main__"]
     try:
@@ -56,7 +58,7 @@ def train_here(link: InlineLink, order: Message) -> Message:
 class InlineBackend:
     """One slot: this process. A leg blocks the event loop while it trains."""
 
-    def __init__(self, sink: Sink, run: Callable[[InlineLink, Message], Message] | None = None) -> None:
+    def __init__(self, sink: Sink, run: Callable[[InlineLink, LegOrder], Left] | None = None) -> None:
         self._sink = sink
         self._run = run or train_here
         self._links: dict[str, InlineLink] = {}
@@ -80,9 +82,9 @@ class InlineBackend:
     async def keep(self, marks: None) -> None:
         """Nobody keeps it."""
 
-    def start(self, order: Message, slot: Slot, priority: int) -> None:
+    def start(self, order: Order, slot: Slot, priority: int) -> None:
         """Train the leg on the loop's next turn."""
-        key = order["key"]
+        key = order.key
         slot.legs.append(key)
         self._links[key] = InlineLink(key, self._sink)
         asyncio.get_running_loop().call_soon(self._train, order, slot)
@@ -103,10 +105,10 @@ class InlineBackend:
     async def release(self, slot: Slot) -> None:
         """Nothing is held."""
 
-    async def warm(self, training: Message) -> None:
+    async def warm(self, training: Training) -> None:
         """There is nothing to warm."""
 
-    async def look(self) -> list[Message]:
+    async def look(self) -> list[Plain]:
         """This machine, and this process as its worker."""
         return [await survey_here({"inline": {"pid": os.getpid()}})]
 
@@ -114,16 +116,16 @@ class InlineBackend:
         """Start nothing more."""
         self._closed = True
 
-    def _train(self, order: Message, slot: Slot) -> None:
+    def _train(self, order: Order, slot: Slot) -> None:
         if self._closed:
             return
-        key = order["key"]
+        key = order.key
         link = self._links[key]
         if link.order is not None:
-            left: Message = {"op": "left", "outcome": "stopped", "step": None, "metrics": {}, "error": None}
+            left = Left(outcome="stopped")
         else:
-            left = self._run(link, {**order["leg"], "op": "leg"})
+            left = self._run(link, order.leg)
             link.flush()
         del self._links[key]
         slot.legs.remove(key)
-        self._sink({**left, "key": key})
+        self._sink.heard(key, left)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.cluster.backend import Message, Slot
+from workbench.cluster.backend import Slot
+from workbench.messages import Left, Saved
 
 
 @dataclass(slots=True, eq=False)
@@ -40,16 +41,16 @@ class Leg:
     #: What its page says: the state that was found, and where it trained.
     detail: dict[str, Any] = field(default_factory=dict)
 
-    def saved(self, message: Message) -> None:
+    def saved(self, message: Saved) -> None:
         """Note a checkpoint for its page: how many, the bytes of the last, and seconds that training waited for all."""
-        if "found" in message:
-            self.detail["found"] = message["found"]
+        if message.found is not None:
+            self.detail["found"] = message.found
         before = self.detail.get("saved", {"count": 0, "stall_s": 0.0, "written_s": 0.0})
         self.detail["saved"] = {
             "count": before["count"] + 1,
-            "bytes": message["bytes"],
-            "stall_s": round(before["stall_s"] + message["stall"], 6),
-            "written_s": round(before["written_s"] + message["seconds"], 6),
+            "bytes": message.bytes,
+            "stall_s": round(before["stall_s"] + message.stall, 6),
+            "written_s": round(before["written_s"] + message.seconds, 6),
         }
 
 
@@ -68,10 +69,10 @@ def cut(reason: str, waited_s: float, step: int) -> str:
     )
 
 
-def said(message: Message) -> str:
+def said(message: Left) -> str:
     """Why a leg went wrong, as its runner told it."""
-    error = message.get("error")
+    error = message.error
     if error:
         where = f" (line {error['line']})" if error.get("line") else ""
         return f"{error.get('type')}: {error.get('message')}{where}"
-    return str(message.get("why") or "")
+    return message.why or ""

@@ -12,23 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.cluster.backend import Message, Survivor
+from workbench import messages
+from workbench.cluster.backend import Survivor
 from workbench.engine.judging.faults import Faults, Verdict
 from workbench.engine.judging.patience import Patience
 from workbench.engine.legs.leg import Leg, cut, said
-from workbench.records import (
-    Ended,
-    Fact,
-    Failed,
-    Left,
-    Lost,
-    Reached,
-    Run,
-    Spec,
-    StopAsked,
-    plain_value,
-    trial_label,
-)
+from workbench.facts import Ended, Fact, Failed, Left, Lost, Reached, Run, StopAsked
+from workbench.messages import Begun, FromLeg, Level, Points, Saved
+from workbench.records import Spec, plain_value, trial_label
 
 #: Legs shorter than this (median) get others queued behind them, so that Dask's latency is not waited for: so many
 #: that a slot has about QUEUED_S seconds to do, and never more than MOST_QUEUED.
@@ -118,8 +109,8 @@ class LegBook:
 
         row: what the series knows of it. known: the goal by step, as far as it was heard.
         """
-        reason = row.get("reason") or order.reason
-        leg = Leg(order.trial, found.attempt, found.start, found.until, reason, found.key, step=found.start)
+        reason, story = row.get("reason") or order.reason, found.story
+        leg = Leg(order.trial, story.attempt, story.start, story.until, reason, story.key, step=story.start)
         leg.alone = self.is_alone(order.trial)
         leg.detail, leg.heard, leg.known = dict(row.get("detail") or {}), now, known
         self.legs[order.trial] = leg
@@ -153,33 +144,33 @@ class LegBook:
 
     # -- while it trains
 
-    def hear(self, leg: Leg, message: Message, now: float) -> Heard:
+    def hear(self, leg: Leg, message: FromLeg, now: float) -> Heard:
         """What follows from a message of ``leg`` at the moment ``now``; the leg and this book know of it then."""
-        if leg.began is not None and message["op"] != "left":
+        if leg.began is not None and not isinstance(message, messages.Left):
             self._patience.heard_after(now - leg.heard)
         leg.heard = now
         heard = Heard()
-        match message["op"]:
-            case "begun":
+        match message:
+            case Begun():
                 self._begun(leg, message, now, heard)
-            case "points":
-                self._points(leg, message["rows"], now, heard)
-            case "level":
+            case Points():
+                self._points(leg, message.rows, now, heard)
+            case Level():
                 self._level(leg, message, now, heard)
-            case "saved":
+            case Saved():
                 self._heard_saved(leg, message, heard)
-            case "left":
+            case messages.Left():
                 self._left(leg, message, now, heard)
         return heard
 
-    def _begun(self, leg: Leg, message: Message, now: float, heard: Heard) -> None:
+    def _begun(self, leg: Leg, message: Begun, now: float, heard: Heard) -> None:
         leg.began = now
-        leg.step = leg.start = message.get("step", leg.start)
+        leg.step = leg.start = message.step
         if leg.start > self.checkpoints.get(leg.trial, 0):
             self._saved(leg.trial, leg.start)  # it was there, and its word was lost
         if (leg.trial, leg.attempt) not in self._skipped:
             about = {"kind": "Skipped", "trial": leg.trial, "attempt": leg.attempt}
-            heard.lines += [{**about, **one} for one in message.get("skipped", ())]
+            heard.lines += [{**about, "step": one.step, "why": one.why} for one in message.skipped]
 
     def _points(self, leg: Leg, rows: list[list[Any]], now: float, heard: Heard) -> None:
         for name, step, index, value, _ in rows:
@@ -191,8 +182,8 @@ class LegBook:
             leg.step = max(leg.step, step)
         self._answered(heard)
 
-    def _level(self, leg: Leg, message: Message, now: float, heard: Heard) -> None:
-        step, metrics = message["step"], message["metrics"]
+    def _level(self, leg: Leg, message: Level, now: float, heard: Heard) -> None:
+        step, metrics = message.step, message.metrics
         leg.step = max(leg.step, step)
         self._turned(leg, step, now)
         value = metrics[self._spec.goal.metric]
@@ -215,15 +206,15 @@ class LegBook:
         if step > before:
             leg.turned = (step, now)
 
-    def _heard_saved(self, leg: Leg, message: Message, heard: Heard) -> None:
-        step, inside = message["step"], message.get("inside", 0)
-        self.largest = max(self.largest, message.get("bytes", 0))
-        self.heard_bytes += message.get("bytes", 0)
-        if message.get("passing"):
+    def _heard_saved(self, leg: Leg, message: Saved, heard: Heard) -> None:
+        step, inside = message.step, message.inside
+        self.largest = max(self.largest, message.bytes)
+        self.heard_bytes += message.bytes
+        if message.passing:
             self.passing.add(leg.trial)
         # Between levels there may be one a second: they are journaled where a later engine must judge faults by them.
         # Which is the newest, the next leg finds for itself.
-        if not message.get("passing") or self.faults.troubled(leg.trial):
+        if not message.passing or self.faults.troubled(leg.trial):
             where: dict[str, Any] = {"inside": inside} if inside else {}
             value = leg.goal[1] if leg.goal is not None and leg.goal[0] == step else leg.known.get(step)
             if value is not None:
@@ -238,14 +229,14 @@ class LegBook:
 
     # -- its end
 
-    def _left(self, leg: Leg, message: Message, now: float, heard: Heard) -> None:
+    def _left(self, leg: Leg, message: messages.Left, now: float, heard: Heard) -> None:
         if self.legs.get(leg.trial) is leg:
             del self.legs[leg.trial]
-        if message.get("seconds") is not None:
-            self._durations.append(message["seconds"])
-        step = leg.step if message.get("step") is None else message["step"]
+        if message.seconds is not None:
+            self._durations.append(message.seconds)
+        step = leg.step if message.step is None else message.step
         outcome, cause, reason = self._outcome(leg, message)
-        error = message.get("error")
+        error = message.error
         heard.outcome, heard.step, heard.reason = outcome, step, reason
         heard.lines.append(
             {
@@ -261,7 +252,7 @@ class LegBook:
         )
         if outcome in ("reached", "completed"):
             self._wanted.pop(leg.trial, None)
-            value = message.get("metrics", {}).get(self._spec.goal.metric)
+            value = message.metrics.get(self._spec.goal.metric)
             heard.known.append((step, value, None))
             kind = Ended if outcome == "completed" else Reached
             heard.facts.append(kind(leg.trial, step, value))
@@ -271,12 +262,12 @@ class LegBook:
         else:
             self._lost(leg, cause, step, error, reason, now, heard)
 
-    def _outcome(self, leg: Leg, message: Message) -> tuple[str, str, str]:
+    def _outcome(self, leg: Leg, message: messages.Left) -> tuple[str, str, str]:
         """How a leg ended, by which cause where it was lost, and why in words."""
-        outcome, reason = message["outcome"], message.get("reason") or said(message)
-        if "cut_s" in message:
-            reason = self.cut[leg.trial] = cut(reason, message["cut_s"], self.checkpoints.get(leg.trial, 0))
-        cause = message.get("cause") or (message.get("error") or {}).get("cause") or "exception"
+        outcome, reason = message.outcome, message.reason or said(message)
+        if message.cut_s is not None:
+            reason = self.cut[leg.trial] = cut(reason, message.cut_s, self.checkpoints.get(leg.trial, 0))
+        cause = message.cause or (message.error or {}).get("cause") or "exception"
         if outcome == "stopped" and leg.hung is not None:
             return "died", "hang", f"no report for {leg.hung:.0f} s"
         if outcome == "stopped" and leg.stop is None:

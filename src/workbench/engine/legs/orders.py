@@ -1,41 +1,40 @@
-"""What a leg is told. Law: plain data; the worker reads the outer part, the runner what is under ``leg``."""
+"""What a leg is told. Law: data; the worker reads the outer part, the runner what is under ``leg``."""
 
 from __future__ import annotations
 
-from workbench.cluster.backend import Message
 from workbench.engine.legs.leg import Leg
-from workbench.records import PROTOCOL, Spec
+from workbench.messages import LegOrder, Order
+from workbench.records import Spec, Training
 from workbench.search import Search
 from workbench.store import Store
 
 
-def leg_order(store: Store, spec: Spec, search: Search, leg: Leg, training: Message, *, known_step: int) -> Message:
+def leg_order(store: Store, spec: Spec, search: Search, leg: Leg, training: Training, *, known_step: int) -> Order:
     """The order for ``leg`` in the environment ``training``. known_step: up to which step its points are known."""
-    return {
-        "key": leg.key,
-        "experiment": spec.id,
-        "label": spec.label,
-        "attempt": leg.attempt,
-        "start": leg.start,
-        "grace_s": spec.grace_s,
-        "strict": spec.deterministic == "strict",
-        "log": str(store.experiment(spec.id).trial(leg.trial).log),
-        "training": training,
-        "keep_data": spec.keep_data,
-        "data_back": spec.data_back,
-        "leg": {
-            "protocol": PROTOCOL,
-            "store": str(store.root),
-            "experiment": spec.id,
-            "trial": leg.trial,
-            "attempt": leg.attempt,
-            "start": leg.start,
-            "until": leg.until,
-            "levels": list(search.levels(leg.trial)),
-            "max_steps": max(spec.length, search.plan.scheduler.last),
-            "configuration": search.configuration(leg.trial),
-            "known_step": known_step,
-            "resume": leg.start > 0 or leg.attempt > 1,
-            "told": search.trials[leg.trial].step,
-        },
-    }
+    return Order(
+        key=leg.key,
+        experiment=spec.id,
+        label=spec.label,
+        attempt=leg.attempt,
+        start=leg.start,
+        grace_s=spec.grace_s,
+        strict=spec.deterministic == "strict",
+        log=str(store.experiment(spec.id).trial(leg.trial).log),
+        training=training,
+        keep_data=spec.keep_data,
+        data_back=spec.data_back,
+        leg=LegOrder(
+            store=str(store.root),
+            experiment=spec.id,
+            trial=leg.trial,
+            attempt=leg.attempt,
+            start=leg.start,
+            until=leg.until,
+            levels=frozenset(search.levels(leg.trial)),
+            max_steps=max(spec.length, search.plan.scheduler.last),
+            configuration=search.configuration(leg.trial),
+            known_step=known_step,
+            resume=leg.start > 0 or leg.attempt > 1,
+            told=search.trials[leg.trial].step,
+        ),
+    )

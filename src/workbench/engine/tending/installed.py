@@ -11,14 +11,14 @@ import asyncio
 import logging
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.cluster.backend import Message
 from workbench.engine.asking.needed import imports_of, needed
 from workbench.errors import WorkbenchError
-from workbench.records import PauseAsked, Spec
+from workbench.facts import PauseAsked
+from workbench.records import Spec, Training
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.surroundings import environment
 from workbench.store import Store
@@ -49,7 +49,7 @@ class Installed:
         self._accepted: dict[str, str | None] = {}
         self._seen: Changes = {}
         #: The training environment as it travels, once it was asked for.
-        self._message: Message | None = None
+        self._training: Training | None = None
         #: What was said to have changed.
         self.told: Changes = {}
         #: Versions of what changed and is not used: processes that begin now have these.
@@ -91,7 +91,7 @@ class Installed:
     def recall(self, line: Mapping[str, Any]) -> None:
         """An earlier engine's line of what was accepted."""
         self._accepted |= line["distributions"]
-        self._message = None
+        self._training = None
 
     def _changes(self) -> Changes:
         """All distributions that are not as they were when it began, or as a person has accepted them."""
@@ -118,23 +118,22 @@ class Installed:
 
     def _pass(self, versions: dict[str, str | None]) -> None:
         if versions != self._passed:
-            self._passed, self._message = versions, None
+            self._passed, self._training = versions, None
 
-    def training(self) -> Message:
+    def training(self) -> Training:
         """The training environment as it travels, with the versions that were accepted. Each leg gets the same one."""
-        if self._message is None:
-            self._message = self._composed()
-        return self._message
+        if self._training is None:
+            self._training = self._composed()
+        return self._training
 
-    def _composed(self) -> Message:
-        training = asdict(self._spec.training)
-        versions = training["versions"]
-        training["versions"] = versions | {
+    def _composed(self) -> Training:
+        training = self._spec.training
+        accepted = {
             name: version.partition(" @ ")[0]
             for name, version in {**self._passed, **self._accepted}.items()
-            if name in versions and version is not None
+            if name in training.versions and version is not None
         }
-        return training
+        return replace(training, versions=training.versions | accepted)
 
     def _of_snapshot(self) -> dict[str, str] | None:
         if self._spec.snapshot is None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import BadOption, StoreFull
-from workbench.records import PauseAsked, ResumeAsked
+from workbench.facts import PauseAsked, ResumeAsked
 from workbench.store import Store
 from workbench.store.keeping import usage
 from workbench.store.lists.said import NO_ROOM, Said, read_bytes, shown_bytes

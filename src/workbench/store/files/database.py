@@ -1,95 +1,28 @@
-"""How a series is laid out and opened. Law: nobody ever sees a database half made, and readers write nothing."""
+"""How the database of a series is made, opened and checked. Law: nobody ever sees one half made, and readers write
+nothing.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import json
-import math
 import os
 import secrets
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from workbench.errors import Broken, NewerSchema, StoreError, StoreFull, StoreReadOnly
 from workbench.records import SCHEMA
 from workbench.store.files.atomic import FILE_MODE, WRITING, fsync_folder, kind_of, move_away, store_error, telling
+from workbench.store.files.tables import TABLES
 from workbench.store.journal import Damage
 
-#: Columns of the table of trials beside their number, each with SQLite's type, or ``json``.
-TRIAL_FIELDS: Mapping[str, str] = {
-    "configuration": "json",
-    "bracket": "INTEGER",
-    "state": "TEXT",
-    "reason": "TEXT",
-    "level": "INTEGER",
-    "step": "INTEGER",
-    "value": "REAL",
-    "best": "REAL",
-    "attempt": "INTEGER",
-    "restarts": "INTEGER",
-    "started": "TEXT",
-    "ended": "TEXT",
-    "error": "json",
-}
-#: Columns of the table of legs beside trial and attempt.
-LEG_FIELDS: Mapping[str, str] = {
-    "start": "INTEGER",
-    "until": "INTEGER",
-    "worker": "TEXT",
-    "slot": "TEXT",
-    "pid": "INTEGER",
-    "started": "TEXT",
-    "ended": "TEXT",
-    "step": "INTEGER",
-    "outcome": "TEXT",
-    "reason": "TEXT",
-    "start_ms": "REAL",
-    "stop_ms": "REAL",
-    "error": "json",
-    "environment": "json",
-}
-FIELDS = {"trials": TRIAL_FIELDS, "legs": LEG_FIELDS}
-KEYS = {"trials": ("number",), "legs": ("trial", "attempt")}
-#: The column that keeps fields without a column of their own, as JSON.
-_MORE = "more"
-_ORDER = {table: (*KEYS[table], *FIELDS[table]) for table in FIELDS}
-_SELECT = {table: ", ".join(f'"{name}"' for name in (*_ORDER[table], _MORE, "change")) for table in FIELDS}
-
-
-def _columns(fields: Mapping[str, str]) -> str:
-    return ", ".join(f'"{name}" {"TEXT" if kind == "json" else kind}' for name, kind in fields.items())
-
-
-# Both keys of a point hold the whole row (clustered, and covering), so that curves and what is new are each read in one
-# sweep. WITHOUT ROWID and upsert are older than any SQLite that Python 3.11 is built with; STRICT is not.
-TABLES: Mapping[str, str] = {
-    "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT, change INTEGER NOT NULL) WITHOUT ROWID",
-    "names": "CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
-    "points": (
-        "CREATE TABLE points (id INTEGER NOT NULL, name INTEGER NOT NULL, trial INTEGER NOT NULL, "
-        "step INTEGER NOT NULL, idx INTEGER NOT NULL, value REAL, time REAL, "
-        "PRIMARY KEY (name, trial, step, idx)) WITHOUT ROWID"
-    ),
-    "points_new": "CREATE INDEX points_new ON points (id, value, time)",
-    "trials": (
-        f"CREATE TABLE trials (number INTEGER PRIMARY KEY, {_columns(TRIAL_FIELDS)}, {_MORE} TEXT, "
-        "change INTEGER NOT NULL)"
-    ),
-    "trials_new": "CREATE INDEX trials_new ON trials (change)",
-    "legs": (
-        f"CREATE TABLE legs (trial INTEGER NOT NULL, attempt INTEGER NOT NULL, {_columns(LEG_FIELDS)}, {_MORE} TEXT, "
-        "change INTEGER NOT NULL, PRIMARY KEY (trial, attempt)) WITHOUT ROWID"
-    ),
-    "legs_new": "CREATE INDEX legs_new ON legs (change)",
-}
 #: How long a reader waits for the moments in which the engine opens, closes or (network file systems) flushes.
 _BUSY_S = 10.0
 _NO_DATABASE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -347,69 +280,6 @@ def telling_sqlite(path: Path) -> Iterator[None]:
             ) from error
         kind = Broken if code in _BROKEN else StoreError
         raise kind(f"{path}: {error}. Check the disk; workbench doctor checks the store.") from error
-
-
-def write_row(
-    connection: sqlite3.Connection, table: str, key: tuple[int, ...], fields: Mapping[str, Any], change: int
-) -> None:
-    """Set ``fields`` of one trial or leg; those not named stay."""
-    kinds = FIELDS[table]
-    row: dict[str, Any] = {name: _stored(kinds[name], value) for name, value in fields.items() if name in kinds}
-    more = {name: value for name, value in fields.items() if name not in kinds}
-    where = " AND ".join(f"{name} = ?" for name in KEYS[table])
-    if more:
-        found = connection.execute(f"SELECT {_MORE} FROM {table} WHERE {where}", key).fetchone()
-        row[_MORE] = json.dumps((json.loads(found[0]) if found and found[0] else {}) | more, default=str)
-    row["change"] = change
-    names = [*KEYS[table], *row]
-    quoted = ", ".join(f'"{name}"' for name in names)
-    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in row)
-    # What is put again as it was keeps its number, so that viewers do not read it again.
-    differ = " OR ".join(f'"{name}" IS NOT excluded."{name}"' for name in row if name != "change") or "0"
-    connection.execute(
-        f"INSERT INTO {table} ({quoted}) VALUES ({', '.join('?' * len(names))}) "
-        f"ON CONFLICT ({', '.join(KEYS[table])}) DO UPDATE SET {updates} WHERE {differ}",
-        (*key, *row.values()),
-    )
-
-
-def query_rows(table: str, rest: str) -> str:
-    """The query whose rows :func:`records` understands."""
-    return f"SELECT {_SELECT[table]} FROM {table} {rest}"
-
-
-def records(table: str, rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """Rows of :func:`query_rows` as people want them: every field by name, JSON decoded, nan again a float."""
-    order, kinds = _ORDER[table], FIELDS[table]
-    texts = [name for name in order if kinds.get(name) == "json"]
-    numbers = [name for name in order if kinds.get(name) == "REAL"]
-    found = []
-    for row in rows:
-        record: dict[str, Any] = dict(zip(order, row, strict=False))
-        for name in texts:
-            if record[name] is not None:
-                record[name] = json.loads(record[name])
-        for name in numbers:
-            if record[name] == "nan":
-                record[name] = math.nan
-        if row[-2]:
-            record = json.loads(row[-2]) | record
-        record["change"] = row[-1]
-        found.append(record)
-    return found
-
-
-def _stored(kind: str, value: Any) -> Any:
-    if value is None:
-        return None
-    if kind == "json":
-        return json.dumps(value, default=str)
-    if kind == "REAL":
-        # SQLite makes NULL of nan, and NULL is "not known yet" here.
-        return "nan" if math.isnan(value) else float(value)
-    if kind == "INTEGER":
-        return int(value)
-    return str(value)
 
 
 def _connect(path: Path, parameters: str, wait_s: float = _BUSY_S) -> sqlite3.Connection:

@@ -11,9 +11,7 @@ Runners use this with the standard library alone; where xxhash is installed it m
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import re
 import secrets
 import shutil
 import threading
@@ -24,22 +22,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from workbench.errors import BadName, NotFound, StoreError
+from workbench.errors import NotFound, StoreError
 from workbench.records import Json
 from workbench.store.files import bundle, fence, packed
 from workbench.store.files.atomic import (
-    FILE_MODE,
-    FOLDER_MODE,
     REMOVED,
     fsync_folder,
     make_folder,
     telling,
     tree_size,
-    write_all,
     write_atomic,
 )
 from workbench.store.files.atomic import to_json as _to_json
 from workbench.store.files.bundle import Bundle
+from workbench.store.keeping import folders
 from workbench.store.keeping.manifest import (
     NAME,
     File,
@@ -54,11 +50,6 @@ from workbench.store.keeping.manifest import (
 from workbench.store.layout import TrialPaths, bundle_of
 
 __all__ = ["Checkpoint", "Checkpoints", "File", "Manifest", "Skipped", "digest"]
-
-# A checkpoint that was replaced stays as `.old` for the moment between two renames.
-_SHOWN = re.compile(r"step-(\d{8,12})(\.old)?")
-_ASIDE = re.compile(r"\.(?:writing|removed)-step-\d{8,12}-a(\d+)-[0-9a-f]{8}")
-
 
 #: Folders of trials whose names this process has brought to the disk.
 _named: set[Path] = set()
@@ -117,10 +108,7 @@ class Checkpoints:
         if not self._swept:
             self._swept = True
             self.sweep(attempt)
-        aside = self.folder / f".writing-{_name(step)}-a{attempt}-{secrets.token_hex(4)}"
-        with telling(aside):
-            os.mkdir(aside, FOLDER_MODE)
-        return aside
+        return folders.begun(self.folder, step, attempt)
 
     def publish(
         self,
@@ -138,7 +126,7 @@ class Checkpoints:
         after the next :meth:`settle`; with ``settled`` it is there before it is shown, so that what it replaces goes
         only then (it blocks: call it in a thread). Raises StaleAttempt (and nothing was shown), StoreFull and its kin.
         """
-        target = self.folder / _name(step)
+        target = self.folder / folders.name_of(step)
         with telling(aside):
             try:
                 files = {
@@ -150,11 +138,11 @@ class Checkpoints:
                 raise
             created = datetime.now(UTC).isoformat(timespec="milliseconds")
             manifest = Manifest(step, attempt, created, files, dict(details or {}))
-            _write(aside / NAME, _to_json(to_plain(manifest)))
+            folders.write(aside / NAME, _to_json(to_plain(manifest)))
             if settled:
-                _fsync_tree(aside)
+                folders.fsync_all(aside)
             with self._fence(attempt):
-                _show(aside, target)
+                folders.show(aside, target)
                 self._change(Bundle(self.bundle), without=[step])
         with self._settling:
             self._unsettled.append(step)
@@ -177,7 +165,7 @@ class Checkpoints:
         if sum(map(len, files.values())) > bundle.SMALL:
             return None
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
-        manifest = Manifest(_checked(step), attempt, created, bundle.listed(files), dict(details or {}))
+        manifest = Manifest(folders.checked(step), attempt, created, bundle.listed(files), dict(details or {}))
         with self._fence(attempt), telling(self.bundle):
             held = Bundle(self.bundle)
             data = held.with_one(manifest, files, alone=alone)
@@ -199,10 +187,7 @@ class Checkpoints:
             return self.begin(step, attempt)
         make_folder(self.folder)
         # An attempt that nobody has: whoever trains sweeps it away, and then it is not wanted.
-        aside = self.folder / f".writing-{_name(step)}-a0-{secrets.token_hex(4)}"
-        with telling(aside):
-            os.mkdir(aside, FOLDER_MODE)
-        return aside
+        return folders.begun(self.folder, step, 0)
 
     def adopt(self, aside: Path, step: int, attempt: int | None) -> None:
         """Show what was brought into ``aside``, with its manifest; a sound checkpoint at ``step`` stays instead.
@@ -210,10 +195,10 @@ class Checkpoints:
         attempt: of the leg that wants it, or None for somebody who only looks. Raises StaleAttempt.
         """
         with telling(aside):
-            _fsync_tree(aside)
+            folders.fsync_all(aside)
             with self._fence(attempt):
                 if self._read(step, "digest") is None:
-                    _show(aside, self.folder / _name(step))
+                    folders.show(aside, self.folder / folders.name_of(step))
                     self._change(Bundle(self.bundle), without=[step])
             fsync_folder(self.folder)
 
@@ -264,7 +249,7 @@ class Checkpoints:
         for one that the same boot of the machine wrote.
         """
         held = self._looked()
-        for step in sorted({*(step for step, _ in self._shown()), *held.steps()}, reverse=True):
+        for step in sorted({*(step for step, _ in folders.shown(self.folder)), *held.steps()}, reverse=True):
             if at_most is None or step <= at_most:
                 found = self._read(step, verify, held)
                 if found is not None:
@@ -285,12 +270,12 @@ class Checkpoints:
     def all(self, *, verify: Literal["digest", "size"] = "size") -> list[Checkpoint]:
         """Checkpoints that can be resumed from, by step. Damaged ones are listed in :attr:`skipped`."""
         held = self._looked()
-        steps = sorted({*(step for step, _ in self._shown()), *held.steps()})
+        steps = sorted({*(step for step, _ in folders.shown(self.folder)), *held.steps()})
         return [found for step in steps if (found := self._read(step, verify, held)) is not None]
 
     def steps(self) -> list[int]:
         """Steps that have a checkpoint, sound or not, rising."""
-        return sorted({*(step for step, _ in self._shown()), *Bundle(self.bundle).steps()})
+        return sorted({*(step for step, _ in folders.shown(self.folder)), *Bundle(self.bundle).steps()})
 
     @property
     def is_empty(self) -> bool:
@@ -322,8 +307,8 @@ class Checkpoints:
 
     def size(self, step: int) -> int:
         """Bytes of the checkpoint at ``step``; 0 where there is none."""
-        folders = sum(tree_size(str(folder)) for found, folder in self._shown() if found == step)
-        return folders + Bundle(self.bundle).size(step)
+        alone = sum(tree_size(str(folder)) for found, folder in folders.shown(self.folder) if found == step)
+        return alone + Bundle(self.bundle).size(step)
 
     def secure(self, step: int) -> None:
         """Bring the checkpoint at ``step`` to the disk, unless it has gone meanwhile. It blocks."""
@@ -333,22 +318,19 @@ class Checkpoints:
 
     def sweep(self, attempt: int) -> list[str]:
         """Remove what attempts before ``attempt`` left half-written; give the folders' names."""
-        swept = []
-        for entry in _listed(self.folder):
-            match = _ASIDE.fullmatch(entry)
-            if match and int(match[1]) < attempt:
-                shutil.rmtree(self.folder / entry, ignore_errors=True)
-                swept.append(entry)
-        return swept
+        left = folders.left_by_attempts_before(attempt, self.folder)
+        for entry in left:
+            shutil.rmtree(self.folder / entry, ignore_errors=True)
+        return left
 
     # How -------------------------------------------------------------------------------------------------------------
 
     def _remove_folders(self, step: int) -> int:
         """Remove what lies in a folder of its own of the checkpoint at ``step``; the bytes that this freed."""
         freed = 0
-        for found, folder in self._shown():
+        for found, folder in folders.shown(self.folder):
             if found == step:
-                aside = self.folder / f"{REMOVED}{_name(step)}-a0-{secrets.token_hex(4)}"
+                aside = self.folder / f"{REMOVED}{folders.name_of(step)}-a0-{secrets.token_hex(4)}"
                 with telling(folder), contextlib.suppress(FileNotFoundError):
                     freed += tree_size(str(folder), links=False)  # the others keep what they share
                     os.rename(folder, aside)
@@ -369,7 +351,7 @@ class Checkpoints:
 
     def _secure_bundle(self) -> None:
         with telling(self.bundle), contextlib.suppress(FileNotFoundError):  # what is packed is on the disk
-            inode = _fsync(self.bundle)
+            inode = folders.fsync(self.bundle)
             fsync_folder(self.bundle.parent)
             if bundle.older(self.bundle).exists():
                 with self._fence(None):
@@ -377,15 +359,11 @@ class Checkpoints:
                         bundle.older(self.bundle).unlink(missing_ok=True)
 
     def _secure_folder(self, step: int) -> None:
-        folder = self.folder / _name(step)
+        folder = self.folder / folders.name_of(step)
         with telling(folder), contextlib.suppress(FileNotFoundError):
-            _fsync_tree(folder)
+            folders.fsync_all(folder)
             for above in (self.folder, *self.folder.parents[:1]):
                 fsync_folder(above)
-
-    def _shown(self) -> list[tuple[int, Path]]:
-        matches = [(_SHOWN.fullmatch(entry), entry) for entry in _listed(self.folder)]
-        return [(int(match[1]), self.folder / entry) for match, entry in matches if match]
 
     def _looked(self) -> Bundle:
         """The small ones as they are now. Nothing is skipped yet, but those where none of them can be read."""
@@ -413,7 +391,7 @@ class Checkpoints:
         return found
 
     def _read_folder(self, step: int, verify: str) -> Checkpoint | None:
-        plain = self.folder / _name(step)
+        plain = self.folder / folders.name_of(step)
         # Between the two renames that replace a checkpoint, or after a crash there, only the old one is to be found.
         for folder in (plain, plain.with_name(f"{plain.name}.old"), plain):
             try:
@@ -453,74 +431,3 @@ def small(held: Bundle, step: int) -> Checkpoint | Skipped:
 def unreadable(held: Bundle) -> list[Skipped]:
     """A bundle of which nothing can be read, with why; nothing for all others."""
     return [Skipped(0, held.path, f"it cannot be read: {held.trouble}")] if held.trouble else []
-
-
-def _checked(step: int) -> int:
-    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
-        raise BadName(f"{step!r} is not a step: expected an integer from 0 on.")
-    return step
-
-
-def _name(step: int) -> str:
-    return f"step-{_checked(step):08d}"
-
-
-def _show(aside: Path, target: Path) -> None:
-    old = target.with_name(f"{target.name}.old")
-    try:
-        os.rename(aside, target)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-        os.rename(target, old)
-        os.rename(aside, target)
-    if old.exists():  # also after a crash between the two renames
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
-    try:
-        write_all(descriptor, data)
-    finally:
-        os.close(descriptor)
-
-
-def _fsync_tree(folder: Path) -> None:
-    names = [name for name, _ in files_in(folder)]
-    for name in names if len(names) > 3 else ():
-        _start(folder / name)
-    for name in names:
-        _fsync(folder / name)
-    _fsync(folder / NAME)
-    for root, _, _ in os.walk(folder):
-        fsync_folder(Path(root))
-
-
-def _start(path: Path) -> None:
-    """Let a file's bytes set out for the disk: several large ones take as long as one then, not a commit each."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        # Not those that are linked, and there already: they would leave the memory from which they are looked at.
-        if hasattr(os, "posix_fadvise") and os.fstat(descriptor).st_nlink == 1:
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)
-
-
-def _fsync(path: Path) -> int:
-    """Bring the file's bytes to the disk; its inode."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-        return os.fstat(descriptor).st_ino
-    finally:
-        os.close(descriptor)
-
-
-def _listed(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []

@@ -14,18 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import Unreadable
-from workbench.records import (
-    CapacityChanged,
-    Extended,
-    Fact,
-    Failed,
-    Instruction,
-    Json,
-    Lost,
-    Settle,
-    fact_from_line,
-    plain_value,
-)
+from workbench.facts import CapacityChanged, Extended, Fact, Failed, Instruction, Lost, Settle, fact_from_line
+from workbench.records import Json, plain_value
 from workbench.search import Search
 from workbench.search.climb import Entry
 from workbench.store import journal

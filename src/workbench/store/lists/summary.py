@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from workbench.errors import WorkbenchError
-from workbench.records import ENDED, UNREADABLE, CapacityChanged, Finish, Json, Spec, fact_from_line
+from workbench.facts import CapacityChanged, Finish, fact_from_line
+from workbench.records import ENDED, UNREADABLE, Json, Spec
 from workbench.store import journal
 from workbench.store.files.atomic import kind_of
 from workbench.store.journal import Damage

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from workbench.errors import BadInput, BadMetric
+from workbench.messages import Level
 from workbench.records import SCHEMA, check_schema, plain_value, trial_label
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.api import metrics
@@ -161,7 +162,7 @@ class OwnLoop:
         for level in sorted(order.levels):
             if self._told < level <= min(step, order.until):
                 self._told, self._values = level, row
-                course.send({"op": "level", "step": level, "metrics": row})
+                course.send(Level(level, row))
 
     def _check_goal(self, step: int) -> None:
         """A goal that was never reported, however long it was waited for, is a slip of the pen."""

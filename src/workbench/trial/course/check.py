@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from workbench.messages import FromLeg, StopOrder
 from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Folder
 from workbench.store.layout import TrialPaths
 from workbench.store.owner.runtime import ours
 from workbench.trial.course.vault import Small, StoreVault, Write, beginning
-from workbench.trial.process.runner import Link, Point, StopOrder
-from workbench.trial.process.wire import Message
+from workbench.trial.process.runner import Link, Point
 
 #: Names that are told at most.
 MOST_NAMES = 8
@@ -78,7 +78,7 @@ class Watch:
     def report(self, points: Sequence[Point]) -> None:
         self._link.report(points)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: FromLeg) -> None:
         self._link.send(message)
 
     def flush(self) -> None:

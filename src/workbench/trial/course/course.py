@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from workbench.errors import BadInput, CannotResume
+from workbench.messages import Begun, FromLeg, LegOrder, Level, Plain, Says, Skip, StopOrder
 from workbench.records import Goal, trial_label
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.api import metrics
@@ -20,15 +21,15 @@ from workbench.trial.api.batches import BY_STEPS, Batches, Inside
 from workbench.trial.api.files import fingerprint, free_name, keep, stamp
 from workbench.trial.api.own import OwnLoop, never_began
 from workbench.trial.api.trial import LegLeft
+from workbench.trial.checkpoint.header import GRAPH, Header, read_header
 from workbench.trial.course.fork import Fork
-from workbench.trial.course.order import Order, Place
+from workbench.trial.course.place import Place
 from workbench.trial.course.saver import Saver, Vault, When
 from workbench.trial.course.setup import Setup
 from workbench.trial.course.vault import Writer
 from workbench.trial.namespace import frames_around
-from workbench.trial.process.runner import Link, StopOrder
-from workbench.trial.process.wire import Message
-from workbench.trial.state import GRAPH, Header, State, read_header
+from workbench.trial.process.runner import Link
+from workbench.trial.state import State
 
 #: Behind all steps.
 ANY_STEP = sys.maxsize
@@ -39,7 +40,7 @@ class LegCourse:
 
     def __init__(
         self,
-        order: Order,
+        order: LegOrder,
         goal: Goal,
         link: Link,
         vault: Vault,
@@ -77,7 +78,7 @@ class LegCourse:
         #: Where the trial's own beginning lies, when the leg goes on from that.
         self._begun_at: Folder | None = None
         self._setup = setup
-        self._seen: Message | None = None
+        self._seen: Plain | None = None
         #: Files that the first set-up of this trial read: see :attr:`Header.read`.
         self._read: dict[str, tuple[int, int]] = {}
         self._before = Header(0)
@@ -197,7 +198,7 @@ class LegCourse:
             captured = self.state.capture(self.header())
             self.vault.keep_setup(captured.write, captured.small())
 
-    def _files_seen(self) -> Message | None:
+    def _files_seen(self) -> Plain | None:
         if self._seen is None:
             self._seen = self.place.seen()
         return self._seen
@@ -282,17 +283,16 @@ class LegCourse:
     def _tell_begun(self, found: Any, made: dict[str, Any] | None = None) -> None:
         skipped, seen = self.vault.skipped, self._files_seen()
         self._link.send(
-            {
-                "op": "begun",
-                "step": self.step,
-                "found": found,
-                "environment": dict(self.place.environment()),
-                "setup_s": round(time.monotonic() - self._began, 6),
-                **({"skipped": [{"step": one.step, "why": one.why} for one in skipped]} if skipped else {}),
+            Begun(
+                step=self.step,
+                found=found,
+                environment=dict(self.place.environment()),
+                setup_s=round(time.monotonic() - self._began, 6),
+                skipped=[Skip(one.step, one.why) for one in skipped],
                 **(made or {}),
-                **({"seen": seen} if seen is not None else {}),
-                **({"back": self.place.back} if self.place.back is not None else {}),
-            }
+                seen=seen,
+                back=self.place.back,
+            )
         )
 
     def _tell_again(self) -> None:
@@ -301,7 +301,7 @@ class LegCourse:
             if self.order.known_step < step <= self.step:
                 self.send_points(step, values)
                 if step in self.order.levels and self.goal.metric in values:
-                    self._link.send({"op": "level", "step": step, "metrics": values})
+                    self._link.send(Level(step, values))
 
     def send_points(self, step: int, values: Mapping[str, float]) -> None:
         """Tell what was reported of a step."""
@@ -313,7 +313,7 @@ class LegCourse:
         if self.goal.metric not in values:
             self.missing = True
             raise metrics.missing_goal(self.goal, self.order.trial, step, values)
-        self._link.send({"op": "level", "step": step, "metrics": values})
+        self._link.send(Level(step, values))
 
     def latest(self) -> dict[str, float]:
         """The latest value of each metric."""
@@ -483,7 +483,7 @@ class LegCourse:
         """What is logged from now on belongs to another step."""
         self._logged.clear()
 
-    def send(self, message: Message) -> None:
+    def send(self, message: FromLeg) -> None:
         """Hand a message on."""
         self._link.send(message)
 
@@ -494,4 +494,4 @@ class LegCourse:
     def says(self, text: str) -> None:
         """Tell people one line: in the trial's log, and where its experiment is shown."""
         print(f"[workbench] {text}")  # noqa: T201 - its log
-        self._link.send({"op": "says", "text": text})
+        self._link.send(Says(text))

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.records import SCHEMA, Json, check_schema
 from workbench.trial.discovery import Names, Survey
-from workbench.trial.kinds import signature
+from workbench.trial.looking.digests import signature
 from workbench.trial.marks import mark_of, print_of
 
 _ROW = struct.Struct("<QQQ")

@@ -9,18 +9,20 @@ from __future__ import annotations
 import time
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from workbench.errors import StaleAttempt, StoreError
+from workbench.messages import Saved, Says, Unsaved
 from workbench.records import Spec
 from workbench.store.keeping.checkpoints import Checkpoint, Folder
+from workbench.trial.checkpoint.captured import Captured
+from workbench.trial.checkpoint.header import Header
 from workbench.trial.course.vault import Small, Write, Writer
 from workbench.trial.process.runner import Link
-from workbench.trial.process.wire import Message
-from workbench.trial.state import Captured, Header, State
+from workbench.trial.state import State
 
 #: A hundredth of its time is what a trial may wait for checkpoints between levels, with a margin, since the next may
 #: cost more than the last; a fiftieth may be worked on them aside (on the same core, perhaps); and in a quarter of it
@@ -190,7 +192,7 @@ class Saver:
         begun = time.perf_counter()
         size = keep()
         seconds = time.perf_counter() - begun
-        self._tell({"step": step, "bytes": size, "seconds": seconds, "stall": seconds}, None)
+        self._tell(Saved(step=step, bytes=size, seconds=round(seconds, 6), stall=round(seconds, 6)), None)
 
     # -- in the writer's thread --------------------------------------------------------------------------------------
 
@@ -215,20 +217,15 @@ class Saver:
             self.step = step
         self._written = time.perf_counter() - begun
         seconds = stall + self._written
-        told: Message = {"step": step, "bytes": size, "seconds": seconds, "stall": stall}
+        told = Saved(step=step, bytes=size, seconds=round(seconds, 6), stall=round(stall, 6))
         if passing:
-            told |= {"passing": True, "inside": inside}
+            told = replace(told, passing=True, inside=inside)
         self._tell(told, captured.found.to_json())
 
-    def _tell(self, message: Message, found: Any) -> None:
-        message = {
-            "op": "saved",
-            **message,
-            "seconds": round(message["seconds"], 6),
-            "stall": round(message["stall"], 6),
-        }
+    def _tell(self, message: Saved, found: Any) -> None:
         if found is not None and found != self._told_found:
-            message["found"] = self._told_found = found
+            self._told_found = found
+            message = replace(message, found=found)
             for one in found["left_out"]:
                 if one["name"] not in self._told_left:
                     self._told_left.add(one["name"])
@@ -248,8 +245,8 @@ class Saver:
             "copied at once"
         )
         print(f"[workbench] {text}")  # noqa: T201 - its log
-        self._link.send({"op": "says", "text": text})
+        self._link.send(Says(text))
 
     def _tell_unsaved(self, step: int, error: StoreError) -> None:
         print(f"[workbench] no checkpoint at step {step}: {error}")  # noqa: T201 - its log
-        self._link.send({"op": "unsaved", "step": step, "error": str(error)})
+        self._link.send(Unsaved(step, str(error)))

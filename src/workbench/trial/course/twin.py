@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from workbench.trial import unseeded
 from workbench.trial.course.made import prints
-from workbench.trial.course.order import Place
+from workbench.trial.course.place import Place
 from workbench.trial.kinds import loaded
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.processes import descendants

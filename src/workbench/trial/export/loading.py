@@ -24,9 +24,11 @@ from workbench.store.keeping.cleaning import missing
 from workbench.trial import current_or_none, iterators, make_current, seeds
 from workbench.trial.api.own import saved_in
 from workbench.trial.api.trial import LegLeft, Trial
+from workbench.trial.checkpoint.header import GRAPH
+from workbench.trial.checkpoint.tensors import read_tensors
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.leg import fill, hidden_names, prepare, run_code
-from workbench.trial.state import GRAPH, State, read_tensors
+from workbench.trial.state import State
 
 
 class Loaded(types.SimpleNamespace):

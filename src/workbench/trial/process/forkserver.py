@@ -19,17 +19,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from workbench import interpreter
+from workbench import interpreter, messages
+from workbench.messages import Exited, Fork, Forked, Hello, Kill, Message, Ready
 from workbench.records import PROTOCOL
 from workbench.snapshot.surroundings import readers
 from workbench.snapshot.surroundings.used import counts, used
 from workbench.trial.process.ahead import Unfit, import_ahead, import_trusted
 from workbench.trial.process.processes import descendants
-from workbench.trial.process.wire import Connection, Message
+from workbench.trial.process.wire import Connection
 
 #: Variables that number the threads of the numeric libraries; set before any of them is imported.
 THREAD_VARIABLES = (
@@ -67,8 +68,8 @@ def environment(threads: int, hash_seed: int) -> dict[str, str]:
 def launch(python: str, env: Mapping[str, str], **popen: Any) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start a forkserver with the interpreter ``python``; returns its process and our end of the control socket.
 
-    The caller says ``hello`` first (see :func:`hello`). ``env`` is the whole environment of the new process, except
-    that it imports nothing from the current folder: the notebook's own ``PYTHONPATH`` goes with ``hello``.
+    The caller sends :class:`~workbench.messages.Hello` first. ``env`` is the whole environment of the new process,
+    except that it imports nothing from the current folder: the notebook's own ``PYTHONPATH`` goes with that message.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
@@ -83,34 +84,6 @@ def launch(python: str, env: Mapping[str, str], **popen: Any) -> tuple[subproces
     return process, ours
 
 
-def hello(
-    *,
-    preload: tuple[str, ...] = (),
-    learned: Sequence[str] = (),
-    secrets: Iterable[str] = (),
-    env: Mapping[str, str] | None = None,
-    cwd: str,
-    path: tuple[str, ...],
-    threads: int,
-) -> Message:
-    """The first message to a forkserver: what to import ahead, and the surroundings of the imports.
-
-    learned: modules that training was seen to import, which are imported only as far as that leaves nothing behind.
-    secrets: names of variables that only legs bring.
-    """
-    return {
-        "op": "hello",
-        "protocol": PROTOCOL,
-        "preload": list(preload),
-        "learned": list(learned),
-        "secrets": list(secrets),
-        "env": dict(env or {}),
-        "cwd": cwd,
-        "path": list(path),
-        "threads": threads,
-    }
-
-
 def main(fd: int) -> None:
     """Serve the worker at the other end of descriptor ``fd`` until it is gone."""
     control = Connection(socket.socket(fileno=fd))
@@ -120,28 +93,27 @@ def main(fd: int) -> None:
     # So does it where a machine's notice reaches every process at once: with us its runners would die at once.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     first = control.receive()
-    if first is None:
+    if not isinstance(first, Hello):
         return
     try:
         control.send(_prepare(first))
     except Unfit as unfit:
-        control.send({"op": "unfit", "package": unfit.package, "why": unfit.why})
+        control.send(messages.Unfit(unfit.package, unfit.why))
         return
-    if first.get("protocol") != PROTOCOL:
+    if first.protocol != PROTOCOL:
         return
     _Forkserver(control).serve()
 
 
-def _prepare(order: Message) -> Message:
+def _prepare(order: Hello) -> Ready:
     """Import what the worker asks for; the answer names the versions of the training environment."""
-    threads = int(order.get("threads", 1))
     for name in THREAD_VARIABLES:
-        os.environ.setdefault(name, str(threads))
-    os.environ.update({str(name): str(value) for name, value in order.get("env", {}).items()})
+        os.environ.setdefault(name, str(order.threads))
+    os.environ.update(order.env)
     with contextlib.suppress(OSError):
-        os.chdir(order.get("cwd", "."))
+        os.chdir(order.cwd)
     # The project's own folders are for training: a runner has them on its path, and this process has not.
-    for entry in reversed(order.get("path", [])):
+    for entry in reversed(order.path):
         if entry not in sys.path and interpreter.is_installed(entry):
             sys.path.insert(0, entry)
     # Before the readers that are imported ahead: names that other modules take from them are wrapped as well.
@@ -150,24 +122,22 @@ def _prepare(order: Message) -> Message:
     importlib.import_module("workbench.trial.process.leg")
     noting = used()
     with noting.ahead():
-        failed = import_trusted(order.get("preload", []))
-        if order.get("learned"):
-            failed |= import_ahead(order["learned"], order.get("secrets", []), noting.looked_up)
+        failed = import_trusted(order.preload)
+        if order.learned:
+            failed |= import_ahead(order.learned, order.secrets, noting.looked_up)
     made_by_imports.update({name: value for name, value in os.environ.items() if before.get(name) != value})
     search_path[:] = sys.path
     # What is imported now is shared by every runner: the collector must not touch, and so copy, its pages.
     gc.collect()
     gc.freeze()
-    return {
-        "op": "ready",
-        "protocol": PROTOCOL,
-        "pid": os.getpid(),
-        "versions": versions(),
-        "failed": failed,
-        "threads": _threads_alive(),
-        "looks_up": [name for name in noting.looked_up() if counts(name)],
-        "files": _files(),
-    }
+    return Ready(
+        pid=os.getpid(),
+        versions=versions(),
+        failed=failed,
+        threads=_threads_alive(),
+        looks_up=[name for name in noting.looked_up() if counts(name)],
+        files=_files(),
+    )
 
 
 def _files() -> list[str]:
@@ -240,28 +210,25 @@ class _Forkserver:
         self._kill_orphans()
 
     def _obey(self, message: Message) -> None:
-        if message["op"] == "fork":
-            self._fork(message)
-        elif message["op"] == "kill":
-            child = self.children.get(message["id"])
-            if child is not None:
-                _kill_all(child.pid)
+        match message:
+            case Fork():
+                self._fork(message)
+            case Kill() if message.id in self.children:
+                _kill_all(self.children[message.id].pid)
 
-    def _fork(self, message: Message) -> None:
+    def _fork(self, message: Fork) -> None:
         begun = time.perf_counter()
-        runner, output = self.control.fds(message)
+        runner, output = self.control.fds(Fork.DESCRIPTORS)
         gc.disable()
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._become_runner(parent, runner, output, message.get("cover") or ())
+            self._become_runner(parent, runner, output, message.cover)
         gc.enable()
         os.close(runner)
         os.close(output)
-        self.children[message["id"]] = _Child(message["id"], pid)
-        self.control.send(
-            {"op": "forked", "id": message["id"], "pid": pid, "seconds": round(time.perf_counter() - begun, 6)}
-        )
+        self.children[message.id] = _Child(message.id, pid)
+        self.control.send(Forked(message.id, pid, round(time.perf_counter() - begun, 6)))
 
     def _become_runner(self, parent: int, runner: int, output: int, pairs: Sequence[tuple[str, str]]) -> NoReturn:
         status = 70
@@ -312,15 +279,8 @@ class _Forkserver:
             _, code = os.waitpid(child.pid, 0)
             del self.children[child.id]
             status = os.waitstatus_to_exitcode(code)
-            self.control.send(
-                {
-                    "op": "exited",
-                    "id": child.id,
-                    "pid": child.pid,
-                    "status": status if status >= 0 else None,
-                    "signal": -status if status < 0 else None,
-                }
-            )
+            exited = (status, None) if status >= 0 else (None, -status)
+            self.control.send(Exited(child.id, child.pid, *exited))
         if not self.children:
             self._kill_orphans()
         self._reap_orphans()

@@ -12,11 +12,13 @@ import sys
 import time
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from workbench.errors import NotFound, VersionsDiffer
+from workbench.messages import Left, LegOrder, Outcome, Plain
 from workbench.records import PROTOCOL, Spec
 from workbench.search.seeds import trial_seed
 from workbench.snapshot import loading, spawned
@@ -32,7 +34,7 @@ from workbench.trial.api.trial import Course, LegLeft, Trial
 from workbench.trial.course.check import CheckVault, Watch
 from workbench.trial.course.course import LegCourse
 from workbench.trial.course.fork import Fork
-from workbench.trial.course.order import Order, Place
+from workbench.trial.course.place import Place
 from workbench.trial.course.saver import Vault, When
 from workbench.trial.course.setup import Setup
 from workbench.trial.course.twin import Twin, TwinCourse
@@ -46,7 +48,6 @@ from workbench.trial.process.processes import descendants
 from workbench.trial.process.runner import Link, Runner
 from workbench.trial.process.surroundings import arranged
 from workbench.trial.process.view import View, arrange
-from workbench.trial.process.wire import Message
 
 #: Seconds that a leg has lasted when it is looked up again what its process holds open or mapped.
 LOOK_AFTER_S = 0.25
@@ -74,45 +75,39 @@ class Legs:
         self._arranged: tuple[str, Mapping[str, str], dict[str, str]] | None = None
         self._told: Path | None = None
 
-    def run(self, order: Message) -> Message:
+    def run(self, order: LegOrder) -> Left:
         """Run one leg; the message that says how it was left."""
         begun = time.monotonic()
         left = _Left()
         main = sys.modules["__main__"]
         try:
-            if order.get("protocol", PROTOCOL) != PROTOCOL:
+            if order.protocol != PROTOCOL:
                 raise VersionsDiffer(
-                    f"the worker speaks protocol {order.get('protocol')}, this environment's Workbench {PROTOCOL}. "
+                    f"the worker speaks protocol {order.protocol}, this environment's Workbench {PROTOCOL}. "
                     "Install the same version of Workbench in both."
                 )
             self._run(order, left)
         except BaseException as error:  # the outcome tells; nothing of the training code may end the runner
-            left.fail(error, order)
+            left.fail(error)
         message = left.message(order)
-        if left.watch is not None:
-            message["touched"] = left.watch.touched()
-        elif left.seen is not None:
-            message["seen"] = left.seen
         why = left.why or self._reset()
         if not self._own:
             sys.modules["__main__"] = main
-        message |= {"reusable": why is None, "why": why, "seconds": round(time.monotonic() - begun, 6)}
-        return message
+        return replace(message, reusable=why is None, why=why, seconds=round(time.monotonic() - begun, 6))
 
-    def _run(self, order: Message, left: _Left) -> None:
-        store = Store(order["store"])
+    def _run(self, order: LegOrder, left: _Left) -> None:
+        store = Store(order.store)
         spec = self._spec(store, order)
         left.filename = spec.program.filename
         shown = View()
         if self._own:
-            shown = arrange(order.get("back"), spec.training.cwd)
-            self._arrange(spec, order.get("secrets") or {}, shown.where)
+            shown = arrange(order.back, spec.training.cwd)
+            self._arrange(spec, order.secrets, shown.where)
         main = _fresh_main()
-        paths = store.experiment(spec.id).trial(order["trial"])
-        wanted = Order.of(order)
+        paths = store.experiment(spec.id).trial(order.trial)
         if self._sight is not None:
             self._sight.begin(store, shown.copies)
-        seed, number = spec.seeds_of(wanted.trial)
+        seed, number = spec.seeds_of(order.trial)
         is_strict = self._own and spec.deterministic == "strict"
         # Processes are forked from one another: without a seed of some sort their numbers would be the same.
         drawn = secrets.randbits(63) if self._own and spec.deterministic == "off" else seed
@@ -120,20 +115,20 @@ class Legs:
         iterators.watch()
         namespace, function = fill(store, spec, main)
         if self._own:
-            self._announce(store, spec, main, wanted)
+            self._announce(store, spec, main, order)
         place = Place(namespace, run_code.__code__, environment=_environment, modules=self._own)
         if is_strict:
             place.begins = determinism.hold_again
         if self._sight is not None:
             place.back = shown.told()
             place.seen, place.stepped = self._sight.first, self._sight.step
-        fetch = partial(_fetch, store, spec, wanted) if spec.storage else None
-        vault: Vault = StoreVault(paths, wanted.attempt, self._settler, wanted.start, fetch)
+        fetch = partial(_fetch, store, spec, order) if spec.storage else None
+        vault: Vault = StoreVault(paths, order.attempt, self._settler, order.start, fetch)
         link, when = self.link, When.of(spec)
-        if order.get("check"):
-            remote.at_hand(store, spec, wanted.trial, wanted.start or None)
-            aside = store.experiment(spec.id).check(wanted.trial)
-            vault, paths, when = CheckVault(paths, aside, wanted.start, order["check"]["keeps"]), aside, When(math.inf)
+        if order.check is not None:
+            remote.at_hand(store, spec, order.trial, order.start or None)
+            aside = store.experiment(spec.id).check(order.trial)
+            vault, paths, when = CheckVault(paths, aside, order.start, order.check.keeps), aside, When(math.inf)
             place.compares = True
             if self._own:
                 link = left.watch = Watch(self.link, store.root)
@@ -142,25 +137,25 @@ class Legs:
         def train(course: Course) -> None:
             # A trial that is trained again sees the number of the one that it repeats.
             loader = trial_seed(seed, number, "loader")
-            trial = Trial(course, number, wanted.configuration, wanted.max_steps, loader, paths.files)
+            trial = Trial(course, number, order.configuration, order.max_steps, loader, paths.files)
             make_current(trial)
             code, arguments = prepare(spec, trial, namespace, function)
             place.hidden = hidden_names(namespace)
             run_code(code, namespace, arguments)
 
-        second = partial(self._second, place, train) if spec.verify and self._is_first and not wanted.resume else None
-        setup = Setup(store.experiment(spec.id), second if self._own and not order.get("check") else None)
+        second = partial(self._second, place, train) if spec.verify and self._is_first and not order.resume else None
+        setup = Setup(store.experiment(spec.id), second if self._own and order.check is None else None)
         self._is_first = False
         course = left.course = LegCourse(
-            wanted, spec.goal, link, vault, place, paths.files, when, self._writer, fork, setup
+            order, spec.goal, link, vault, place, paths.files, when, self._writer, fork, setup
         )
         try:
             try:
                 train(course)
             except LegLeft as gone:
-                left.outcome = gone.outcome
+                left.outcome = cast(Outcome, gone.outcome)  # another word is for an export, where no leg trains
             else:
-                left.outcome = course.finish()
+                left.outcome = cast(Outcome, course.finish())
         finally:
             make_current(None)
             setup.close()
@@ -174,10 +169,10 @@ class Legs:
         closed = () if not isinstance(self.link, Runner) else (self.link.connection.fileno(),)
         return Twin(lambda tell: train(TwinCourse(place, tell)), closed)
 
-    def _spec(self, store: Store, order: Message) -> Spec:
-        key = (str(order["store"]), str(order["experiment"]))
+    def _spec(self, store: Store, order: LegOrder) -> Spec:
+        key = (order.store, order.experiment)
         if key not in self._specs:
-            self._specs[key] = store.read_spec(order["experiment"])
+            self._specs[key] = store.read_spec(order.experiment)
         return self._specs[key]
 
     def _arrange(self, spec: Spec, secrets: Mapping[str, str], folder: str) -> None:
@@ -208,7 +203,7 @@ class Legs:
             self._held = Holding(training.settings, training.threads)
             self._baseline = Baseline()
 
-    def _announce(self, store: Store, spec: Spec, main: types.ModuleType, order: Order) -> None:
+    def _announce(self, store: Store, spec: Spec, main: types.ModuleType, order: LegOrder) -> None:
         """Let processes that the training code spawns find the names of this leg."""
         if self._told is None:
             # A file without a name: it goes with this process, and only its children know where it is.
@@ -283,7 +278,7 @@ def run_code(code: Any, namespace: dict[str, Any], arguments: dict[str, Any] | N
         code(trial, **arguments)
 
 
-def _fetch(store: Store, spec: Spec, order: Order, after: int, most: int) -> list[Skipped]:
+def _fetch(store: Store, spec: Spec, order: LegOrder, after: int, most: int) -> list[Skipped]:
     patience = remote.PATIENCE_S
     return remote.bring(store, spec, order.trial, after=after, most=most, attempt=order.attempt, patience_s=patience)
 
@@ -337,7 +332,7 @@ class Sight:
         #: When it is looked again at the end of a step.
         self._next = 0.0
         self._looked = False
-        self._told: Message | None = None
+        self._told: Plain | None = None
         self._copies: dict[str, str] = {}
 
     def begin(self, store: Store, copies: Mapping[str, str]) -> None:
@@ -348,13 +343,13 @@ class Sight:
         self._began, self._told = time.monotonic(), None
         self._next = self._began + LOOK_EVERY_S
 
-    def first(self) -> Message:
+    def first(self) -> Plain:
         """What was read until its loop began."""
         self._look()
         self._told = self._now()
         return {**self._told, **self._loaded()}
 
-    def last(self) -> Message | None:
+    def last(self) -> Plain | None:
         """What was read until it left, where that is more than was told."""
         self._look()
         found, loaded = self._now(), self._loaded()
@@ -374,11 +369,11 @@ class Sight:
             now = time.monotonic()
             self._next = now + max(LOOK_EVERY_S, (now - begun) / LOOK_COST)
 
-    def _loaded(self) -> Message:
+    def _loaded(self) -> Plain:
         loaded = self._used.loaded()
         return {"loaded": loaded} if loaded else {}
 
-    def _now(self) -> Message:
+    def _now(self) -> Plain:
         paths, beyond = self.seen.told()
         told = {"paths": paths, "beyond": beyond, **self.seen.around(), **self.seen.written()}
         told |= self._used.told(self._snapshots)
@@ -396,13 +391,13 @@ class _Left:
     def __init__(self) -> None:
         self.course: LegCourse | None = None
         self.watch: Watch | None = None
-        self.seen: Message | None = None
-        self.outcome = "failed"
+        self.seen: Plain | None = None
+        self.outcome: Outcome = "failed"
         self.filename = ""
         self.error: dict[str, Any] | None = None
         self.why: str | None = None
 
-    def fail(self, error: BaseException, order: Message) -> None:
+    def fail(self, error: BaseException) -> None:
         course = self.course
         missing = course is not None and course.missing
         self.outcome = "failed"
@@ -413,19 +408,20 @@ class _Left:
         print(self.error["traceback"], file=sys.stderr)  # noqa: T201 - into the trial's log
         tracebacks.forget_frames(error)
 
-    def message(self, order: Message) -> Message:
+    def message(self, order: LegOrder) -> Left:
         course = self.course
         if course is not None and self.outcome == "stopped" and course.left is not None:
             reason = course.left.reason
         else:
             reason = ""
         preempted = course is not None and course.preempted
-        return {
-            "op": "left",
-            "outcome": "died" if preempted else self.outcome,
-            **({"cause": "preempted"} if preempted else {}),
-            "step": course.left_at if course is not None else order.get("start", 0),
-            "metrics": course.latest() if course is not None else {},
-            "error": self.error,
-            "reason": reason,
-        }
+        return Left(
+            outcome="died" if preempted else self.outcome,
+            cause="preempted" if preempted else None,
+            step=course.left_at if course is not None else order.start,
+            metrics=course.latest() if course is not None else {},
+            error=self.error,
+            reason=reason,
+            seen=None if self.watch is not None else self.seen,
+            touched=None if self.watch is None else self.watch.touched(),
+        )

@@ -20,13 +20,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
 
+from workbench.messages import Awake, Exit, FromLeg, LegOrder, Message, Points, StopOrder
 from workbench.pace import BATCH_S, Pace
-from workbench.records import PROTOCOL
 from workbench.trial.process.processes import descendants
-from workbench.trial.process.wire import Connection, Message, encode
+from workbench.trial.process.wire import BrokenWire, Connection, encode
 
 #: Points of one message at most, so that no frame grows without bound when the worker is slow.
 BATCH = 5000
@@ -38,23 +38,13 @@ NOTICE = "its machine announced its shutdown (SIGTERM)"
 Point = tuple[str, int, int, float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class StopOrder:
-    """The leg is to end at its next turn. ``keep``: with a checkpoint of the turn under way."""
-
-    reason: str
-    keep: bool
-    #: Nobody of ours wants it: the machine has given notice that it goes.
-    is_notice: bool = False
-
-
 class Link(Protocol):
     """What a leg knows of the outside. The runner's goes to a worker; the inline backend has its own."""
 
     def report(self, points: Sequence[Point]) -> None:
         """Hand on the points of one report; never waits."""
 
-    def send(self, message: Message) -> None:
+    def send(self, message: FromLeg) -> None:
         """Hand on a message at once, after the points before it."""
 
     def flush(self) -> None:
@@ -66,7 +56,7 @@ class Link(Protocol):
 
 @dataclass(slots=True)
 class _Leg:
-    order: Message
+    order: LegOrder
     stop: StopOrder | None = None
 
 
@@ -83,7 +73,7 @@ class _Outbox:
             rows: list[Point] = []
             while self.points and len(rows) < BATCH:
                 rows.append(self.points.popleft())
-            frames += encode({"op": "points", "rows": rows})
+            frames += encode(Points(rows))
         return frames
 
 
@@ -118,7 +108,7 @@ class Runner:
             self._rests = False
             os.eventfd_write(self._bell, 1)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: FromLeg | Awake) -> None:
         frame = encode(message)
         with self._flushing:
             self.connection.send_bytes(self._outbox.frames() + frame)
@@ -145,7 +135,7 @@ class Runner:
         # Before a leg takes note of how signals are handled, and in the main thread.
         signal.signal(signal.SIGTERM, self._notice)
         threading.Thread(target=self._keep_in_touch, name="workbench-link", daemon=True).start()
-        self.send({"op": "hello", "protocol": PROTOCOL, "pid": os.getpid()})
+        self.send(Awake(os.getpid()))
         legs = Legs(self, own=True)
         while (leg := self._next()) is not None:
             self._running = leg
@@ -157,7 +147,7 @@ class Runner:
             self._busy.clear()
             self._running = None
             if self._is_leaving:
-                left = {**left, "reusable": False, "why": NOTICE}
+                left = replace(left, reusable=False, why=NOTICE)
             self.send(left)
             # The last trial's memory goes while the worker looks for the next one.
             gc.collect()
@@ -174,26 +164,26 @@ class Runner:
     def _look(self) -> None:
         """Take the orders that are here."""
         with self._looking:
-            for message in self.connection.ready():
-                self._take(message)
+            try:
+                for message in self.connection.ready():
+                    self._take(message)
+            except BrokenWire:
+                self._gone()
             if self.connection.ended:
                 self._gone()
 
     def _take(self, message: Message) -> None:
-        op = message.get("op")
-        if op == "leg":
-            self._newest = _Leg(message)
-            self._waiting.append(self._newest)
-            os.write(self._order, b"1")
-        elif op == "stop":
-            leg = self._newest
-            if leg is not None and message.get("attempt", leg.order.get("attempt")) == leg.order.get("attempt"):
-                leg.stop = StopOrder(
-                    str(message.get("reason", "")), bool(message.get("keep", False)), bool(message.get("notice", False))
-                )
-        elif op == "exit":
-            _flush_output()
-            self._go(0)
+        match message:
+            case LegOrder():
+                self._newest = _Leg(message)
+                self._waiting.append(self._newest)
+                os.write(self._order, b"1")
+            case StopOrder():
+                if self._newest is not None:
+                    self._newest.stop = message
+            case Exit():
+                _flush_output()
+                self._go(0)
 
     def _notice(self, number: int, frame: Any) -> None:
         """SIGTERM: the machine is about to go. Whoever trains leaves with a checkpoint; whoever waits goes at once."""

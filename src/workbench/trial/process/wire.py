@@ -1,7 +1,7 @@
 """Messages between worker, forkserver and runner. Law: plain JSON in length-prefixed frames; nothing is unpickled.
 
-A frame is a 4-byte big-endian length and that many bytes of UTF-8 JSON (NaN and Infinity are allowed, as numbers).
-File descriptors travel beside a frame that says how many under ``fds``. Both ends may be different Pythons.
+A frame is a 4-byte big-endian length and that many bytes of UTF-8 JSON (NaN and Infinity are allowed, as numbers): a
+message of :mod:`workbench.messages`. File descriptors travel beside the frame. Both ends may be different Pythons.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
-Message = dict[str, Any]
+from workbench.messages import BadMessage, Message, plain
+from workbench.messages import read as read_message
 
 #: Longest frame that is read. A longer one is a torn or foreign stream, never a message of ours.
 LONGEST = 64 * 1024 * 1024
@@ -30,7 +30,7 @@ class BrokenWire(ConnectionError):
 
 def encode(message: Message) -> bytes:
     """The frame that carries ``message``."""
-    body = json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    body = json.dumps(plain(message), separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
     return _HEADER.pack(len(body)) + body
 
 
@@ -56,9 +56,10 @@ class Frames:
             return None
         body = bytes(self._bytes[_HEADER.size : end])
         del self._bytes[:end]
-        message = json.loads(body)
-        if not isinstance(message, dict):
-            raise BrokenWire(f"a frame holds a {type(message).__name__}, expected an object")
+        try:
+            message: Message = read_message(json.loads(body))
+        except (BadMessage, ValueError, RecursionError) as error:
+            raise BrokenWire(str(error)) from error
         return message
 
 
@@ -79,8 +80,6 @@ class Connection:
 
     def send(self, message: Message, fds: Sequence[int] = ()) -> None:
         """Send one message, with descriptors beside it. Raises OSError where the other end is gone."""
-        if fds:
-            message = {**message, "fds": len(fds)}
         self.send_bytes(encode(message), fds)
 
     def send_bytes(self, frames: bytes, fds: Sequence[int] = ()) -> None:
@@ -117,9 +116,9 @@ class Connection:
         """True once the other end is closed and every byte it sent was read."""
         return self._ended
 
-    def fds(self, message: Message) -> list[int]:
-        """The descriptors that came beside ``message``, now the caller's. Ask in the order of the messages."""
-        return [self._fds.popleft() for _ in range(int(message.get("fds", 0)))]
+    def fds(self, count: int) -> list[int]:
+        """The next ``count`` descriptors that came, now the caller's. Ask in the order of the messages."""
+        return [self._fds.popleft() for _ in range(count)]
 
     def close(self) -> None:
         """Close this end."""

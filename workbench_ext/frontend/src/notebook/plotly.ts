@@ -13,7 +13,7 @@ export interface IPlotly {
   readonly Plots: { resize(node: HTMLElement): Promise<void> };
 }
 
-/** The live view of a cell keeps it there too (src/workbench/lab/page/plotly.js). */
+/** The live view of a cell keeps it there too (src/workbench/live/page/plotly.js). */
 const PLOTLY = Symbol.for('workbench.plotly');
 
 export function loadPlotly(api: Api): Promise<IPlotly> {

@@ -1,0 +1,229 @@
+"""An experiment's trials written into another program: once, or while they train. Law: it reads the series by cursor
+and keeps how far it came, so that whoever is killed on the way leaves nothing out and writes nothing twice.
+
+    python -m workbench.exporters.mirrors.following STORE EXPERIMENT KIND
+
+runs until all is there, or its input is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from workbench.errors import BadOption, WorkbenchError
+from workbench.exporters.mirrors.foreign import Point, Run, Writer, run_of, writer
+from workbench.exporters.mirrors.progress import Progress, keep, progress
+from workbench.exporters.mirrors.words import read
+from workbench.interpreter import is_installed
+from workbench.records import ENDED, Spec
+from workbench.snapshot.secrets.masking import masked
+from workbench.store import Store
+from workbench.store.lists.catalog import resolve
+from workbench.store.lists.mirrors import Mirror
+from workbench.store.series import Series
+
+#: Seconds between looks while it trains, before a second try, and at most between two.
+LOOK_S, FIRST_S, MOST_S = 1.0, 1.0, 60.0
+#: Points that are read, written and accounted for together.
+MOST_POINTS = 5000
+#: Seconds for which one that is told to leave goes on with what it has begun.
+LEAVING_S = 3.0
+
+
+class Mirroring:
+    """One experiment on its way into one program."""
+
+    def __init__(self, store: Store, spec: Spec, mirror: Mirror, known: Progress, keeps: bool) -> None:
+        self._store, self._spec, self._mirror, self._keeps = store, spec, mirror, keeps
+        self.known = known
+        self.written = 0
+        #: Some process before this one was in the middle of something.
+        self._again = known.sending > known.cursor
+        self._writer: Writer | None = None
+        self._begun: dict[str, float | None] = {}
+        #: Trials as they were at the last look, and the number up to which that is known.
+        self._rows: dict[int, dict[str, Any]] = {}
+        self._change = 0
+
+    def look(self) -> bool:
+        """Write what is new; whether that is all there will ever be."""
+        path = self._store.experiment(self._spec.id).series
+        if not path.exists():
+            return False
+        if self._writer is None:
+            self._writer = writer(self._mirror, self._spec)
+        with Series.read(path) as series:
+            # Before the points: once it has ended, all of them are there.
+            is_over = series.meta().get("state") in ENDED
+            self._change, changed = series.trials_after(self._change)
+            self._rows |= {int(row["number"]): row for row in changed}
+            while True:
+                cursor, found = series.points_after(self.known.cursor, MOST_POINTS)
+                if not found:
+                    break
+                self._points(series, cursor, found)
+            for row in changed:
+                number = row["number"]
+                mark = f"{row['state']} {row.get('step')} {row.get('ended')}"
+                if row["state"] in ENDED and self.known.ended.get(str(number)) != mark:
+                    run = self._run(series, row)
+                    self.known.runs[str(number)] = self._writer.end(run, self.known.runs[str(number)])
+                    self.known.ended[str(number)] = mark
+                    self._keep()
+        return is_over
+
+    def close(self) -> None:
+        """Hand over what the other program's own library holds."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _points(self, series: Series, cursor: int, found: Sequence[Any]) -> None:
+        assert self._writer is not None
+        of_trial: dict[int, list[Point]] = {}
+        for trial, name, step, _, value, at in found:
+            of_trial.setdefault(trial, []).append((name, step, value, at))
+        begun = {
+            trial: self._run(series, self._rows.get(trial) or {"number": trial, "state": "running"})
+            for trial in of_trial
+        }
+        self.known.sending = cursor
+        self._keep()
+        # What is known of a run and the cursor are kept in one go: half of a batch must not count as written.
+        runs = dict(self.known.runs)
+        for trial, points in of_trial.items():
+            runs[str(trial)] = self._writer.points(begun[trial], runs[str(trial)], points, self._again)
+        self.known.runs, self.known.cursor = runs, cursor
+        self._keep()
+        self._again = False
+        self.written += len(found)
+
+    def _run(self, series: Series, row: dict[str, Any]) -> Run:
+        assert self._writer is not None
+        key = str(row["number"])
+        is_new = key not in self._begun
+        if is_new:
+            began = [leg["began"] for leg in series.legs(int(key)) if leg.get("began")]
+            self._begun[key] = min(began, default=None)
+        run = run_of(self._store, self._spec, row, self._begun[key])
+        if is_new:
+            try:
+                self.known.runs[key] = self._writer.begin(run, self.known.runs.get(key))
+            except BaseException:
+                del self._begun[key]
+                raise
+            self._keep()
+        return run
+
+    def _keep(self) -> None:
+        if self._keeps:
+            keep(self._store, self._spec.id, self._mirror.kind, self.known)
+
+
+def write(store: Store, ref: str, word: str) -> dict[str, Any]:
+    """Write the experiment ``ref`` once into ``mlflow:WHERE`` (or ``tensorboard:``, ``wandb:``), as it is now.
+
+    What an earlier writing left there is added to: MLflow is asked for it, TensorBoard's files are written anew. MLflow
+    is read back and compared, point by point. Raises BadOption, StoreError.
+    """
+    experiment = resolve(store.check(), ref).experiment
+    spec = store.read_spec(experiment, viewing=True)
+    (mirror,) = read([word], "--to")
+    going = Mirroring(store, spec, mirror, Progress(sending=1), keeps=False)
+    with _telling(mirror):
+        going.look()
+        going.close()
+        told = {"experiment": experiment, "to": masked(str(mirror)), "trials": len(going.known.runs)}
+        told["points"] = going.written
+        checked = getattr(going._writer, "check", None)
+        if checked is not None:
+            with Series.read(store.experiment(experiment).series) as series:
+                rows = {row["number"]: row for row in series.trials()}
+                told["read_back"] = sum(
+                    checked(
+                        run_of(store, spec, rows[int(number)]),
+                        key,
+                        [(name, step, value, at) for _, name, step, _, value, at in series.points([int(number)])],
+                    )
+                    for number, key in going.known.runs.items()
+                )
+    return told
+
+
+@contextlib.contextmanager
+def _telling(mirror: Mirror) -> Iterator[None]:
+    from workbench.errors import StoreError
+
+    try:
+        yield
+    except WorkbenchError:
+        raise
+    except Exception as error:  # other people's libraries raise what they like
+        raise StoreError(f"{masked(str(mirror))} cannot be written: {_words(error)}") from error
+
+
+def _words(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return masked(f"{type(error).__name__}{': ' + lines[0] if lines else ''}"[:300])
+
+
+def main(folder: str, experiment: str, kind: str) -> int:
+    """Follow the experiment until all of it is there. It leaves when its input is closed."""
+    leaving = threading.Event()
+    threading.Thread(target=_listen, args=(leaving,), daemon=True).start()
+    os.nice(10)  # training comes first
+    store = Store(folder)
+    spec = store.read_spec(experiment)
+    mirror = next((one for one in map(Mirror.of, spec.mirror) if one.kind == kind), None)
+    if mirror is None:
+        raise BadOption(f"{spec.label} has no mirror {kind}.")
+    # What a person installs for the notebook is where the notebook finds it.
+    installed = [entry for entry in spec.training.path if is_installed(entry)]
+    sys.path[:] = [*installed, *(entry for entry in sys.path if entry not in installed)]
+    known, pause = progress(store, experiment, kind), FIRST_S
+    known.is_done = False
+    keep(store, experiment, kind, known)
+    going = Mirroring(store, spec, mirror, known, keeps=True)
+    while True:
+        try:
+            is_over = going.look()
+            if is_over:
+                going.close()
+        except Exception as error:  # a server that is down, a folder that is full: training goes on, and this waits
+            known = progress(store, experiment, kind)  # as it is accounted for, not as far as it may have come
+            since = known.word.partition(": ")[0] if known.word else f"waits since {datetime.now(UTC):%H:%M:%S} UTC"
+            known.word = f"{since}: {_words(error)}"
+            keep(store, experiment, kind, known)
+            with contextlib.suppress(Exception):  # a program whose server is down may not let go of its runs
+                going.close()
+            going = Mirroring(store, spec, mirror, known, keeps=True)
+            wait, pause = pause, min(2 * pause, MOST_S)
+        else:
+            wait, pause = LOOK_S, FIRST_S
+            if known.word or is_over:
+                known.word, known.is_done = None, is_over
+                keep(store, experiment, kind, known)
+            if is_over:
+                return 0
+        if leaving.wait(wait):
+            with contextlib.suppress(Exception):
+                going.close()
+            return 0
+
+
+def _listen(leaving: threading.Event) -> None:
+    """The engine's end of the pipe closes when it lets go of this process, and when it is killed."""
+    while os.read(0, 4096):  # not sys.stdin: its lock is waited for when the process ends
+        pass
+    leaving.set()
+    threading.Event().wait(LEAVING_S)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

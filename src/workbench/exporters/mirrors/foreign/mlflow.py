@@ -1,0 +1,154 @@
+"""Trials as MLflow's runs: an MLflow experiment for each name. Law: what an earlier process may have written is asked
+for, and not written again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+
+from workbench.errors import StoreError
+from workbench.exporters.mirrors.foreign import Point, Run
+from workbench.records import Json, Spec
+from workbench.snapshot.secrets.masking import masked
+from workbench.store.files import packed
+from workbench.store.lists.mirrors import Mirror
+
+#: How many of each one request may hold, as MLflow's servers have it.
+MOST_METRICS, MOST_PARAMS, MOST_LETTERS = 1000, 100, 6000
+#: MLflow's word for a trial's state.
+_STATUS = {"completed": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
+_NO_NAME = re.compile(r"[^\w.\-: /]")
+#: A server that is down is asked again by whoever called, and not by each request for minutes.
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
+
+
+class Writer:
+    """Writes into the tracking server, the database or the folder at ``mirror.where``."""
+
+    def __init__(self, mirror: Mirror, spec: Spec) -> None:
+        if mirror.where.startswith("file:"):
+            # MLflow asks for this word before it writes plain folders, which need no database and no server.
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        try:
+            self.client = MlflowClient(tracking_uri=mirror.where, registry_uri=None)
+        except (MlflowException, ModuleNotFoundError) as error:
+            raise StoreError(f"MLflow at {masked(mirror.where)} is not available: {_words(error)}") from None
+        self._where, self._spec = masked(mirror.where), spec
+        self._experiment: str | None = None
+        self._there: dict[str, str] | None = None
+
+    def begin(self, run: Run, known: Json) -> Json:
+        """Its run's id; the run is made where there is none yet."""
+        experiment = self._place(run)
+        if known:
+            return known
+        tags = {**run.tags, "mlflow.source.name": "workbench", "mlflow.source.type": "NOTEBOOK"}
+        there = self._runs(experiment)
+        key = there.get(run.id) or there.get(run.name)
+        if key is None:
+            at = _ms(run.started)
+            key = self.client.create_run(experiment, start_time=at, tags=tags, run_name=run.name).info.run_id
+        else:
+            self.client.log_batch(key, tags=[RunTag(name, value) for name, value in tags.items()])
+        given = self.client.get_run(key).data.params
+        params = {_name(name): str(value)[:MOST_LETTERS] for name, value in run.parameters.items()}
+        missing = [Param(name, value) for name, value in params.items() if name not in given]
+        for first in range(0, len(missing), MOST_PARAMS):
+            self.client.log_batch(key, params=missing[first : first + MOST_PARAMS])
+        return key
+
+    def points(self, run: Run, known: Json, points: Sequence[Point], again: bool) -> Json:
+        """Log them in requests of a thousand."""
+        metrics = [Metric(_name(name), value, _ms(at) or 0, step) for name, step, value, at in points]
+        if again:
+            metrics = self._missing(str(known), metrics)
+        for first in range(0, len(metrics), MOST_METRICS):
+            self.client.log_batch(str(known), metrics=metrics[first : first + MOST_METRICS])
+        return known
+
+    def end(self, run: Run, known: Json) -> Json:
+        """State, tags, the log without secrets, and the files that the trial kept."""
+        key = str(known)
+        self.client.log_batch(key, tags=[RunTag(name, value) for name, value in run.tags.items()])
+        log = packed.read(run.log)
+        if log is not None:
+            self.client.log_text(key, masked(log.decode(errors="replace")), "log.txt")
+        if run.files.is_dir() and any(run.files.iterdir()):
+            self.client.log_artifacts(key, str(run.files), "files")
+        self.client.set_terminated(key, _STATUS[run.state], end_time=_ms(run.ended))
+        return known
+
+    def close(self) -> None:
+        """Nothing waits here."""
+
+    def _place(self, run: Run) -> str:
+        if self._experiment is None:
+            found = self.client.get_experiment_by_name(run.group)
+            if found is not None and found.lifecycle_stage == "deleted":
+                self.client.restore_experiment(found.experiment_id)
+            self._experiment = self.client.create_experiment(run.group) if found is None else found.experiment_id
+        return self._experiment
+
+    def _runs(self, experiment: str) -> dict[str, str]:
+        """Runs of this experiment's trials that are there already, by the trial's id; by name such as a process made
+        that was killed before it had said whose they are.
+        """
+        if self._there is None:
+            self._there, token = {}, None
+            words = f"attributes.run_name LIKE '{self._spec.label}/%'"
+            while True:
+                page = self.client.search_runs([experiment], words, max_results=1000, page_token=token)
+                self._there |= {one.data.tags.get("workbench.id", one.info.run_name): one.info.run_id for one in page}
+                token = page.token
+                if not token:
+                    break
+        return self._there
+
+    def _missing(self, key: str, metrics: list[Metric]) -> list[Metric]:
+        there: Counter[tuple[str, int, int, str]] = Counter()
+        for name in {one.key for one in metrics}:
+            there.update(map(_same, self.client.get_metric_history(key, name)))
+        found = []
+        for one in metrics:
+            if there[_same(one)] > 0:
+                there[_same(one)] -= 1
+            else:
+                found.append(one)
+        return found
+
+    def check(self, run: Run, known: Json, points: Sequence[Point]) -> int:
+        """Read the run back: how many points are there. Raises StoreError where any is missing or is another one."""
+        metrics = [Metric(_name(name), value, _ms(at) or 0, step) for name, step, value, at in points]
+        missing = self._missing(str(known), metrics)
+        params = self.client.get_run(str(known)).data.params
+        wrong = [name for name, value in run.parameters.items() if params.get(_name(name)) != str(value)[:MOST_LETTERS]]
+        if missing or wrong:
+            raise StoreError(
+                f"MLflow at {self._where} returns a different {run.name} than was written: {len(missing)} points are "
+                f"missing{'; ' + ', '.join(wrong) + ' differ' if wrong else ''}."
+            )
+        return len(metrics)
+
+
+def _same(metric: Metric) -> tuple[str, int, int, str]:
+    return metric.key, metric.step, metric.timestamp, repr(metric.value)  # nan equals nan there
+
+
+def _name(name: str) -> str:
+    return _NO_NAME.sub("_", name)[:250]
+
+
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
+
+
+def _words(error: Exception) -> str:
+    return masked(str(error).splitlines()[0][:300]) if str(error) else type(error).__name__

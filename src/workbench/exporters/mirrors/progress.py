@@ -1,0 +1,53 @@
+"""How far a mirror has come. Law: it lies beside the experiment, in ``mirror/<kind>.json``; only the process that
+follows the experiment writes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from workbench.records import SCHEMA, Json
+from workbench.store.files.atomic import make_folder, read_json, write_json
+from workbench.store.layout import Store
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a mirror has come.
+
+    cursor: the series' number up to which points are there. sending: the number up to which they were being sent; if
+    it is higher, nobody knows how many of those arrived. runs: what the writer knows of each trial's run, by number.
+    ended: trials whose end is there, and what it was. word: its trouble, in words; None where there is none.
+    is_done: the experiment has ended, and all is there.
+    """
+
+    cursor: int = 0
+    sending: int = 0
+    runs: dict[str, Json] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
+    word: str | None = None
+    is_done: bool = False
+    schema: int = SCHEMA
+
+
+def place(store: Store, experiment: str, kind: str) -> Path:
+    """Where the progress of a mirror is kept."""
+    return store.experiment(experiment).folder / "mirror" / f"{kind}.json"
+
+
+def progress(store: Store, experiment: str, kind: str) -> Progress:
+    """How far the mirror has come; from the beginning where nothing can be read."""
+    try:
+        data = read_json(place(store, experiment, kind))
+    except (OSError, ValueError):
+        return Progress()
+    known = Progress.__dataclass_fields__
+    return Progress(**{key: value for key, value in data.items() if key in known})
+
+
+def keep(store: Store, experiment: str, kind: str, known: Progress) -> None:
+    """Keep how far it has come, on the disk when this returns."""
+    path = place(store, experiment, kind)
+    make_folder(path.parent)
+    write_json(path, asdict(known))

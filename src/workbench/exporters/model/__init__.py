@@ -1,0 +1,26 @@
+"""A trained model for other programs: safetensors, torch.export or ONNX. This file is what its entry point names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.exporter import Order
+    from workbench.store import Store
+
+
+# The imports stand inside: the process in which a model is written imports this package too, and needs none of them.
+def write(store: Store, order: Order) -> dict[str, Any]:
+    """Write the model of a trial; see :func:`workbench.exporters.model.ordering.write_model`."""
+    from workbench.exporters.model.ordering import write_model
+
+    target = None if order.target is None else Path(order.target)
+    return write_model(store, order.ref, order.form or "", target, inputs=order.inputs, name=order.object)
+
+
+def lines(told: dict[str, Any]) -> list[str]:
+    """What was written and how it was checked, in words."""
+    from workbench.exporters.model.ordering import sentence
+
+    return [f"{sentence(told)}.", f"Written: {told['file']}"]

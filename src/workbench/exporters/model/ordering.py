@@ -1,0 +1,121 @@
+"""A trained model for other programs: safetensors, torch.export or ONNX. Law: it is written where torch is, in a
+process of the training environment's Python, and kept only where it gives the model's own output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench import errors, interpreter
+from workbench.errors import BadInput, BadOption, NotFound, TrialFailed
+from workbench.records import trial_label
+from workbench.snapshot.surroundings.variables import at_hand
+from workbench.store import Store
+from workbench.store.files.atomic import telling
+from workbench.store.lists.catalog import resolve
+from workbench.store.owner.trust import check_trusted
+from workbench.store.series import Series
+from workbench.trial.process.surroundings import arranged, divided
+
+#: How each format's files are called.
+SUFFIXES = {"safetensors": ".safetensors", "torch.export": ".pt2", "onnx": ".onnx"}
+
+
+def write_model(
+    store: Store,
+    ref: str,
+    form: str,
+    target: Path | None = None,
+    *,
+    inputs: Sequence[str] = (),
+    name: str | None = None,
+) -> dict[str, Any]:
+    """Write the model of the trial ``ref`` (of an experiment its best; ``digits@2/t0007:27`` at step 27) to ``target``.
+
+    form: ``safetensors`` (the weights), ``torch.export`` or ``onnx``. inputs: what the model takes, such as
+    ``float32[8,64]``, one for each argument; where none is given, the training loop is entered and its first call of
+    the model is taken. name: the model's name in the training code, where it has several.
+
+    Tells ``difference``: the largest absolute difference between the model's own output and the written one's, and for
+    which ``batch`` it holds. Raises Untrusted, BadOption, NotFound, and TrialFailed where the outputs differ.
+    """
+    if form not in SUFFIXES:
+        raise BadOption(f"--model {form}: expected {', '.join(SUFFIXES)}.")
+    reference = resolve(store.check(), ref)
+    spec = store.read_spec(reference.experiment)
+    check_trusted(store, spec.id, spec.label)
+    path = store.experiment(spec.id).series
+    if not path.exists():
+        raise NotFound(f"{spec.label} has not started: it has no model yet.")
+    with Series.read(path) as series:
+        best = series.meta().get("best")
+        number = reference.trial if reference.trial is not None else None if best is None else int(best["trial"])
+        if number is None:
+            raise NotFound(f"{spec.label} has no best trial: none has reported {spec.goal.metric}. Name a trial.")
+        configuration = series.trial(number).get("configuration") or {}
+    target = target or Path(f"{spec.name}-{spec.version}-{trial_label(number)}{SUFFIXES[form]}")
+    if target.exists():
+        raise BadInput(f"{target} exists. Name another file, or remove it first.")
+    order = {
+        "store": str(store.root),
+        "experiment": spec.id,
+        "trial": number,
+        "step": reference.step,
+        "configuration": configuration,
+        "format": form,
+        "target": str(target.absolute()),
+        "input": list(inputs) or None,
+        "object": name,
+        "path": list(spec.training.path),
+    }
+    with telling(target):
+        target.absolute().parent.mkdir(parents=True, exist_ok=True)
+    training = spec.training
+    variables = {**arranged(training, os.environ), **at_hand(training.secrets)}
+    told = _carried_out(training.python, order, interpreter.surroundings(divided(variables)[0], training.cwd))
+    return {"experiment": spec.id, "trial": f"{spec.label}/{trial_label(number)}", **told}
+
+
+def _carried_out(python: str, order: dict[str, Any], env: dict[str, str]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="workbench-model-") as folder:
+        asked, answer = Path(folder) / "order.json", Path(folder) / "answer.json"
+        asked.write_text(json.dumps(order))
+        command = interpreter.command("workbench.exporters.model.exporting", str(asked), str(answer), python=python)
+        try:
+            done = subprocess.run(
+                command,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+        except OSError as error:
+            raise NotFound(
+                f"the training environment's Python {python} cannot be started ({error.strerror}), and torch is there."
+            ) from None
+        if not answer.exists():
+            last = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "it said nothing")
+            raise TrialFailed(f"the training code ended before its model could be written: {last.strip()[:400]}")
+        told: dict[str, Any] = json.loads(answer.read_text())
+    if "error" in told:
+        kind = getattr(errors, told["type"], TrialFailed)
+        raise kind(told["error"])
+    return told
+
+
+def sentence(told: dict[str, Any]) -> str:
+    """What was written and how it was checked, in words."""
+    what = f"{told['model']} of {told['trial']} at step {told['step']}, {told['parameters']:,} parameters"
+    if told["difference"] is None:
+        return f"{what}: every tensor came back as written; the output was not compared, for no input was seen"
+    held = "" if "batch" not in told else f", for batches of {'any' if told['batch'] == 'any' else 'this'} size"
+    seen = f"{', '.join(told['input'])} ({'as --input says' if told['input_from'] == '--input' else 'as it trained'})"
+    return f"{what}: differs from its own output by at most {told['difference']:.3g} on {seen}{held}"

@@ -1,0 +1,398 @@
+"""What engine, worker, forkserver and runner tell one another. Law: a class for each kind, one table, one codec.
+
+On a wire a message is plain data (JSON, or what Dask's events carry) with its class's name in small letters as ``op``.
+`msgspec <https://jcristharif.com/msgspec/>`_ checks each field of what comes in before any other code sees it.
+Rows of points alone stay as they are: there may be a hundred thousand a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from workbench.errors import WorkbenchError
+from workbench.records import PROTOCOL, Configuration, Metrics, Training
+
+#: Plain data that a page or a record keeps as it is: what is in it, its own module says.
+Plain = dict[str, Any]
+#: How a leg ends.
+Outcome = Literal["reached", "completed", "stopped", "failed", "died"]
+
+
+class BadMessage(WorkbenchError):
+    """Plain data that is not a message of this protocol. Its text says which field is wrong."""
+
+
+# What a leg says: runner to worker, and worker to engine with the leg's key. -----------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A checkpoint that was passed over because it is damaged."""
+
+    step: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """The set-up is done, and the first turn begins. The worker adds where it trains.
+
+    found: which state the leg has, as ``Found.to_json`` has it. seen, back: files that were read, and copies that stand
+    for files which have changed. architecture, data: told once in a trial's life.
+    """
+
+    step: int
+    found: Plain | None = None
+    environment: Plain = field(default_factory=dict)
+    setup_s: float = 0.0
+    skipped: list[Skip] = field(default_factory=list)
+    architecture: Any = None
+    data: Any = None
+    seen: Plain | None = None
+    back: Plain | None = None
+    #: Names of secrets of the notebook that were not available.
+    lacks: list[str] = field(default_factory=list)
+    worker: str | None = None
+    pid: int | None = None
+    #: When (UTC seconds).
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Rows of name, step, index (0: the step's reported value; 1, 2, …: logged within it), value, UTC seconds."""
+
+    rows: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level was reached, with the metrics that were reported there."""
+
+    step: int
+    metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """A checkpoint is on the disk.
+
+    seconds, stall: for how long it was made, and how much of that training waited. passing: it lies between levels and
+    gives way to the next. inside: batches done of the turn under way. found: which state it holds, where that is new.
+    """
+
+    step: int
+    bytes: int
+    seconds: float
+    stall: float
+    passing: bool = False
+    inside: int = 0
+    found: Plain | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaved:
+    """A checkpoint could not be written; training goes on."""
+
+    step: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Says:
+    """A sentence for the trial's page."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Files that the leg has read, with their digests."""
+
+    seen: Plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """The leg is over: the last that is heard of it.
+
+    cause: why it was lost, where that is known. error: type, message, line and traceback. why: why the runner cannot
+    take another leg. cut_s: seconds after which it was stopped inside a turn. touched: files that it wrote, of a check.
+    """
+
+    outcome: Outcome
+    step: int | None = None
+    metrics: Metrics = field(default_factory=dict)
+    error: Plain | None = None
+    reason: str | None = None
+    cause: str | None = None
+    cut_s: float | None = None
+    seconds: float | None = None
+    reusable: bool = False
+    why: str | None = None
+    seen: Plain | None = None
+    touched: dict[str, list[str]] | None = None
+
+
+FromLeg: TypeAlias = Begun | Points | Level | Saved | Unsaved | Says | Seen | Left
+
+
+# What a worker says for itself. --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """A worker needs the secrets of an experiment."""
+
+    experiment: str
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A worker's machine has announced that it shuts down."""
+
+    worker: str
+
+
+FromWorker: TypeAlias = Wants | Notice
+
+
+# What a runner is told, and says first. ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The leg only checks another. keeps: its checkpoints are kept, to be compared with the trial's."""
+
+    keeps: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegOrder:
+    """Train one leg: from step ``start`` (its newest checkpoint counts) until step ``until``."""
+
+    store: str
+    experiment: str
+    trial: int
+    attempt: int
+    start: int
+    until: int
+    levels: frozenset[int]
+    max_steps: int
+    configuration: Configuration
+    #: Up to which step the engine knows its points.
+    known_step: int
+    resume: bool
+    #: The last level whose value the search has.
+    told: int = 0
+    check: Check | None = None
+    protocol: int = PROTOCOL
+    #: What the worker adds: the notebook's secrets, and copies that stand for files which have changed since.
+    secrets: dict[str, str] = field(default_factory=dict)
+    back: Plain | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrder:
+    """The leg is to end at its next turn. ``keep``: with a checkpoint of the turn under way."""
+
+    reason: str
+    keep: bool
+    #: No engine wants it: the machine has given notice that it goes.
+    is_notice: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """End the runner's process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awake:
+    """A runner is there."""
+
+    pid: int
+    protocol: int = PROTOCOL
+
+
+# What a forkserver is told, and says. --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """The first message to a forkserver: what to import ahead, and the surroundings of the imports.
+
+    Every version of Workbench must be able to read it, so that both can say that they differ.
+
+    learned: modules that training was seen to import, which are imported only as far as that leaves nothing behind.
+    secrets: names of variables that only legs bring.
+    """
+
+    cwd: str
+    path: list[str]
+    threads: int
+    preload: list[str] = field(default_factory=list)
+    learned: list[str] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    protocol: int = PROTOCOL
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Make a runner; its socket and its output come beside this, as descriptors.
+
+    cover: pairs of a file and the copy that is to lie over it, in that process alone.
+    """
+
+    id: int
+    cover: list[tuple[str, str]] = field(default_factory=list)
+
+    #: How many descriptors come beside it.
+    DESCRIPTORS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End a runner's whole process group."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """The forkserver can fork. failed: what could not be imported, and why. files: those of all imported modules."""
+
+    pid: int
+    versions: dict[str, str | None]
+    failed: dict[str, str]
+    threads: int
+    looks_up: list[str]
+    files: list[str]
+    protocol: int = PROTOCOL
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A package that was to be imported ahead leaves more behind than its modules."""
+
+    package: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """A runner's process is there, after so many seconds."""
+
+    id: int
+    pid: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """A runner's process is gone, with an exit status or by a signal."""
+
+    id: int
+    pid: int
+    status: int | None
+    signal: int | None
+
+
+Message: TypeAlias = (
+    FromLeg | FromWorker | LegOrder | StopOrder | Exit | Awake | Hello | Fork | Kill | Ready | Unfit | Forked | Exited
+)
+
+#: By the word under ``op``.
+KINDS: Mapping[str, type] = {
+    kind.__name__.lower(): kind
+    for kind in (
+        *(Begun, Points, Level, Saved, Unsaved, Says, Seen, Left, Wants, Notice),
+        *(LegOrder, StopOrder, Exit, Awake, Hello, Fork, Kill, Ready, Unfit, Forked, Exited),
+    )
+}  # fmt: skip
+
+
+def plain(message: Message) -> Plain:
+    """``message`` as plain data."""
+    kind = type(message).__name__.lower()
+    if type(message) is Points:
+        return {"op": kind, "rows": message.rows}
+    return {"op": kind, **msgspec.to_builtins(message, enc_hook=_plainer)}
+
+
+def _plainer(value: object) -> object:
+    """Subclasses of numbers and texts, such as NumPy's, as what they are at heart. Raises TypeError for any other."""
+    for kind in (float, int, str):
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"{type(value).__name__} cannot be part of a message")
+
+
+def read(data: Any) -> Any:
+    """The message that ``data`` is. Raises BadMessage for what is none."""
+    op = data.get("op") if isinstance(data, dict) else None
+    kind = KINDS.get(op) if isinstance(op, str) else None
+    if kind is None:
+        raise BadMessage(f"a message of kind {repr(op)[:80]}: expected one of {', '.join(KINDS)}.")
+    try:
+        return msgspec.convert(data, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise BadMessage(f"a message of kind {kind.__name__} is not valid: {error}") from error
+
+
+# What the engine orders of a worker, and what a worker has for an engine that comes: Dask carries both. -------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Train a leg in the environment ``training``.
+
+    experiment: whose runner trains it (of a check: a name of its own). grace_s: how long it may take to leave. strict:
+    its runner is used for no other leg. keep_data: bytes of the largest file that is kept. data_back: files that are to
+    be seen as they were.
+    """
+
+    key: str
+    experiment: str
+    label: str
+    attempt: int
+    start: int
+    grace_s: float
+    strict: bool
+    log: str
+    training: Training
+    leg: LegOrder
+    keep_data: int = 0
+    data_back: Mapping[str, Mapping[str, Any]] | None = None
+    #: The Dask task in which it travels, and what proves who the engine is.
+    task: str = ""
+    engine: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What an engine that comes is told of a leg: its order, whether it has ended, and what it said, oldest first."""
+
+    key: str
+    experiment: str
+    trial: int
+    attempt: int
+    start: int
+    until: int
+    is_check: bool
+    is_over: bool
+    messages: tuple[FromLeg, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What a worker has for an engine that comes: its legs, and the number of its newest message."""
+
+    stories: list[Story]
+    n: int

@@ -1,0 +1,45 @@
+"""What a search has come to when nothing of it is left to run: a state, and why. Law: it reads, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from workbench.facts import Finish, StopAsked
+from workbench.records import trial_label
+from workbench.search.rule import Words
+from workbench.standing import Standings
+
+__all__ = ["finished"]
+
+
+def finished(
+    ended: Mapping[str, int],
+    begun: int,
+    stopped: StopAsked | None,
+    was_asked: bool,
+    standings: Standings,
+    words: Words,
+) -> Finish:
+    """The last instruction of a search.
+
+    ended: how many trials ended in each state, of so many ``begun``. stopped: how a person stopped all of them.
+    was_asked: a person has stopped single trials.
+    """
+    state: Literal["completed", "stopped", "failed"] = "completed"
+    if stopped is not None:
+        state = stopped.then
+    elif not ended["completed"]:
+        # Where trials have diverged, the rule itself may have stopped the last: it did all that it was to do.
+        by_rule = bool(standings.diverged) and not was_asked
+        state = "failed" if not ended["stopped"] else "completed" if by_rule else "stopped"
+    counts = ", ".join(f"{ended[kind]} {kind}" for kind in ("completed", "stopped", "failed") if ended[kind])
+    best, standing = "", standings.best
+    if standing is not None:
+        best = f"; best {words.value(standing.key)} by {trial_label(standing.trial)} at step {-standing.below}"
+        best += ", which diverged later" if standing.diverged else ""
+    elif standings.diverged:
+        best = f"; no finite {words.metric}"
+    asked = "" if stopped is None else f"{stopped.reason.removesuffix('.')}; "
+    trials = f"{begun} trial{'s' * (begun != 1)}"
+    return Finish(state, f"{asked}{trials}, {counts or 'none ended'}{best}")

@@ -1,0 +1,82 @@
+"""How what has no identity of its own is looked into. Law: its token says all of it."""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from workbench.trial.kinds import SCALARS, LeftOut, See, Token, type_name
+
+
+def inline_tuple(obj: Any, see: See, key: str | int) -> Token:
+    if SCALARS.issuperset(map(type, obj)):
+        return (..., "t", type_name(type(obj)), tuple(obj))
+    return (..., "t", type_name(type(obj)), tuple([see(item, f"{key}({number})") for number, item in enumerate(obj)]))
+
+
+def inline_method(obj: Any, see: See, key: str | int) -> Token:
+    return (..., "m", see(obj.__func__, f"{key}.__func__"), see(obj.__self__, f"{key}.__self__"))
+
+
+def inline_builtin(obj: Any, see: See, key: str | int) -> Token:
+    owner = obj.__self__
+    if owner is None or isinstance(owner, types.ModuleType | type):
+        return (..., "g", str(getattr(obj, "__module__", "")), obj.__qualname__)
+    return (..., "m", obj.__name__, see(owner, f"{key}.__self__"))
+
+
+def inline_partial(obj: Any, see: See, key: str | int) -> Token:
+    parts = (obj.func, obj.args, *obj.keywords.values())
+    return (..., "p", tuple(obj.keywords), tuple([see(p, f"{key}<part {n}>") for n, p in enumerate(parts)]))
+
+
+def inline_weakref(obj: Any, see: See, key: str | int) -> Token:
+    target = obj()
+    return (..., "w", 0 if target is None else see(target, f"{key}()"))
+
+
+def inline_wrapper(obj: Any, see: See, key: str | int) -> Token:
+    return (..., "f", see(obj.__func__, f"{key}.__func__"))
+
+
+def inline_property(obj: Any, see: See, key: str | int) -> Token:
+    return (..., "f", tuple([see(part, f"{key}<{n}>") for n, part in enumerate((obj.fget, obj.fset, obj.fdel))]))
+
+
+def inline_global(obj: Any, see: See, key: str | int) -> Token:
+    return (
+        ...,
+        "g",
+        str(getattr(obj, "__module__", "")),
+        str(getattr(obj, "__qualname__", getattr(obj, "__name__", ""))),
+    )
+
+
+def inline_ignored(obj: Any, see: See, key: str | int) -> Token:
+    return (..., "i", type_name(type(obj)))
+
+
+def inline_value(obj: Any, see: See, key: str | int) -> Token:
+    """Immutable by nature: a path, a date, a dtype, a NumPy scalar."""
+    return (..., "v", type_name(type(obj)), repr(obj) if not hasattr(obj, "tobytes") else obj.tobytes())
+
+
+INLINE: dict[type, Callable[[Any, See, str | int], Token]] = {
+    tuple: inline_tuple,
+    types.MethodType: inline_method,
+    types.BuiltinFunctionType: inline_builtin,
+    weakref.ReferenceType: inline_weakref,
+    staticmethod: inline_wrapper,
+    classmethod: inline_wrapper,
+    property: inline_property,
+    types.ModuleType: inline_global,
+    range: inline_value,
+    slice: inline_value,
+    type(...): inline_value,
+    type(NotImplemented): inline_value,
+    types.MappingProxyType: inline_ignored,
+    LeftOut: inline_ignored,
+    types.CodeType: inline_ignored,
+}

@@ -1,0 +1,123 @@
+"""A container that trains an experiment again: what it installs is what was there, and what it runs replays."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from dockerfile_parse import DockerfileParser
+from running import until
+
+import workbench as wb
+from workbench.cli import main
+from workbench.engine.asking.ask import ask
+from workbench.errors import BadInput
+from workbench.exporters.containerfile import ARCHIVE, LOCK, SOURCES, lock_of
+from workbench.snapshot.surroundings.environment import distributions
+from workbench.store import Store
+from workbench.store.owner.lease import read_engine
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def train(trial, x=wb.uniform(0.0, 1.0)):  # noqa: B008 - this is how a search's function is written
+    total = 0.0
+    for _ in trial.steps():
+        total = 0.9 * total + x
+        trial.report(score=total)
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Iterator[wb.Experiment]:
+    store = Store(tmp_path / "home" / "store").create()
+    experiment = wb.Experiment(
+        "boxed", train, goal=wb.maximize("score"), scheduler=wb.All(max_steps=3), trials=2, store=store, verify=False
+    )
+    yield experiment.start().wait(60)
+    ended(store)
+
+
+def ended(store: Store) -> None:
+    ask(store, {"kind": "end"})
+    until(lambda: (found := read_engine(store)) is None or not found.alive, 30, "the engine's end")
+
+
+@pytest.mark.timeout(300)
+def test_a_container_holds_all_that_the_replay_needs_and_its_command_replays(
+    trained: wb.Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "--store",
+        str(trained.store.root),
+        "export",
+        "boxed/t0001",
+        "--to",
+        str(tmp_path / "box" / "Containerfile"),
+    ]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    parsed = DockerfileParser(fileobj=io.BytesIO((tmp_path / "box" / "Containerfile").read_bytes()))
+    assert parsed.baseimage == f"docker.io/library/python:{sys.version.split()[0]}-slim"
+    assert [one["instruction"] for one in parsed.structure if one["instruction"] != "COMMENT"] == [
+        *("FROM", "COPY", "RUN", "COPY", "ENV", "COPY", "WORKDIR", "ENV", "CMD")
+    ]
+    for one in parsed.structure:
+        if one["instruction"] == "COPY":
+            assert (tmp_path / "box" / one["value"].split()[0]).exists()
+    text = (tmp_path / "box" / LOCK).read_text()
+    lines = [line for line in text.splitlines() if not line.startswith(("#", "--"))]
+    assert len(lines) + len(told["not_restored"]) == len(distributions()) - 1  # Workbench itself lies beside it
+    assert f"numpy=={version('numpy')}" in lines
+    for path in (tmp_path / "box").rglob("*"):
+        if path.is_file() and path.name != ARCHIVE:
+            assert str(Path(wb.__file__).parents[2]).encode() not in path.read_bytes()
+    # Nothing is fetched: pip reads every line, and finds each installed here at that version.
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--no-index", "-r", LOCK]
+    done = subprocess.run(command, cwd=tmp_path / "box", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Would install" not in done.stdout
+    # What the container would run, with this Python in its place.
+    home = tmp_path / "replayed"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"PYTHONPATH": str(tmp_path / "box" / SOURCES), "WORKBENCH_HOME": str(home)}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    done = subprocess.run(
+        json.loads(parsed.cmd), cwd=tmp_path / "box", env=environment, capture_output=True, text=True, check=False
+    )
+    ended(Store(home))
+    assert "identical" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0
+    with pytest.raises(BadInput, match="would be overwritten"):
+        trained.best.experiment.export(tmp_path / "box" / "Containerfile")
+
+
+def test_each_distribution_comes_from_where_it_came() -> None:
+    lock = lock_of(
+        {
+            "numpy": "2.4.6",
+            "torch": "2.13.0+cu126",
+            "flash": "1.0+local.3",
+            "tool": "0.3 @ https://***@host.example/team/tool.git#" + COMMIT,
+            "wheel-of": "1.2 @ https://files.example/wheel_of-1.2-py3-none-any.whl",
+            "mine": "0.1 @ file:///home/me/s3cret/mine (editable)",
+        }
+    )
+    assert lock.lines == [
+        "flash==1.0  # was 1.0+local.3: no index holds that build",
+        "numpy==2.4.6",
+        f"tool @ git+https://host.example/team/tool.git@{COMMIT}  # its credentials were left out: it wants some",
+        "torch==2.13.0+cu126",
+        "wheel-of @ https://files.example/wheel_of-1.2-py3-none-any.whl",
+    ]
+    assert lock.indexes == ["https://download.pytorch.org/whl/cu126"]
+    assert 'PIP_EXTRA_INDEX_URL="https://download.pytorch.org/whl/cu126"' in lock.text
+    assert lock.missing.keys() == {"mine"}
+    assert lock.needs_git
+    assert "s3cret" not in lock.text
