@@ -1,4 +1,4 @@
-# Each target does all its set-up: wanted are Python 3.11 or later, make and the package registries. No Node.
+# Each target does all its own set-up. It needs Python 3.11 or later, make and the package registries, but not Node.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 

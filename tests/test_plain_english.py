@@ -4,7 +4,8 @@ What users read. Python: every string of two words or more, except docstrings, s
 put together (an error, a line of `say`, an option's help, a reason). TypeScript: the texts of `trans`. Markdown: whole
 files. Notebooks: their Markdown cells. YAML: the lines of the API's description.
 
-What contributors read: docstrings and comments of Python, of all rooms except those in `STILL_TO_COME`.
+What contributors read: docstrings and comments of Python, of all rooms except those in `STILL_TO_COME`, and comments of
+TypeScript.
 """
 
 from __future__ import annotations
@@ -127,6 +128,16 @@ def of_contributors(path: Path) -> Iterator[tuple[int, str]]:
         yield below, text
 
 
+COMMENT = re.compile(r"^\s*(?://|/\*\*?|\*(?!/))\s?(.*?)(?:\*/)?$|\S\s+// (.*)$")
+
+
+def of_typescript_comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Each line of a comment, with its number."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if found := COMMENT.search(line):
+            yield number, found[1] or found[2] or ""
+
+
 READERS = {".py": of_python, ".md": of_markdown, ".yaml": of_yaml, ".ipynb": of_notebook}
 
 
@@ -194,6 +205,9 @@ def test_what_people_read_is_plain_english() -> None:
 def test_docstrings_and_comments_are_plain_english() -> None:
     done = [path for path in MODULES if not any(is_to_come(path, place) for place in STILL_TO_COME)]
     wrong = [line for path in done for line in riddles(path, of_contributors)]
+    wrong += [
+        line for path in FILES if path.suffix in (".ts", ".tsx") for line in riddles(path, of_typescript_comments)
+    ]
     assert not wrong, "\n".join(["Write as Python's documentation does (HINTS in this file):", *wrong])
 
 
@@ -247,6 +261,12 @@ def test_a_riddle_in_a_docstring_or_comment_is_found(tmp_path: Path, source: str
     assert riddles(path) == []
     [found] = riddles(path, of_contributors)
     assert re.match(r"module\.py:[12]: ", found), found
+
+
+def test_a_riddle_in_a_comment_of_typescript_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "view.ts"
+    path.write_text("/** Drawn\n * anew. */\nconst a = 1; // nobody asks\n// Kept aside.\n")
+    assert [line.split(":")[1] for line in riddles(path, of_typescript_comments)] == ["2", "3", "4"]
 
 
 @pytest.mark.parametrize("text", ["there is no GPU here", "it is no longer used", "a network is needed", "`--mend`"])

@@ -10,7 +10,7 @@ import { ExperimentModel } from './experiment/experiment';
 import { Selection } from './experiment/selection';
 import { ViewState } from './state';
 
-/** Render again when a signal says so. Returns a number that differs after each, for use as a dependency. */
+/** Render again when a signal is emitted. Returns a number that changes each time, for use as a dependency. */
 export function useSignal<S, A>(signal: ISignal<S, A>): number {
   const [turn, again] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
@@ -23,7 +23,7 @@ export function useSignal<S, A>(signal: ISignal<S, A>): number {
   return turn;
 }
 
-/** Render again when what commands say of themselves may have changed. */
+/** Render again when the state of commands may have changed. */
 export function useCommands(commands: CommandRegistry): void {
   useSignal(commands.commandChanged);
 }
@@ -46,14 +46,14 @@ export function useSize(ref: RefObject<HTMLElement>): { width: number; height: n
   return size;
 }
 
-/** What an asynchronous question gave. While it is asked again, the last answer stays. */
+/** The result of an asynchronous query. While it is repeated, the last answer stays. */
 export interface IAsked<T> {
   readonly value: T | null;
   readonly error: ApiError | null;
   readonly asking: boolean;
 }
 
-/** Ask when one of `why` changes. An answer that was overtaken by a later question is dropped. */
+/** Query when one of `why` changes. The answer of an outdated query is dropped. */
 export function useAsked<T>(ask: () => Promise<T>, why: readonly unknown[]): IAsked<T> {
   const [state, setState] = useState<IAsked<T>>({ value: null, error: null, asking: true });
   const newest = useRef(0);
@@ -77,7 +77,7 @@ export function useAsked<T>(ask: () => Promise<T>, why: readonly unknown[]): IAs
   return state;
 }
 
-/** A choice of the person's that lasts with the workspace. `T` is plain JSON, which interfaces cannot say of themselves. */
+/** A user's choice that is kept with the workspace. `T` is plain JSON, which interfaces cannot declare. */
 export function useKept<T>(state: ViewState, key: string, otherwise: T): [T, (value: T) => void] {
   const [value, setValue] = useState<T>(() => state.get(key, otherwise as ReadonlyPartialJSONValue) as T);
   const keep = (next: T) => {

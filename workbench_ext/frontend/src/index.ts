@@ -46,7 +46,7 @@ const workbench: JupyterFrontEndPlugin<IWorkbench> = {
     settings.changed.connect(() => {
       live.interval = 1000 * settings.value.pollInterval;
     });
-    // Not awaited: what cannot be read must not keep the rest from starting.
+    // Not awaited: unreadable settings must not prevent the rest from starting.
     if (registry) {
       settings.follow(registry, SETTINGS).catch(refused);
     }

@@ -1,4 +1,4 @@
-/** What a person set in the settings editor. Law: every setting here does something. */
+/** The user's settings from the settings editor. Law: every setting here has an effect. */
 
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ISignal, Signal } from '@lumino/signaling';

@@ -1,10 +1,10 @@
-/** Small choices of a person, kept with the workspace. Law: reading is instant; writing is gathered. */
+/** Small choices of the user, kept with the workspace. Law: reading is instant; writes are batched. */
 
 import { IStateDB } from '@jupyterlab/statedb';
 import { Debouncer } from '@lumino/polling';
 import { ReadonlyPartialJSONObject, ReadonlyPartialJSONValue } from '@lumino/coreutils';
 
-/** Milliseconds for which writings are gathered. */
+/** Milliseconds for which writes are batched. */
 const GATHERED = 300;
 
 export class ViewState {
@@ -16,7 +16,7 @@ export class ViewState {
     this._save = new Debouncer(() => this._database?.save(this._id, this._values), GATHERED);
   }
 
-  /** Resolves when what was kept has been read. */
+  /** Resolves when the kept state has been read. */
   async load(): Promise<this> {
     const kept = await this._database?.fetch(this._id).catch(() => undefined);
     if (typeof kept === 'object' && kept !== null && !Array.isArray(kept)) {

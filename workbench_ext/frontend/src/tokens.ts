@@ -13,14 +13,14 @@ import { Picks } from './sidebar/picks';
 import { Stores } from './stores/stores';
 
 export interface IWorkbench {
-  /** Asks about no store, or the default one. */
+  /** The API without a store, or for the default one. */
   readonly api: Api;
   readonly live: Live;
   readonly trans: TranslationBundle;
   readonly themes: IThemeManager | null;
   /** The stores, each with its experiments. */
   readonly stores: Stores;
-  /** What is picked in the sidebar, as `keyOf` names it. */
+  /** The sidebar's selection, as keys of `keyOf`. */
   readonly picks: Picks;
   readonly requests: Requests;
   readonly settings: Settings;

@@ -1,11 +1,11 @@
-/** How states, numbers and times are said. Law: pure. */
+/** States, numbers and times as text. Law: pure. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { IExperiment, State, Value } from './server/api';
 
-/** A sign beside each state's word, so that neither colour nor language is needed to tell them apart. */
+/** A sign beside each state's word, so that neither colour nor language is needed to distinguish them. */
 const SIGNS: Readonly<Record<State, string>> = {
   waiting: '…',
   running: '▶',
@@ -17,7 +17,7 @@ const SIGNS: Readonly<Record<State, string>> = {
   unreadable: '?'
 };
 
-/** A state as a person reads it. */
+/** A state as text. */
 export function stateWord(state: string, trans: TranslationBundle): string {
   const words: Readonly<Record<string, string>> = {
     waiting: trans.__('waiting'),
@@ -87,7 +87,7 @@ export function lasting(seconds: number, trans: TranslationBundle): string {
   return trans.__('%1 d', Math.round(hours / 24));
 }
 
-/** How long ago, as `5 min`; `now` within the minute, and nothing where there is no time. */
+/** How long ago, as `5 min`; `now` within the minute, and empty if there is no time. */
 export function age(time: string, trans: TranslationBundle, now = Date.now()): string {
   const minutes = Math.floor((now - Date.parse(time)) / 60000);
   if (!Number.isFinite(minutes)) {
@@ -103,7 +103,7 @@ export function age(time: string, trans: TranslationBundle, now = Date.now()): s
   return hours < 48 ? trans.__('%1 h', hours) : trans.__('%1 d', Math.floor(hours / 24));
 }
 
-/** A time of the person's own zone: `14:05` today, `3 Nov 14:05` before. */
+/** A time in the user's zone: `14:05` today, `3 Nov 14:05` before. */
 export function clock(time: string, now = new Date()): string {
   const at = new Date(time);
   if (Number.isNaN(at.getTime())) {

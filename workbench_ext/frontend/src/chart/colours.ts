@@ -23,8 +23,8 @@ const VIRIDIS: readonly (readonly [number, number, number])[] = [
 ];
 
 /**
- * What is told apart by name and not by amount: Paul Tol's "bright" and "light" schemes, which also people tell apart
- * who do not see red and green so, on white and on black.
+ * Colours for categories: Paul Tol's "bright" and "light" schemes, for white and for black backgrounds, which are also
+ * distinguishable with red-green colour blindness.
  */
 const CATEGORIES: Readonly<Record<'light' | 'dark', readonly string[]>> = {
   light: ['#4477aa', '#ee6677', '#228833', '#ccbb44', '#66ccee', '#aa3377', '#ee8866', '#999933'],
@@ -42,7 +42,7 @@ const STATES: Readonly<Record<State, string>> = {
   waiting: '#a9b4c2'
 };
 
-/** Viridis: 0 is dark violet, 1 is yellow. What is outside is clamped, and no number is no colour: grey. */
+/** Viridis: 0 is dark violet, 1 is yellow. Values outside are clamped, and a missing number is grey. */
 export function viridis(share: number): string {
   if (Number.isNaN(share)) {
     return '#9a9a9a';
@@ -55,7 +55,7 @@ export function viridis(share: number): string {
   return `rgb(${red}, ${green}, ${blue})`;
 }
 
-/** The share of viridis that is told apart from the page: its yellow is lost on white, its violet on black. */
+/** The part of viridis that is visible on the page: its yellow disappears on white, its violet on black. */
 export function visible(share: number, dark: boolean): number {
   return dark ? 0.14 + 0.86 * share : 0.95 * share;
 }
@@ -70,8 +70,8 @@ export function stateColour(state: State): string {
 }
 
 /**
- * The values between which colours spread, worst and best. The worst tenth shares one end, so that a single trial that
- * went astray does not make all others look alike. Null where there is no number.
+ * The values between which colours spread, worst and best. The worst tenth shares one end, so that a single bad trial
+ * does not make all others look alike. Null where there is no number.
  */
 export function spread(values: readonly number[], mode: IGoal['mode']): [number, number] | null {
   const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);

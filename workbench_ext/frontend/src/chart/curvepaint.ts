@@ -18,7 +18,7 @@ export interface ILine {
   readonly colour: string;
 }
 
-/** Pixels within which a line is meant. */
+/** Maximum distance in pixels at which the pointer selects a line. */
 const NEAR = 24;
 
 export function smoothLines(
@@ -144,7 +144,7 @@ export function pointOut(
   }
 }
 
-/** The trial whose line is nearest to a place; one that is selected is meant sooner than one that is not. */
+/** The trial whose line is nearest to a place; selected trials are preferred. */
 export function nearest(
   lines: ReadonlyMap<number, ILine>,
   selected: ReadonlySet<number>,
@@ -157,7 +157,7 @@ export function nearest(
   let least = NEAR * NEAR;
   for (const line of lines.values()) {
     const away = distance(line.x, line.y, x, y, left, top) * (selected.has(line.trial) ? 0.25 : 1);
-    // Among equals the later, which lies on top.
+    // Of equal ones, the later, which is on top.
     if (away <= least) {
       least = away;
       found = line.trial;

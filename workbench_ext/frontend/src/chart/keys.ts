@@ -1,10 +1,10 @@
-/** The way through a picture's trials by keys, the same in every picture. */
+/** Keyboard navigation through a picture's trials, the same in every picture. */
 
 import { IContext } from '../experiment/context';
 
 /**
- * Do what a key says: up and down go through `order`, Space selects, Enter opens, Escape goes back. `look` is told
- * which trial is pointed at. Returns whether the key meant something.
+ * Handle a key: up and down go through `order`, Space selects, Enter opens, Escape goes back. `look` gets the
+ * highlighted trial. Returns whether the key was handled.
  */
 export function trialKey(
   key: string,

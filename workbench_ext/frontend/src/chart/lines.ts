@@ -1,10 +1,10 @@
-/** Curves on a canvas: painting, finding, catching them. Law: pure but for the canvas it is given. */
+/** Curves on a canvas: painting them, and hit tests. Law: pure but for the canvas it is given. */
 
 import { firstAtLeast, IPath } from '../curves/thin';
 import { IBox } from './plot';
 import { IScale } from './scale';
 
-/** The range of values that is worth its height: where a few outliers would squeeze all others, they are left out. */
+/** The range of values to show: if a few outliers would squeeze all others, they are left out. */
 export function extent(
   paths: Iterable<Pick<IPath, 'x' | 'y'>>,
   low: number,
@@ -82,7 +82,7 @@ export function distance(
 ): number {
   const middle = firstAtLeast(xs, x.at(left));
   let nearest = Infinity;
-  // A thinned curve has two points in a pixel, so some around the place see all that is near.
+  // A thinned curve has two points in a pixel, so it is enough to check a few points around the place.
   for (let at = Math.max(middle - 4, 0); at < Math.min(middle + 4, xs.length); at += 1) {
     const [x1, y1] = [x.of(xs[at]!) - left, y.of(ys[at]!) - top];
     nearest = Math.min(nearest, x1 * x1 + y1 * y1);
@@ -120,7 +120,7 @@ export function passes(xs: readonly number[], ys: readonly number[], x: IScale, 
   return false;
 }
 
-/** Whether a segment has a part inside of a box (after Liang and Barsky). */
+/** Whether a segment intersects a box (after Liang and Barsky). */
 function crosses(x0: number, y0: number, x1: number, y1: number, box: IBox): boolean {
   let [enters, leaves] = [0, 1];
   const sides: readonly [number, number][] = [

@@ -1,8 +1,8 @@
-/** What is painted on a canvas in a theme's colours. Law: reads colours from the page and nothing else. */
+/** Painting on a canvas in the theme's colours. Law: reads colours from the page and nothing else. */
 
 import { IScale } from './scale';
 
-/** The theme's colours, as a canvas takes them. */
+/** The theme's colours, in the form for a canvas. */
 export interface ITheme {
   readonly dark: boolean;
   readonly text: string;
@@ -21,7 +21,7 @@ export interface IFrame {
   readonly height: number;
 }
 
-/** Read the theme anew. */
+/** Read the theme again. */
 export function theme(): ITheme {
   const style = getComputedStyle(document.body);
   const colour = (name: string) => style.getPropertyValue(name).trim();

@@ -18,10 +18,10 @@ export interface IDimension {
 
 /** Pixels below an axis where trials cross that have no value on it. */
 const LACK = 20;
-/** Half of a category's share of its axis over which its trials spread, so that many are seen to be many. */
+/** Half of the part of a category's share of the axis over which its trials spread, so that many look like many. */
 const SPREAD = 0.28;
 
-/** The id of the goal's axis; no hyperparameter is called so. */
+/** The id of the goal's axis; no hyperparameter has this name. */
 export const GOAL = ' goal';
 
 /** An axis for each hyperparameter, and the goal's last, with its best end at the top. */

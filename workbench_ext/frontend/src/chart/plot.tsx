@@ -1,7 +1,7 @@
-/** A picture with two axes that a person can look into. Law: knows axes, pixels and trials; what is painted is given.
+/** A picture with two axes that can be zoomed and panned. Law: it knows axes, pixels and trials; painting is passed in.
  *
- * Three canvases lie over each other: axes, data, and what follows the pointer. Moving the pointer repaints only the
- * last; moving the axes shifts the painted data at once, and paints it anew when the movement rests.
+ * Three canvases are stacked: axes, data, and marks that follow the pointer. Moving the pointer repaints only the last;
+ * moving the axes shifts the painted data at once, and repaints it when the movement stops.
  */
 
 import * as React from 'react';
@@ -32,13 +32,13 @@ export interface IBox {
 export interface IPicture {
   readonly x: IAxis;
   readonly y: IAxis;
-  /** Differs when something else than the axes does. */
+  /** A value that changes when anything except the axes changes. */
   readonly data: unknown;
   paint(paper: CanvasRenderingContext2D, x: IScale, y: IScale): void;
-  /** Paint one trial so that it is found among the others. */
+  /** Highlight one trial among the others. */
   point(paper: CanvasRenderingContext2D, x: IScale, y: IScale, trial: number): void;
   nearest(left: number, top: number, x: IScale, y: IScale): number | null;
-  /** Where a trial is told of: near a pixel, or where its picture ends. */
+  /** The position of a trial's tip: near a pixel, or at the end of its curve. */
   hit(trial: number, x: IScale, y: IScale, left?: number): IHit | null;
   within(box: IBox, x: IScale, y: IScale): number[];
   /** Trials in the order in which the arrow keys go through them. */
@@ -50,20 +50,20 @@ interface IProps {
   readonly picture: IPicture;
   readonly theme: ITheme;
   readonly mode: Mode;
-  /** What the picture shows, for whoever does not see it. */
+  /** A description of the picture for screen readers. */
   readonly summary: string;
-  /** Other axes were asked for; null is all. */
+  /** Called when the user changes the axes; null shows everything. */
   onView(view: IView | null): void;
   /** The picture's width in pixels, when it is known or changes. */
   onWidth?(width: number): void;
 }
 
 const MARGIN = { left: 58, right: 14, top: 24, bottom: 40 };
-/** Milliseconds of painting that a movement bears in each frame. */
+/** Maximum milliseconds of painting in each frame of a movement. */
 const QUICK = 8;
-/** Milliseconds without movement after which it rests. */
+/** Milliseconds without movement after which it counts as ended. */
 const REST = 140;
-/** Pixels that a pointer may tremble in a click. */
+/** Maximum pointer movement in pixels during a click. */
 const STILL = 4;
 
 export function Plot(props: IProps): React.JSX.Element {
@@ -92,7 +92,7 @@ export function Plot(props: IProps): React.JSX.Element {
     ],
     [picture, frame.width, frame.height]
   );
-  // What handlers outside of React's rendering look at.
+  // Values for handlers outside of React's rendering.
   const now = React.useRef({ props, x, y, frame, shown });
   now.current = { props, x, y, frame, shown };
 
@@ -253,7 +253,7 @@ export function Plot(props: IProps): React.JSX.Element {
     told();
   };
 
-  // React listens to wheels passively, and the page would scroll beside.
+  // React's wheel listener is passive, and the page would scroll too.
   React.useEffect(() => {
     const canvas = over.current!;
     const turn = (event: WheelEvent) => {
@@ -361,7 +361,7 @@ interface IDrag {
   panned?: boolean;
 }
 
-/** The painted data where the new axes want it. */
+/** The painted data, shifted to the new axes. */
 function transform(painted: IPainted, x: IScale, y: IScale): string {
   const [left, right] = [x.of(painted.x[0]), x.of(painted.x[1])];
   const [bottom, top] = [y.of(painted.y[0]), y.of(painted.y[1])];
@@ -369,7 +369,7 @@ function transform(painted: IPainted, x: IScale, y: IScale): string {
   return `matrix(${wide}, 0, 0, ${high}, ${left}, ${top})`;
 }
 
-/** A box between two pixels. One that is hardly as high (or wide) as a finger trembles means a whole column (or row). */
+/** A box between two pixels. One with almost no height (or width) selects a whole column (or row). */
 function boxOf(a: readonly [number, number], b: readonly [number, number], frame: IFrame, does: Mode): IBox {
   const clamp = (value: number, most: number) => Math.min(Math.max(value, 0), most);
   const box = {

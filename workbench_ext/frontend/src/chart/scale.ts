@@ -12,7 +12,7 @@ export interface ITick {
   readonly label: string;
 }
 
-/** What an axis shows. Categories stand at 0, 1, 2, …, in their order. */
+/** What an axis shows. Categories are at 0, 1, 2, …, in order. */
 export interface IAxis {
   readonly label: string;
   readonly range: Range;
@@ -62,7 +62,7 @@ function thinnedLabels(categories: readonly string[], range: Range, most: number
     .filter(({ at }) => at % step === 0 && at >= range[0] && at <= range[1]);
 }
 
-/** A number as people read it: four digits that count, and powers of ten only where it would be long. */
+/** A number as text: four significant digits, and powers of ten only if it would be long. */
 export function shown(value: Value | null | undefined): string {
   const number = numeric(value);
   if (!Number.isFinite(number)) {

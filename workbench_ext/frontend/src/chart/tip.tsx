@@ -1,4 +1,4 @@
-/** What is said of a trial beside the pointer, and to who does not see it. Law: text only. */
+/** The text about a trial beside the pointer, also for screen readers. Law: text only. */
 
 import * as React from 'react';
 
@@ -14,7 +14,7 @@ export interface IHit {
   readonly trial: number;
   readonly left: number;
   readonly top: number;
-  /** What is said of it, beside its name. */
+  /** The text besides its name. */
   readonly facts: readonly IFact[];
 }
 
@@ -48,7 +48,7 @@ export function Tip(props: { context: IContext; hit: IHit | null; frame: IFrame 
   );
 }
 
-/** Where it covers neither the pointer nor the picture's edge. */
+/** A position that covers neither the pointer nor the picture's edge. */
 function beside(hit: IHit, frame: IFrame): React.CSSProperties {
   const side =
     hit.left > frame.width * 0.6

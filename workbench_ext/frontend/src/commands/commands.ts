@@ -1,4 +1,4 @@
-/** Everything that can be done with an experiment. Law: asks and says what was answered; decides nothing. */
+/** All commands for experiments. Law: it sends requests and shows the answers; it decides nothing. */
 
 import { InputDialog, Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -13,16 +13,16 @@ import { bytes } from '../words';
 
 type Args = ReadonlyPartialJSONObject;
 
-/** What commands need to know of the rest. */
+/** What commands need from other plugins. */
 export interface ITargets {
-  /** The experiments that a command is about: those it names, those that are picked, or the page that is shown. */
+  /** The experiments of a command: those in its arguments, the selected ones, or that of the shown page. */
   of(args: Args): readonly IRef[];
   row(ref: IRef): IExperiment | undefined;
   /** A trial of an experiment whose page is open. */
   trial(row: IExperiment, number: number): ITrial | undefined;
-  /** The store that a command is about, where it is about no experiment. */
+  /** The store of a command without an experiment. */
   store(args: Args): StoreModel | null;
-  /** All that are known of a store, newest first. */
+  /** All known experiments of a store, newest first. */
   all(store: string): readonly IExperiment[];
 }
 
@@ -45,7 +45,7 @@ export function addCommands(
       return found.length === 1 && fits(found[0]!);
     };
   const trialOf = ({ trial }: Args): number | null => (typeof trial === 'number' ? trial : null);
-  /** The commands that act on those of the picked experiments that they fit. */
+  /** The commands that act on those selected experiments to which they apply. */
   const asking = (kind: IRequest['kind'], fits: (row: IExperiment) => boolean) => async (args: Args) => {
     await requests.askEach(kind, rows(args).filter(fits));
   };
@@ -85,7 +85,7 @@ export function addCommands(
     execute: asking('pause', canPause)
   });
 
-  // One that waits may wait for an engine: resuming it starts one.
+  // A waiting one may lack an engine: resuming it starts one.
   const canResume = (row: IExperiment) => row.state === 'paused' || row.state === 'waiting';
   commands.addCommand('workbench:resume', {
     label: trans.__('Resume'),
@@ -312,7 +312,7 @@ export function addCommands(
     label: trans.__('Start the Engine'),
     isEnabled: args => targets.store(args) !== null,
     execute: async args => {
-      // A question that changes nothing; an engine is started to answer it.
+      // A query that changes nothing; an engine is started to answer it.
       await requests.ask(targets.store(args)!.id, 'gc', { dry_run: true });
     }
   });
@@ -336,7 +336,7 @@ function isGoing({ state }: IExperiment): boolean {
   return !ENDED.has(state) && state !== 'stopping';
 }
 
-/** The bytes of all kinds that an answer about cleaning up speaks of. */
+/** The sum of bytes of all kinds in an answer about cleaning up. */
 function amount(answer: IAnswer): number | null {
   return isDone(answer) ? (answer.total ?? null) : null;
 }

@@ -1,10 +1,10 @@
-/** Questions to a person. */
+/** Dialogs that ask the user. */
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-/** A longer text. Null where the person changed their mind. */
+/** Ask for a longer text. Null if the user cancels. */
 export async function askText(options: {
   title: string;
   label: string;
@@ -48,11 +48,11 @@ class TextBody extends Widget implements Dialog.IBodyWidget<string> {
   private _area: HTMLTextAreaElement;
 }
 
-/** A few short texts, asked for again until `read` understands them. Null where the person changed their mind. */
+/** Ask for a few short texts until `read` accepts them. Null if the user cancels. */
 export async function askFields<K extends string, T extends object>(options: {
   title: string;
   fields: Readonly<Record<K, { label: string; example: string }>>;
-  /** What was typed as what is meant, or what is wrong with it. */
+  /** The parsed text, or what is wrong with it. */
   read: (typed: Readonly<Record<K, string>>) => T | string;
   okLabel: string;
   trans: TranslationBundle;
@@ -113,7 +113,7 @@ class FieldsBody extends Widget implements Dialog.IBodyWidget<Record<string, str
   private _inputs = new Map<string, HTMLInputElement>();
 }
 
-/** A yes to something that cannot be taken back, or hardly. */
+/** Confirm something that is hard or impossible to undo. */
 export async function confirmed(options: {
   title: string;
   body: string;

@@ -1,4 +1,4 @@
-/** Going on with what was trained: extending a search, checking how a trial resumes. Law: what is asked is checked first. */
+/** Dialogs for extending a search and for checking how a trial resumes. Law: input is checked before it is sent. */
 
 import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -10,7 +10,7 @@ import { ITargets } from './commands';
 import { askFields } from './dialogs';
 import { Requests, isDone } from '../server/requests';
 
-/** What a search is to have more of: trials, steps up to, seconds. */
+/** An extension of a search: more trials, the new last step, more seconds. */
 export interface IMore {
   readonly trials?: number;
   readonly last?: number;
@@ -19,20 +19,20 @@ export interface IMore {
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, min: 60, h: 3600, d: 86400 };
 
-/** `90 s`, `30m` or `1.5 h` in seconds; null for what is none. */
+/** `90 s`, `30m` or `1.5 h` in seconds; null for anything else. */
 export function readSpan(text: string): number | null {
   const match = /^(\d+(?:\.\d+)?)\s*(s|min|m|h|d)$/.exec(text.trim());
   const seconds = match ? Number(match[1]) * UNITS[match[2]!]! : 0;
   return seconds > 0 && seconds < 1e9 ? seconds : null;
 }
 
-/** A whole number of at least one; null for what is none. */
+/** A whole number of at least one; null for anything else. */
 export function readWhole(text: string): number | null {
   const found = /^\d{1,9}$/.test(text.trim()) ? Number(text) : 0;
   return found >= 1 ? found : null;
 }
 
-/** What was typed as what is to be more, or what is wrong with it. */
+/** The parsed extension, or what is wrong with it. */
 export function readMore(
   typed: Readonly<Record<'trials' | 'steps' | 'time', string>>,
   trans: TranslationBundle
@@ -64,7 +64,7 @@ export function readMore(
   return more;
 }
 
-/** What was typed as the step up to which a trial is checked (null: as far as needed), or what is wrong with it. */
+/** The parsed step up to which a trial is checked (null: as far as needed), or what is wrong with it. */
 export function readUpTo(
   text: string,
   done: number | null,

@@ -1,4 +1,4 @@
-/** The plugin that puts our commands where people look: the palette, and the menus of rows and tabs. */
+/** The plugin that adds our commands to the palette and to the menus of rows and tabs. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
@@ -9,7 +9,7 @@ import { addGoingOn } from './goingon';
 import { refOf } from '../stores/stores';
 import { IWorkbench } from '../tokens';
 
-/** Of an experiment, in this order; a line between the groups. */
+/** An experiment's menu, in this order; a line between the groups. */
 const GROUPS: readonly (readonly string[])[] = [
   ['workbench:open', 'workbench:compare-picked', 'workbench:open-notebook'],
   ['workbench:pause', 'workbench:resume', 'workbench:stop', 'workbench:extend', 'workbench:replay', 'workbench:verify'],
@@ -17,10 +17,10 @@ const GROUPS: readonly (readonly string[])[] = [
   ['workbench:clean-up', 'workbench:delete', 'workbench:undo-delete']
 ];
 
-/** Where what is picked in the sidebar is meant, whatever page is shown. */
+/** Menus that act on the sidebar's selection, whatever page is shown. */
 const FROM_SIDEBAR = { from: 'sidebar' };
 
-/** Where the tab is meant on which the menu was opened; it need not be the one that is shown. */
+/** Menus that act on the tab on which they were opened, which may not be the shown one. */
 const FROM_TAB = { from: 'tab' };
 
 export const menus: JupyterFrontEndPlugin<void> = {

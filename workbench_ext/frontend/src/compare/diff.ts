@@ -9,7 +9,7 @@ export interface IRow {
   readonly changed: boolean;
 }
 
-/** Lines of a difference as rows: what was taken away beside what came in its place. */
+/** Lines of a difference as rows: removed lines beside their replacements. */
 export function sideBySide(diff: readonly DiffLine[]): IRow[] {
   const rows: IRow[] = [];
   let [n, m] = [0, 0];

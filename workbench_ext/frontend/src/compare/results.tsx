@@ -1,4 +1,4 @@
-/** What came of both sides: curves over each other, and the first step at which they part. */
+/** The results of both sides: overlaid curves, and the first step at which they differ. */
 
 import * as React from 'react';
 
@@ -12,7 +12,7 @@ import { Limits } from '../trial/curves';
 const SIZE = { width: 640, height: 200, pad: 10 };
 /** Pairs whose curves are drawn; more would hide each other. */
 const MOST_DRAWN = 40;
-/** Pairs in the table before the rest is asked for. */
+/** Pairs in the table before the user asks for the rest. */
 const MOST_ROWS = 12;
 
 interface ILine {
@@ -150,7 +150,7 @@ function Overlay(props: {
       const { experiment, trial } = found[side];
       const trials = trial !== null ? [trial] : pairs.map(pair => pair[side]);
       if (trials.length === 0) {
-        // No configuration is on both sides: the best of each is what there is to compare.
+        // No configuration is on both sides: compare the best of each.
         const { experiment: row } = await api.get<IExperimentAnswer>(experimentPath(experiment));
         const best = row.best && (row.best.number ?? Number(row.best.trial.slice(1)));
         if (best === null) {

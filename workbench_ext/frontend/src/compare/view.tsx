@@ -1,4 +1,4 @@
-/** Two trials or two versions beside each other: what changed, the likeliest causes first, and what came of it. */
+/** Two trials or two versions side by side: what changed, the most likely causes first, and the results. */
 
 import * as React from 'react';
 

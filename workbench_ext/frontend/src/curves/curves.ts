@@ -1,4 +1,4 @@
-/** The curves of one metric as last heard of. Law: knows no DOM; what is drawn is asked for by cursors of x. */
+/** The latest curves of one metric. Law: it does not depend on the DOM; it fetches the drawn part by cursors of x. */
 
 import { ISignal, Signal } from '@lumino/signaling';
 
@@ -7,9 +7,9 @@ import { ExperimentModel, IChanged } from '../experiment/experiment';
 import { IPath, headed, path, splice, thin } from './thin';
 import { Turns, painted } from '../server/turns';
 
-/** Milliseconds between two questions for what grew, while it grows. */
+/** Milliseconds between two queries for new points, while the curves grow. */
 const GAP = 100;
-/** Columns asked for of what grew: it is a short end. */
+/** Columns to fetch for new points, which are a short end. */
 const END_WIDTH = 200;
 const MOVING: ReadonlySet<string> = new Set(['running', 'stopping']);
 
@@ -30,7 +30,7 @@ export class Curves {
     void this._load();
   }
 
-  /** Curves were loaded, have grown, or could not be had. */
+  /** Curves were loaded, have grown, or could not be loaded. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
@@ -40,7 +40,7 @@ export class Curves {
     return this._paths;
   }
 
-  /** The part that was looked into, point by point where few enough; null where all is shown. */
+  /** The zoomed part, point by point if there are few enough; null if everything is shown. */
   get detail(): { readonly low: number; readonly high: number; readonly paths: ReadonlyMap<number, IPath> } | null {
     return this._detail;
   }
@@ -50,7 +50,7 @@ export class Curves {
     return this._error;
   }
 
-  /** Look into a part of x more closely; null is all of it. */
+  /** Zoom into a part of x; null shows everything. */
   async look(range: readonly [number, number] | null): Promise<void> {
     const turn = ++this._looks;
     if (range === null) {
@@ -128,7 +128,7 @@ export class Curves {
     }
   }
 
-  /** Something grew: what moves is asked for at once, beside the question how the trials are. */
+  /** Something grew: fetch the running trials' curves at once, in parallel with the trials. */
   private _told(): void {
     this._since.clear();
     if (this._paths !== null) {
@@ -137,7 +137,7 @@ export class Curves {
   }
 
   private _hear(_: ExperimentModel, { trials, points }: IChanged): void {
-    // The first news of all trials at once is no news of their curves, which are under way.
+    // The first list of all trials is not news about their curves, which are already being fetched.
     const isNews = this._paths !== null || trials.length < this._experiment.trials.size;
     const grown = [...(isNews ? trials : []), ...(points ? this._moving() : [])];
     this._want(grown.filter(trial => !this._since.has(trial)));
@@ -179,7 +179,7 @@ export class Curves {
         await painted();
       }
     } catch {
-      // The server did not answer: the page says so. What was due is asked again with the next news.
+      // The server did not answer: the page says so. The next change fetches again.
       due.forEach(trial => this._due.add(trial));
     }
   }
@@ -218,7 +218,7 @@ export class Curves {
   private _error: string | null = null;
   private _looks = 0;
   private _paths: ReadonlyMap<number, IPath> | null = null;
-  /** Trials that were asked for since the server told of a change: the rows that it brings are no further news. */
+  /** Trials fetched since the server announced a change: the rows of that change are not further news. */
   private _since = new Set<number>();
   private _turns = new Turns(() => this._follow(), GAP);
 }

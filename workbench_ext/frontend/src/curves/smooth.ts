@@ -1,4 +1,4 @@
-/** Smoothing. Law: pure; what is smoothed is drawn beside the raw values, never instead of them. */
+/** Smoothing. Law: pure; smoothed values are drawn beside the raw values, never instead of them. */
 
 /**
  * An exponential mean whose beginning is not pulled towards zero (its weights are divided by their sum).

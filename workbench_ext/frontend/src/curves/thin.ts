@@ -1,17 +1,17 @@
-/** Curves as points on a screen: thinned, and with what came since. Law: pure; x rises, and a gap is NaN in y. */
+/** Curves as points on a screen: thinned, and with newer points. Law: pure; x rises, and a gap is NaN in y. */
 
 import { ICurve, Value } from '../server/api';
 
-/** A curve in the hand of whoever draws it. */
+/** A curve to draw. */
 export interface IPath {
   readonly trial: number;
   readonly x: readonly number[];
   readonly y: readonly number[];
-  /** How many points there are in truth; fewer may be here. */
+  /** The real number of points; fewer may be here. */
   readonly points: number;
 }
 
-/** The number that a value stands for. */
+/** A value as a number. */
 export function numeric(value: Value | null | undefined): number {
   if (typeof value === 'number') {
     return value;
@@ -24,8 +24,8 @@ export function path({ trial, x, y, points }: ICurve): IPath {
 }
 
 /**
- * A curve with its end put anew: from where `end` begins, `end` counts. A step that was done again says what it said
- * last. The curve itself where nothing of it changes.
+ * A curve with its end replaced: from the start of `end`, `end` counts. A repeated step has its last value. Returns the
+ * curve itself if nothing changes.
  */
 export function splice(curve: IPath, end: IPath): IPath {
   const place = end.x.length === 0 ? curve.x.length : firstAtLeast(curve.x, end.x[0]!);
@@ -43,7 +43,7 @@ export function splice(curve: IPath, end: IPath): IPath {
   };
 }
 
-/** A curve with its beginning put anew: up to `until`, `head` counts. */
+/** A curve with its beginning replaced: up to `until`, `head` counts. */
 export function headed(curve: IPath, head: IPath, until: number): IPath {
   const [from, to] = [firstAtLeast(curve.x, until), firstAtLeast(head.x, until)];
   return {
@@ -53,7 +53,7 @@ export function headed(curve: IPath, head: IPath, until: number): IPath {
   };
 }
 
-/** The index of the first that is `x` or more; the length where there is none. */
+/** The index of the first that is `x` or more; the length if there is none. */
 export function firstAtLeast(sorted: readonly number[], x: number): number {
   let low = 0;
   let high = sorted.length;

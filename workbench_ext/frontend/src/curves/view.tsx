@@ -1,4 +1,4 @@
-/** All trials of a metric, as they are trained. */
+/** All trials of a metric, live. */
 
 import * as React from 'react';
 
@@ -192,7 +192,7 @@ export function CurvesView({ context }: { context: IContext }): React.JSX.Elemen
 function useCurves({ experiment }: IContext, metric: string, unit: Unit, width: number, log: boolean): Curves | null {
   const [curves, setCurves] = React.useState<Curves | null>(null);
   const [, again] = React.useReducer((count: number) => count + 1, 0);
-  // A picture that is a little wider needs no other points.
+  // A slightly wider picture needs no new points.
   const columns = Math.ceil(width / 400) * 400;
   React.useEffect(() => {
     if (!metric || columns === 0) {
@@ -214,7 +214,7 @@ function useCurves({ experiment }: IContext, metric: string, unit: Unit, width: 
   return curves;
 }
 
-/** Ask for what the picture's part holds, when it rests there. */
+/** Fetch the points of the visible part when the movement has ended. */
 function useDetail(curves: Curves | null, view: IView | null): void {
   const [low, high] = view?.x ?? [null, null];
   React.useEffect(() => {

@@ -34,7 +34,7 @@ export function AboutView({ context }: { context: IContext }): React.JSX.Element
   );
 }
 
-/** What is said of a spec: older ones hold less, and what is missing is not said. */
+/** The facts of a spec: older ones have fewer, and missing ones are not shown. */
 function facts(spec: Spec, trans: TranslationBundle): [string, string][] {
   const named: [string, unknown][] = [
     [trans.__('Goal'), spec.goal],

@@ -11,18 +11,18 @@ import { IPlotly } from '../notebook/plotly';
 import { Selection } from './selection';
 import { ViewState } from '../state';
 
-/** What every page is given, whatever it shows. */
+/** The context of every page. */
 export interface IPageContext {
-  /** Asks about the store that the page is of. */
+  /** The API for the page's store. */
   readonly api: Api;
-  /** Every string that a person reads goes through `trans.__()` or `trans._n()`. */
+  /** Every user-visible string goes through `trans.__()` or `trans._n()`. */
   readonly trans: TranslationBundle;
   /** `notebooks/`, the folder of its store; empty where there was only one when the page was opened. */
   readonly where: string;
   readonly commands: CommandRegistry;
-  /** A theme was changed; what is drawn on a canvas must read its colours again. */
+  /** The theme changed; code that draws on a canvas must read its colours again. */
   readonly themeChanged: ISignal<unknown, void>;
-  /** Show a comparison in a page of its own. References as people write them: `digits@2/t0007:27`. */
+  /** Show a comparison in a new page. References as users write them: `digits@2/t0007:27`. */
   openCompare(a: string, b: string): void;
   /** Plotly, loaded once from our own server. */
   plotly(): Promise<IPlotly>;

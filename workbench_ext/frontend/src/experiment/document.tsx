@@ -81,12 +81,12 @@ export class ExperimentDocument extends MainAreaWidget<ReactWidget> {
     document.addEventListener('visibilitychange', this._watch);
   }
 
-  /** What its views were given. */
+  /** The context of its views. */
   get context(): IContext {
     return this._context;
   }
 
-  /** What its tab says of the experiment. A page that was not on the screen yet has not asked for it. */
+  /** The experiment's facts for its tab. A page that was not on the screen yet has not fetched them. */
   retitle(row: IExperiment): void {
     this.title.label = row.label;
     this.title.caption = `${row.label}: ${stateWord(row.state, this._context.trans)}`;
@@ -171,7 +171,7 @@ function Page({ context, place, since }: { context: IContext; place: Place; sinc
   );
 }
 
-/** The tabs, as the ARIA practices want them: arrows move, one of them is in the tab order. */
+/** The tabs, following the ARIA practices: arrows move, and one of them is in the tab order. */
 function Tabs({ context, place }: { context: IContext; place: Place }): React.JSX.Element {
   const { experiment, trans } = context;
   const list = React.useRef<HTMLDivElement>(null);

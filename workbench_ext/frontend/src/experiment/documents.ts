@@ -18,7 +18,7 @@ import { IWhere, StoreModel, refOf } from '../stores/stores';
 import { IWorkbench } from '../tokens';
 import { PAGES } from './views';
 
-/** An experiment's id, as the store makes them. Anything else is what a person calls it. */
+/** The form of an experiment's id. Anything else is a name. */
 const ID = /^\d{8}-\d{6}-[a-z0-9]+$/;
 
 /** What a page keeps with the workspace, to find its store again. */
@@ -63,7 +63,7 @@ export const documents: JupyterFrontEndPlugin<void> = {
       plotly: () => loadPlotly(api)
     });
 
-    /** Name the tab of a page that may lie behind another one: its model asks nothing until it is seen. */
+    /** Name the tab of a page that may be hidden: its model fetches nothing until it is shown. */
     const name = async (document: ExperimentDocument, store: StoreModel) => {
       const { ref } = document.experiment;
       const listed = stores.row({ store: store.id, experiment: ref });

@@ -1,4 +1,5 @@
-/** One open experiment as last heard of. Law: knows no DOM; asks by cursors, only while somebody looks. */
+/** The latest data of one open experiment. Law: it does not depend on the DOM; it fetches by cursors, only while the
+ * page is visible. */
 
 import { Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -18,9 +19,9 @@ import {
 import { IChange, Live } from '../server/live';
 import { Turns } from '../server/turns';
 
-/** What a turn of asking found. */
+/** The result of one round of queries. */
 export interface IChanged {
-  /** Numbers of the trials that are not as they were. */
+  /** Numbers of the changed trials. */
   readonly trials: readonly number[];
   /** There may be points after the last cursor. */
   readonly points: boolean;
@@ -28,7 +29,7 @@ export interface IChanged {
   readonly ladder: boolean;
 }
 
-/** Milliseconds between two questions for rows because of changes that we are told of. Points are asked for apart. */
+/** Milliseconds between two queries for rows after announced changes. Points are fetched separately. */
 const GAP = 250;
 
 export class ExperimentModel {
@@ -62,17 +63,17 @@ export class ExperimentModel {
     return this._changed;
   }
 
-  /** It has grown, as the server tells. What is told of it is asked for; who asks for points need not wait for that. */
+  /** The server announced that it has grown. Its rows are being fetched; fetching points need not wait for that. */
   get told(): ISignal<this, void> {
     return this._toldOf;
   }
 
-  /** What commands call it. */
+  /** Its name for commands. */
   get named(): { readonly experiment: string; readonly store: string } {
     return { experiment: this.ref, store: this.store };
   }
 
-  /** A name for it that no other page has: a copy of a store holds experiments of the same ids. */
+  /** A key that no other page has: a copy of a store has experiments with the same ids. */
   get key(): string {
     return `${this.store}-${this.ref}`;
   }
@@ -104,12 +105,12 @@ export class ExperimentModel {
     return this._row?.goal ?? null;
   }
 
-  /** Whether nothing will happen any more. */
+  /** Whether no further changes are possible. */
   get ended(): boolean {
     return this._row !== null && ENDED.has(this._row.state);
   }
 
-  /** True while the server does not answer: what is shown is what it said last. */
+  /** True while the server does not answer: the page shows its last answer. */
   get stale(): boolean {
     return this._stale;
   }
@@ -119,7 +120,7 @@ export class ExperimentModel {
     return this._error;
   }
 
-  /** Whether somebody looks. Nothing is asked while nobody does. */
+  /** Whether the page is visible. Nothing is fetched while it is not. */
   get watched(): boolean {
     return this._watched;
   }
@@ -136,7 +137,7 @@ export class ExperimentModel {
     }
   }
 
-  /** Ask now: a person did something. */
+  /** Fetch now: the user did something. */
   refresh(): Promise<void> {
     return this._poll.refresh();
   }
@@ -158,7 +159,7 @@ export class ExperimentModel {
     }
   }
 
-  /** The first time, the page need not wait for all its trials: curves are asked for meanwhile. */
+  /** The first time, the page need not wait for all trials: curves are fetched meanwhile. */
   private _begin(answer: IExperimentAnswer): IExperimentAnswer {
     if (this._row === null && !this._poll.isDisposed) {
       this._row = { ...answer.experiment, store: this.store };
@@ -179,7 +180,7 @@ export class ExperimentModel {
     this._spec = answer.spec;
     this._stale = false;
     this._error = null;
-    // The cursor moves only with what came with it: after a lost answer the same is asked again.
+    // The cursor moves only with the data of its answer: after a lost answer, the query is repeated.
     this._cursor = cursor;
     for (const trial of trials) {
       this._trials.set(trial.number, trial);

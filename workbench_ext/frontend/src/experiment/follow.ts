@@ -1,4 +1,4 @@
-/** What grows with an experiment and is asked for by a cursor. Law: one question at a time; none while nobody looks. */
+/** Data that grows with an experiment, fetched by a cursor. Law: one query at a time; none while the page is hidden. */
 
 import { ISignal, Signal } from '@lumino/signaling';
 
@@ -7,11 +7,11 @@ import { ExperimentModel, IChanged } from './experiment';
 import { Rungs } from '../ladder/ladder';
 import { ILadder, ILadderAnswer } from '../ladder/data';
 
-/** Asks again each time its experiment may have grown. */
+/** Fetches again each time its experiment may have grown. */
 abstract class Follower {
   constructor(protected readonly experiment: ExperimentModel) {
     experiment.changed.connect(this._told, this);
-    // Later, when the fields of the class that extends this one are there.
+    // Later, when the fields of the subclass are initialised.
     void Promise.resolve().then(() => this._ask());
   }
 
@@ -19,7 +19,7 @@ abstract class Follower {
     return this._changed;
   }
 
-  /** Why the server did not answer the last time; null where it did. */
+  /** Why the server did not answer the last time; null if it did. */
   get error(): ApiError | null {
     return this._error;
   }
@@ -87,12 +87,12 @@ export class LadderModel extends Follower {
 
 /** The legs of one experiment, by trial and attempt. */
 export class LegsModel extends Follower {
-  /** In the order in which they were first heard of. */
+  /** In the order of their first appearance. */
   get legs(): readonly ILeg[] {
     return this._list;
   }
 
-  /** The leg by which a trial came, or comes, to a step. */
+  /** The leg with which a trial reached, or will reach, a step. */
   to(trial: number, step: number): ILeg | null {
     const legs = this._byTrial.get(trial) ?? [];
     return legs.filter(({ start, until }) => start < step && step <= until).pop() ?? null;
@@ -104,7 +104,7 @@ export class LegsModel extends Follower {
     return at < 0 ? null : at + 1;
   }
 
-  /** The slots by which legs are known, in a lasting order. */
+  /** The slots of known legs, in a stable order. */
   get slots(): readonly string[] {
     return this._slots;
   }
@@ -145,12 +145,12 @@ export class LegsModel extends Follower {
 const ladders = new WeakMap<ExperimentModel, LadderModel>();
 const timelines = new WeakMap<ExperimentModel, LegsModel>();
 
-/** The one ladder of an open experiment, shared by all that show it. */
+/** The ladder of an open experiment, shared by all views. */
 export function ladderOf(experiment: ExperimentModel): LadderModel {
   return made(ladders, experiment, () => new LadderModel(experiment));
 }
 
-/** The legs of an open experiment, shared by all that show them. */
+/** The legs of an open experiment, shared by all views. */
 export function legsOf(experiment: ExperimentModel): LegsModel {
   return made(timelines, experiment, () => new LegsModel(experiment));
 }

@@ -1,4 +1,4 @@
-/** The head of an experiment's page: what it is, how far it is, and what can be done with it. */
+/** The header of an experiment's page: its name, its progress, and commands. */
 
 import * as React from 'react';
 
@@ -63,7 +63,7 @@ export function Header({ context, since }: { context: IContext; since: Since }):
   );
 }
 
-/** What is done most; the rest is in the menus. */
+/** The most common commands; the others are in the menus. */
 function Actions({ context }: { context: IContext }): React.JSX.Element {
   const { commands, experiment, trans } = context;
   useCommands(commands);
@@ -94,7 +94,7 @@ function Actions({ context }: { context: IContext }): React.JSX.Element {
   );
 }
 
-/** What happened since the person looked. */
+/** What happened since the user last looked. */
 function Happened({ context: { trans }, since }: { context: IContext; since: Since }): React.JSX.Element | null {
   useSignal(since.changed);
   if (since.happened === null) {

@@ -1,11 +1,11 @@
-/** What is not as it should be: failures, what was resumed inexactly. Law: the server's words; a sign beside each. */
+/** Problems: failures, inexact resumes. Law: the server's words; a sign beside each. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { IOutcome, ITrial } from '../server/api';
 
-/** Names of what a trial has lost by resuming; null where it has lost nothing. */
+/** Names that a trial has lost by resuming; null if none. */
 export function lostNames({ inexact }: Pick<ITrial, 'inexact'>): string | null {
   return inexact?.length ? inexact.map(({ name }) => name).join(', ') : null;
 }
@@ -33,7 +33,7 @@ export function InexactMark(props: {
   );
 }
 
-/** How an experiment went besides its best, a line for each; `few`: only what went wrong. */
+/** An experiment's outcome besides its best trial, one line for each fact; `few`: only problems. */
 export function Outcome(props: { outcome: IOutcome | undefined; few?: boolean }): React.JSX.Element | null {
   const { outcome, few } = props;
   const lines: [string, string | undefined][] = [

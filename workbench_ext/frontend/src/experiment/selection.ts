@@ -1,9 +1,9 @@
-/** The trials that a person picked on one page; all its views share it. Law: knows no DOM and no server. */
+/** The selected trials of one page; all its views share them. Law: it does not depend on DOM or server. */
 
 import { ISignal, Signal } from '@lumino/signaling';
 
 export class Selection {
-  /** The picked trials. */
+  /** The selected trials. */
   get trials(): ReadonlySet<number> {
     return this._trials;
   }

@@ -1,4 +1,4 @@
-/** What happened to an experiment since a person looked. Law: by the journal's numbers, not by clocks. */
+/** What happened to an experiment since the user last looked. Law: by the journal's numbers, not by clocks. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -13,7 +13,7 @@ import { clock, shown, stateWord } from '../words';
 /** Milliseconds out of sight that count as an absence. */
 const ABSENCE = 60000;
 
-/** Milliseconds between two questions how far the journal is, while somebody looks. */
+/** Milliseconds between two queries for the journal's length, while the page is visible. */
 const FOLLOWING = 5000;
 
 /** Where in `ViewState` the last seen line of the journal is kept. */
@@ -32,12 +32,12 @@ export class Since {
     return this._changed;
   }
 
-  /** What happened during the last absence; null where nothing worth a word did. */
+  /** What happened during the last absence; null if nothing notable. */
   get happened(): ISince | null {
     return this._happened;
   }
 
-  /** The person looks (again). */
+  /** The page becomes visible (again). */
   look(now = Date.now()): void {
     this._looking = true;
     if (this._left === null || now - this._left >= ABSENCE) {
@@ -46,7 +46,7 @@ export class Since {
     }
   }
 
-  /** The person looks elsewhere. */
+  /** The page is hidden. */
   leave(now = Date.now()): void {
     if (this._looking) {
       this._looking = false;
@@ -54,7 +54,7 @@ export class Since {
     }
   }
 
-  /** The person has read it. */
+  /** The user has read it. */
   dismiss(): void {
     this._happened = null;
     this._changed.emit();
@@ -72,7 +72,7 @@ export class Since {
     }
   }
 
-  /** Ask what happened: at the start, and after an absence. */
+  /** Fetch what happened: at the start, and after an absence. */
   private async _read(): Promise<void> {
     const seen = this._state.get<number | null>(SEEN, null);
     try {
@@ -81,12 +81,12 @@ export class Since {
       this._see(ladder.n);
       this._changed.emit();
     } catch {
-      // The page says already that the server does not answer; the next look asks again.
+      // The page already says that the server does not answer; the next time, fetch again.
       this._left = null;
     }
   }
 
-  /** How far the journal is now: what is on the screen is seen. */
+  /** Note the journal's length: the user has seen what is on the screen. */
   private async _follow(): Promise<void> {
     if (!this._looking || document.hidden || this._n === null) {
       return;

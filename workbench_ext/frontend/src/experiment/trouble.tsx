@@ -1,4 +1,4 @@
-/** What keeps an experiment or its copies waiting: no room, a storage or a mirror. Law: sign, word, and the reason. */
+/** Why an experiment or its copies wait: no disk space, a storage or a mirror. Law: sign, word, and the reason. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
@@ -19,7 +19,7 @@ function troubleWord({ kind }: ITrouble, trans: TranslationBundle): string {
   }
 }
 
-/** All that is the matter, each with a sign and a word; the reason stands behind it, or only in its tip. */
+/** All problems, each with a sign and a word; the reason follows, or is only in the tooltip. */
 export function Troubles(props: {
   troubles: readonly ITrouble[] | undefined;
   trans: TranslationBundle;

@@ -1,19 +1,20 @@
-/** A ladder as plain data: what the server gives, what a fold makes, and what is drawn. Law: types, and what is read off. */
+/** A ladder as plain data: the server's answers, the merged ladder, and the drawn one. Law: types and simple accessors.
+ * */
 
 import { Answer, Schemas } from '../server/api';
 
 /** What `/ladder?after=n` answers. */
 export type ILadderAnswer = Answer<'ladder'>;
-/** Everything but the trials that did not change behind the cursor. */
+/** Everything except trials without changes after the cursor. */
 export type ITold = Schemas['Ladder'];
 export type IToldTrial = ITold['trials'][number];
-/** A trial at a rung, as the server tells it. */
+/** A trial at a rung, in the server's form. */
 export type IToldEntry = Schemas['RungEntry'];
-/** What happened behind the cursor. */
+/** What happened after the cursor. */
 export type ISince = Schemas['Since'];
 /**
- * What became of a trial at a rung. *training*: it has a leg, in a slot or queued for one. *waiting*: it has none now.
- * *lost*: its leg was, and it is tried again.
+ * The outcome of a trial at a rung. *training*: it has a leg, in a slot or queued for one. *waiting*: it has none now.
+ * *lost*: its leg was lost, and the trial is retried.
  */
 export type Fate = IToldEntry['fate'];
 
@@ -21,16 +22,16 @@ type IToldBracket = ITold['brackets'][number];
 
 export type IEntry = Omit<IToldEntry, 'step' | 'ranks'> & { readonly trial: number; readonly rank: number | null };
 export type IRung = IToldBracket['rungs'][number] & {
-  /** By rank, then those that have none by trial. */
+  /** By rank, then unranked ones by trial. */
   readonly entries: readonly IEntry[];
 };
 export type IBracket = Omit<IToldBracket, 'rungs'> & { readonly rungs: readonly IRung[] };
-/** A ladder whose rungs hold their entries. */
+/** A ladder with the entries of each rung. */
 export type ILadder = Omit<ITold, 'brackets' | 'trials'> & { readonly brackets: readonly IBracket[] };
 
 /**
- * The ladder with those only called training that are: a leg may wait behind another one, which its journal does not
- * say. The same object where all of them train.
+ * The ladder with only those trials shown as training whose leg has a slot: a leg may wait behind another one, which
+ * the journal does not record. The same object if all of them train.
  */
 export function honest(ladder: ILadder, trains: (trial: number) => boolean): ILadder {
   const queued = ({ fate, trial }: IEntry) => fate === 'training' && !trains(trial);

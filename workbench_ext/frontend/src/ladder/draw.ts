@@ -1,4 +1,5 @@
-/** The ladder on a canvas. Law: paints what it is given; knows no model, no pointer and no page but its colours. */
+/** The ladder on a canvas. Law: it paints its arguments; it does not depend on model, pointer or page, except for
+ * colours. */
 
 import { share, spread, viridis, visible } from '../chart/colours';
 import { Fate, ILadder } from './data';
@@ -9,14 +10,14 @@ export interface IPainting {
   readonly layout: ILayout;
   readonly ladder: ILadder;
   readonly theme: ILadderTheme;
-  /** What is said at columns and brackets. */
+  /** The labels of columns and brackets. */
   readonly words: IWords;
-  /** Worst and best value that colours are spread over. */
+  /** Worst and best value of the colour scale. */
   readonly ends: readonly [number, number] | null;
-  /** What of the part seen is at the canvas' upper left corner. */
+  /** The position of the canvas' upper left corner in the visible part. */
   readonly scroll: { readonly left: number; readonly top: number };
   readonly size: { readonly width: number; readonly height: number };
-  /** Where a node is now: on its way to its place while ranks change. */
+  /** The present position of a node, which moves while ranks change. */
   at(node: INode): { readonly x: number; readonly y: number; readonly shown: number };
   /** How far a trial that trains is from one rung to the next, 0 to 1. */
   progress(node: INode): number;
@@ -37,7 +38,7 @@ export function valueEnds(ladder: ILadder): [number, number] | null {
   return spread(values, ladder.goal.mode);
 }
 
-/** Everything but what follows the pointer. */
+/** Paint everything except what follows the pointer. */
 export function paintLadder(paper: CanvasRenderingContext2D, painting: IPainting): void {
   const { layout, scroll } = painting;
   paper.save();
@@ -55,7 +56,7 @@ export function paintLadder(paper: CanvasRenderingContext2D, painting: IPainting
   paper.restore();
 }
 
-/** The words over columns, and trials that are pointed at or picked: their lines and marks over all others. */
+/** Paint the labels over columns, and the highlighted and selected trials over all others. */
 export function paintTrials(
   paper: CanvasRenderingContext2D,
   painting: IPainting,
@@ -125,7 +126,7 @@ function* seen({ layout, scroll, size }: IPainting): Generator<IPanel> {
   }
 }
 
-/** Places that are planned and that nobody has taken. */
+/** Planned places that are still empty. */
 function paintPlaces(paper: CanvasRenderingContext2D, { theme }: IPainting, panel: IPanel): void {
   paper.fillStyle = theme.faint;
   for (const { x, free } of panel.columns) {
@@ -206,7 +207,7 @@ function paintCuts(paper: CanvasRenderingContext2D, { theme, layout }: IPainting
   paper.setLineDash([]);
 }
 
-/** In which order marks lie over each other: who ended below who goes on. */
+/** The stacking order of marks: ended trials below continuing ones. */
 const LAYERS: readonly ReadonlySet<Fate>[] = [
   new Set<Fate>(['stopped', 'failed']),
   new Set<Fate>(['on', 'completed']),
@@ -226,7 +227,7 @@ function paintNodes(paper: CanvasRenderingContext2D, painting: IPainting, panel:
           paper.globalAlpha = shown;
           mark(paper, painting, node, radius(node));
         } else if (y - last >= 0.7) {
-          // So many that they make a band: a stroke for each that has a place of its own on the screen.
+          // Too many for marks: a stroke for each that has its own pixels on the screen.
           paper.globalAlpha = shown;
           const isOver = node.entry.fate === 'stopped' || node.entry.fate === 'failed';
           const half = isOver ? 2.4 : 3.6;
@@ -263,7 +264,7 @@ function radius({ height, spacing, entry }: INode): number {
   return Math.max(0.8, Math.min(size, spacing * (ended ? 0.34 : 0.45), 6));
 }
 
-/** Each fate has a shape of its own, so that colour is not needed to tell them apart. */
+/** Each fate has its own shape, so that colour is not needed to distinguish them. */
 function mark(paper: CanvasRenderingContext2D, painting: IPainting, node: INode, size: number): void {
   const { theme } = painting;
   const { x, y } = painting.at(node);
@@ -307,7 +308,7 @@ function mark(paper: CanvasRenderingContext2D, painting: IPainting, node: INode,
     paper.fillStyle = colour;
     paper.fill();
     if (fate === 'waiting') {
-      // Told, and not compared yet.
+      // Has a value, but is not compared yet.
       paper.lineWidth = 1;
       paper.strokeStyle = theme.page;
       circle(Math.max(size - 1.4, 0.6));
@@ -316,7 +317,7 @@ function mark(paper: CanvasRenderingContext2D, painting: IPainting, node: INode,
   }
 }
 
-/** The best value at the highest level, said beside its mark. */
+/** The best value at the highest level, written beside its mark. */
 function paintBest(paper: CanvasRenderingContext2D, painting: IPainting): void {
   const { ladder, layout, theme, words } = painting;
   const best = ladder.best;

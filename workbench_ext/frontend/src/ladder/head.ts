@@ -1,4 +1,4 @@
-/** The words over the ladder's columns. Law: paints what it is given. */
+/** The labels over the ladder's columns. Law: it paints its arguments. */
 
 import { ITheme } from '../chart/paint';
 import { ILayout, IPanel } from './layout';
@@ -12,7 +12,7 @@ export interface ILadderTheme extends ITheme {
   readonly family: string;
 }
 
-/** What is said of columns, brackets and the best. */
+/** The labels of columns, brackets and the best trial. */
 export interface IWords {
   bracket(panel: IPanel): string;
   trials(panel: IPanel): string;
@@ -56,7 +56,7 @@ export function paintHead(
       paper.fillText(words.cut(rung.cut), x, top - 10);
     }
   });
-  // Where rows come closer, ranks say how much.
+  // If rows get closer, ranks show how much.
   if (rows.count > 40 && rows.spacing(rows.count) < rows.spacing(0) / 1.6 && isFirst(layout, panel)) {
     paper.textAlign = 'right';
     paper.textBaseline = 'middle';

@@ -1,20 +1,21 @@
-/** The ladder of rungs as the server tells it, in order of rank. Law: it merges and sorts; the search has decided. */
+/** The ladder of rungs from the server's answers, in order of rank. Law: it merges and sorts; the search decides. */
 
 import { IBracket, IEntry, ILadder, IRung, ITold, IToldEntry, IToldTrial } from './data';
 
 type Told = IToldEntry & { readonly trial: number };
 
-/** What was told so far: all of it at first, then the trials that changed. */
+/** Everything received so far: first the whole ladder, then changed trials. */
 export class Rungs {
-  /** The journal's line up to which this was told; 0 in the beginning. */
+  /** The journal's line up to which this was received; 0 in the beginning. */
   get n(): number {
     return this._told?.n ?? 0;
   }
 
-  /** Take an answer to the cursor {@link n}. Returns the ladder; rungs in which nothing changed are the same objects. */
+  /** Merge an answer to the cursor {@link n}. Returns the ladder; rungs in which nothing changed are the same objects.
+   * */
   take(told: ITold): ILadder {
     if (told.n < this.n) {
-      this._trials.clear(); // another journal, given as a whole
+      this._trials.clear(); // another journal, received completely
     }
     const before = this._told;
     this._told = told;
@@ -50,7 +51,7 @@ export class Rungs {
     return { n, goal, scheduler, best, brackets };
   }
 
-  /** The entries of these rungs, by one look at all trials. */
+  /** The entries of these rungs, from one pass over all trials. */
   private _entriesOf(rungs: ReadonlySet<string>): Map<string, Told[]> {
     const found = new Map<string, Told[]>();
     for (const { trial, bracket, entries } of rungs.size > 0 ? this._trials.values() : []) {

@@ -1,14 +1,14 @@
-/** Where each part of the ladder's picture lies. Law: pure; pixels in, pixels out.
+/** The layout of the ladder's picture. Law: pure; pixels in, pixels out.
  *
- * Brackets stand side by side, and rounds of Hyperband below each other. A column is a level, a row a rank. Where there
- * are more ranks than room, rows come closer the lower they are, so that the top stays readable.
+ * Brackets are side by side, and rounds of Hyperband below each other. A column is a level, a row a rank. If there are
+ * more ranks than space, lower rows are closer together, so that the top stays readable.
  */
 
 import { IBracket, IEntry, ILadder, IRung } from './data';
 
 /** Pixels around and between. */
 export const EDGE = { left: 46, right: 104, head: 64, foot: 14, gap: 74 };
-/** A rank's row on top: never lower where rows come closer, and never higher. */
+/** The minimum and maximum height of the top row. */
 const ROW = { least: 11, most: 23 };
 const COLUMN = { least: 10, most: 132 };
 /** A round of several is at least this high. */
@@ -16,7 +16,7 @@ const ROUND = 230;
 /** Below this many pixels between two rows marks become strokes. */
 export const STROKES = 2.2;
 
-/** Where ranks lie below a top, and how far they are apart there. */
+/** The position of ranks below the top, and their distance there. */
 export interface IRows {
   readonly count: number;
   readonly height: number;
@@ -35,7 +35,7 @@ export interface INode {
   readonly x: number;
   readonly y: number;
   readonly spacing: number;
-  /** The node this one came from: the trial's entry one rung below. */
+  /** The previous node: the trial's entry one rung below. */
   readonly before: INode | null;
 }
 
@@ -44,9 +44,9 @@ export interface IColumn {
   readonly rung: IRung;
   /** From the top down. */
   readonly nodes: readonly INode[];
-  /** Rows of planned places that nobody has taken. */
+  /** Rows of planned places that are still empty. */
   readonly free: readonly [number, number];
-  /** Where the cut lies; null where nobody was cut. */
+  /** The position of the cut; null if no trial was cut. */
   readonly cutY: number | null;
 }
 
@@ -135,7 +135,7 @@ export function layout(ladder: ILadder, width: number, height: number): ILayout 
   };
 }
 
-/** The node nearest to a place, if one is near. */
+/** The nearest node, if one is near the place. */
 export function nearest({ panels, columnWidth }: ILayout, x: number, y: number): INode | null {
   let best: INode | null = null;
   let least = Infinity;
@@ -172,7 +172,7 @@ export function nearestIn(nodes: readonly INode[], y: number): INode | null {
   return node && above && y - above.y < node.y - y ? above : (node ?? null);
 }
 
-/** Where an arrow key leads from a node. */
+/** The next node for an arrow key. */
 export function step({ panels, trials }: ILayout, from: INode, key: string): INode | null {
   const panel = panels[from.panel]!;
   const { nodes } = panel.columns[from.column]!;
@@ -249,7 +249,7 @@ function place(
   return { bracket, left, right, top, rows, columns };
 }
 
-/** By rank; then who trains and who waits; those that ended without a value last. */
+/** By rank; then training and waiting trials; those that ended without a value last. */
 function inRows(entries: readonly IEntry[]): readonly IEntry[] {
   const ended = ({ fate, rank }: IEntry) => (rank === null && (fate === 'failed' || fate === 'stopped') ? 1 : 0);
   return entries.some(ended) ? [...entries].sort((a, b) => ended(a) - ended(b)) : entries;

@@ -1,7 +1,8 @@
-/** Two canvases that show a ladder: one holds all of it, one what follows the pointer. Law: it paints; it asks nobody.
+/** Two canvases with a ladder: one with all of it, one with marks that follow the pointer. Law: it paints, and fetches
+ * nothing.
  *
- * When ranks change, marks move to their new places; who comes new to a rung comes from the rung below. A person who
- * wants no motion sees none.
+ * When ranks change, marks move to their new places; a new mark starts at the rung below. There is no motion if the
+ * user prefers reduced motion.
  */
 
 import { cleared, theme } from '../chart/paint';
@@ -10,9 +11,9 @@ import { IPainting, paintLadder, paintTrials, valueEnds } from './draw';
 import { ILadderTheme, IWords } from './head';
 import { ILayout, INode } from './layout';
 
-/** Milliseconds that a mark takes to its new place. */
+/** Milliseconds for a mark's movement. */
 const MOVING = 500;
-/** More marks than these are not moved: a frame would take too long. */
+/** With more marks than this, there is no movement: a frame would take too long. */
 const MOST_MOVED = 4000;
 
 interface IPlace {
@@ -29,7 +30,7 @@ export class LadderStage {
     private _progress: (node: INode) => number
   ) {}
 
-  /** Show a ladder; where it was shown before, it moves. */
+  /** Show a ladder; if it was shown before, marks move. */
   show(ladder: ILadder, layout: ILayout, width: number, height: number): void {
     const resized = width !== this._size.width || height !== this._size.height;
     const before = this._painting?.layout;
@@ -60,7 +61,7 @@ export class LadderStage {
     this.paint();
   }
 
-  /** The theme changed: read its colours anew. */
+  /** The theme changed: read its colours again. */
   restyle(): void {
     this._theme = null;
     if (this._painting) {
@@ -77,7 +78,7 @@ export class LadderStage {
     }
   }
 
-  /** Trials that lie over all others, and the mark that the keyboard is at. */
+  /** Highlighted trials, painted on top, and the mark with the keyboard focus. */
   point(trials: readonly number[], focus: INode | null): void {
     this._pointed = trials;
     this._focus = focus;
@@ -89,7 +90,7 @@ export class LadderStage {
     this._paint(true);
   }
 
-  /** Whether marks are under way. */
+  /** Whether marks are moving. */
   get isMoving(): boolean {
     return this._from !== null;
   }
@@ -143,7 +144,7 @@ export class LadderStage {
   private _began = 0;
   private _focus: INode | null = null;
   private _frame = 0;
-  /** Where marks were when they began to move; null while they rest. */
+  /** The positions at the start of a movement; null if nothing moves. */
   private _from: Map<string, IPlace> | null = null;
   private _painting: IPainting | null = null;
   private _pointed: readonly number[] = [];

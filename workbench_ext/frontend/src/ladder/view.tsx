@@ -1,4 +1,4 @@
-/** The search at one glance: brackets, rungs, who went on, who was stopped and why, and who trains now. */
+/** The search at a glance: brackets, rungs, which trials were promoted or stopped and why, and which train now. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
@@ -16,7 +16,7 @@ import { openTrialMenu } from '../trial/menu';
 import { shown } from '../words';
 import { LadderLegend } from './legend';
 
-/** Below this height a picture is not worth it: it scrolls instead. */
+/** The minimum height of the picture; below it, the page scrolls. */
 const LEAST = 240;
 
 export function LadderView({ context }: { context: IContext }): React.JSX.Element {
@@ -48,7 +48,7 @@ function Picture(props: { context: IContext; ladder: ILadder }): React.JSX.Eleme
   const [isByKey, setByKey] = React.useState(false);
   const stage = useStage(context, scroll, picture, ladder, width, Math.floor(size.height));
 
-  // A mark is known by its key: the picture is made anew at each change.
+  // A mark is identified by its key: the picture is rebuilt at each change.
   const node = pointed && picture ? byKey(picture, pointed) : null;
   const look = (next: INode | null, byKeys: boolean) => {
     setPointed(next?.key ?? null);
@@ -188,12 +188,12 @@ interface IBox {
   readonly bottom: number;
 }
 
-/** Where a mark is seen, and the heights between which its trial's line runs, which no card should hide. */
+/** The visible position of a mark, and the vertical range of its trial's line, which no card should cover. */
 function boxOf({ x, y, entry }: INode, { trials }: ILayout, scroll: HTMLElement | null): IBox {
   const [left, above] = [scroll?.scrollLeft ?? 0, scroll?.scrollTop ?? 0];
   const heights = (trials.get(entry.trial) ?? []).map(node => node.y);
   const [least, most] = [Math.min(...heights), Math.max(...heights)];
-  // A line across half of the picture cannot be spared.
+  // A line across half of the picture cannot be avoided.
   const spared = most - least < (scroll?.clientHeight ?? 0) / 3;
   return { x: x - left, top: (spared ? least : y) - above, bottom: (spared ? most : y) - above };
 }
@@ -289,7 +289,7 @@ function byKey({ trials }: ILayout, key: string): INode | null {
   return trials.get(trial)?.find(node => node.key === key) ?? null;
 }
 
-/** Where the keyboard begins: at the best of the first rung. */
+/** The first node for the keyboard: the best of the first rung. */
 function begin({ panels }: ILayout, key: string): INode | null {
   return MOVES.has(key) ? (panels[0]?.columns[0]?.nodes[0] ?? null) : null;
 }
@@ -301,7 +301,7 @@ function reveal(scroll: HTMLElement, { x, y }: INode): void {
   scroll.scrollTo(Math.max(0, left), Math.max(0, top));
 }
 
-/** The whole ladder in a sentence, for who does not see it. */
+/** The whole ladder in a sentence, for screen readers. */
 function summary({ brackets, best, goal }: ILadder, trans: TranslationBundle): string {
   const entries = brackets.flatMap(({ rungs }) => rungs.flatMap(({ entries }) => entries));
   const count = (fate: string) => entries.filter(entry => entry.fate === fate).length;

@@ -1,4 +1,4 @@
-/** What happened to a trial at a rung, in words. Law: pure; the reason is the journal's own wherever it gives one. */
+/** What happened to a trial at a rung, in words. Law: pure; the reason is the journal's own if it has one. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
@@ -19,7 +19,7 @@ export interface IStory {
   readonly leg: string;
 }
 
-/** What is known of legs. */
+/** The known legs. */
 export interface ILegs {
   to(trial: number, step: number): ILeg | null;
   slot(leg: ILeg): number | null;
@@ -87,7 +87,7 @@ function title({ entry }: INode, label: string, at: number, trans: TranslationBu
   }
 }
 
-/** Where the journal gives no reason: the value and its rank as they are now. */
+/** Without a reason in the journal: the value and its present rank. */
 function standing({ entry }: INode, { goal }: ILadder, told: number, trans: TranslationBundle): string {
   return entry.rank === null || entry.value === null
     ? ''

@@ -1,4 +1,4 @@
-/** Takes trials to the notebook: a cell that holds them as a DataFrame. Law: the cell is plain Python, for the person to keep. */
+/** Inserts trials into the notebook: a cell with a DataFrame. Law: the cell is plain Python that the user may keep. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
@@ -39,7 +39,7 @@ export const toNotebook: JupyterFrontEndPlugin<void> = {
         shell.activateById(panel.id);
         await panel.context.ready;
         await panel.revealed;
-        // Python looks beside the notebook; any other store is named.
+        // Python finds the store beside the notebook; any other one is given by its path.
         const other = typeof args.store === 'string' && args.store !== stores.beside ? args.store : '';
         insert(panel, label, selection(label, trials, stores.get(other)?.info.root));
         await NotebookActions.run(panel.content, panel.sessionContext);
@@ -49,7 +49,7 @@ export const toNotebook: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Put a cell below the experiment's `%%train` cell, or below the active one, and make it the active one. */
+/** Insert a cell below the experiment's `%%train` cell, or below the active one, and activate it. */
 export function insert(panel: NotebookPanel, label: string, source: string): void {
   const { content } = panel;
   const cells = content.widgets.map(({ model }) => model.sharedModel.getSource());
@@ -75,9 +75,9 @@ export function trainCell(cells: readonly string[], label: string): number | nul
 }
 
 /**
- * Python that gives these trials of an experiment as a DataFrame called `selected`.
+ * Python code that loads these trials of an experiment into a DataFrame `selected`.
  *
- * root: the folder of its store, where that is not the one beside the notebook.
+ * root: the folder of its store, unless that is the one beside the notebook.
  */
 export function selection(label: string, trials: readonly number[], root?: string): string {
   const names = [...trials].sort((a, b) => a - b).map(number => JSON.stringify(`t${String(number).padStart(4, '0')}`));

@@ -1,14 +1,14 @@
-/** Notebooks as they were, as a drive of their own. Law: only read; nothing in the person's folders is written. */
+/** A read-only drive with recorded notebooks. Law: it writes nothing into the user's folders. */
 
 import { Contents, ServerConnection } from '@jupyterlab/services';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { Api, IRef, experimentPath } from '../server/api';
 
-/** Which notebook is meant: the cells that were executed, the saved file, or the open document with its unsaved edits. */
+/** The version of the notebook: the executed cells, the saved file, or the open document with its unsaved edits. */
 export type Which = 'executed' | 'file' | 'document';
 
-/** When such a notebook was changed last: JupyterLab wants a time, and compares it when it saves, which it never does. */
+/** The modification time of such a notebook: JupyterLab requires one, and compares it only when saving. */
 const BEGINNING = new Date(0).toISOString();
 
 export class SnapshotDrive implements Contents.IDrive {
@@ -28,9 +28,9 @@ export class SnapshotDrive implements Contents.IDrive {
     return this._isDisposed;
   }
 
-  /** Where a notebook is found; `title` is what its tab says. */
+  /** The path of a notebook; `title` is the title of its tab. */
   path({ store, experiment }: IRef, which: Which, title: string): string {
-    // A slash or a colon in a title would make another path of it.
+    // A slash or a colon in a title would change the path.
     return `${this.name}:${store}/${experiment}/${which}/${title.replace(/[/:]/g, '-')}.ipynb`;
   }
 
@@ -80,7 +80,7 @@ export class SnapshotDrive implements Contents.IDrive {
     Signal.clearData(this);
   }
 
-  /** What a path names. One of three parts is of the default store: earlier versions made such. */
+  /** The parts of a path. A path with three parts belongs to the default store: earlier versions made these. */
   private _parts(localPath: string): {
     api: Api;
     experiment: string;

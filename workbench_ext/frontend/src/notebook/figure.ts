@@ -1,11 +1,11 @@
-/** Leaves a figure where a live view was, when the kernel cannot: on a page that was reloaded since. Law: at most once. */
+/** Replaces a live view by a figure if the kernel cannot: on a page that was reloaded since. Law: at most once. */
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Widget } from '@lumino/widgets';
 
 const VIEW = 'application/vnd.jupyter.widget-view+json';
 
-/** What a live view sends on the document when its experiment has ended and nothing has taken its place. */
+/** The event that a live view dispatches on the document when its experiment has ended and it was not replaced. */
 interface IFigure {
   readonly view: Node;
   /** The figure for every kind of viewer, by MIME type. */
@@ -23,14 +23,15 @@ interface IOutputArea {
   };
 }
 
-/** A document that may be a notebook. Structural, so that any page without notebooks can do without their package. */
+/** A document that may be a notebook. Structural, so that pages without notebooks do not need their package. */
 interface IDocument {
   readonly content?: {
     readonly widgets?: readonly { readonly outputArea?: IOutputArea }[];
   };
 }
 
-/** Listen for figures. The output of a cell is changed as the kernel would have: what is saved then holds the figure. */
+/** Listen for figures. The output of a cell is changed as the kernel would do it, so the saved notebook has the figure.
+ * */
 export function keepFigures(shell: JupyterFrontEnd.IShell): void {
   document.addEventListener('workbench:figure', event => {
     const { view, bundle, experiment } = (event as CustomEvent<IFigure>).detail;

@@ -1,4 +1,4 @@
-/** Forks: a cell of the notebook that goes on from a checkpoint. Law: the person runs it, after changing what they want. */
+/** Forks: a cell of the notebook that continues from a checkpoint. Law: the user edits it and runs it. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
@@ -68,7 +68,7 @@ export const forks: JupyterFrontEndPlugin<void> = {
       }
     });
 
-    /** The step of the newest checkpoint that is sound. */
+    /** The step of the newest intact checkpoint. */
     const newest = async (store: string, experiment: string, number: number): Promise<number | null> => {
       const path = `experiments/${encodeURIComponent(experiment)}/trials/${number}`;
       const { checkpoints } = await api.of(store).get<ITrialAnswer>(path);
@@ -81,7 +81,7 @@ export const forks: JupyterFrontEndPlugin<void> = {
 /**
  * The source of a cell that forks `reference` (`digits@1/t0003:27`).
  *
- * train: the cell that trained it, where it is at hand: its code follows, with this trial's values.
+ * train: the cell that trained it, if available: its code follows, with this trial's values.
  */
 export function forkCell(
   reference: string,
@@ -104,7 +104,7 @@ export function forkCell(
   return [head, ...body].join('\n');
 }
 
-/** Whether every bracket that a line opens is closed in it. */
+/** Whether every bracket opened in a line is closed in it. */
 function isWhole(text: string): boolean {
   const count = (letters: RegExp) => (text.match(letters) ?? []).length;
   return count(/[([{]/g) === count(/[)\]}]/g) && !text.trimEnd().endsWith('\\');

@@ -1,4 +1,4 @@
-/** From a cell to its experiment and back, and the document as it was when a train cell was executed. */
+/** Links between a cell and its experiment, and recording the document when a train cell is executed. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
@@ -97,7 +97,7 @@ function addLinks(app: JupyterFrontEnd, workbench: IWorkbench, tracker: INoteboo
   });
   tracker?.activeCellChanged.connect(() => commands.notifyCommandChanged('workbench:open-from-cell'));
 
-  // A live view has a button of its own; it shows it where somebody listens.
+  // A live view has its own button, and shows it if there is a listener.
   document.body.dataset.workbenchPages = 'true';
   document.addEventListener('workbench:open', event => {
     const { experiment } = (event as CustomEvent<{ experiment: string }>).detail;
@@ -118,13 +118,13 @@ function experimentOf(cell: Cell | null): string | null {
   return null;
 }
 
-/** Where a cell is now: by its id, or else by its text. -1 where it is gone. */
+/** The index of a cell: by its id, or else by its text. -1 if it is gone. */
 function cellAt({ widgets }: Notebook, id: string | null, source: string | null): number {
   const byId = widgets.findIndex(({ model }) => id !== null && model.id === id);
   return byId >= 0 ? byId : widgets.findIndex(({ model }) => source !== null && model.sharedModel.source === source);
 }
 
-/** The experiment that arguments name. One without a store is in the one that is meant where none is named. */
+/** The experiment of a command's arguments. Without a store, it is in the default one. */
 function meant({ stores }: IWorkbench, args: ReadonlyPartialJSONObject): IRef | null {
   const store = typeof args.store === 'string' ? args.store : stores.current?.id;
   return typeof args.experiment === 'string' && store !== undefined ? { experiment: args.experiment, store } : null;
@@ -138,12 +138,12 @@ function rowOf({ stores, documents }: IWorkbench, ref: IRef | null): IExperiment
   return stores.row(ref) ?? page?.experiment.row ?? null;
 }
 
-/** The store beside the active notebook is the first of the sidebar, and the one where links look first. */
+/** The store beside the active notebook is first in the sidebar, and links search it first. */
 function followNotebook(app: JupyterFrontEnd, { stores }: IWorkbench, tracker: INotebookTracker): void {
   const { contents } = app.serviceManager;
   const tell = () => {
     const path = tracker.currentWidget?.context.path;
-    // What another drive shows lies beside no store; with real-time collaboration the files are on a drive, too.
+    // Files of other drives have no store beside them; with real-time collaboration the files are on a drive, too.
     const isFile = path !== undefined && ['', 'RTC'].includes(contents.driveName(path));
     stores.notebook = isFile ? path : null;
   };
@@ -174,7 +174,7 @@ function addAsItWas(app: JupyterFrontEnd, workbench: IWorkbench): void {
       const ref = target(args)!;
       try {
         const snapshot = await api.of(ref.store).get<ISnapshot>(experimentPath(ref.experiment, 'snapshot'));
-        // What says most: the open document, the saved file, or at least the cells that were executed.
+        // The most complete version: the open document, the saved file, or at least the executed cells.
         const which: Which = snapshot.document ? 'document' : snapshot.notebook ? 'file' : 'executed';
         const words: Readonly<Record<Which, string>> = {
           document: snapshot.document?.unsaved ? trans.__('as it was, with unsaved edits') : trans.__('as it was'),
@@ -185,7 +185,7 @@ function addAsItWas(app: JupyterFrontEnd, workbench: IWorkbench): void {
         await commands.execute('docmanager:open', {
           path: drive.path(ref, which, `${label} (${words[which]})`),
           factory: 'Notebook',
-          // It is there to be read; a person may still choose a kernel.
+          // It is for reading; the user may still choose a kernel.
           kernelPreference: { shouldStart: false, canStart: true, autoStartDefault: false }
         });
       } catch (error) {
@@ -195,7 +195,7 @@ function addAsItWas(app: JupyterFrontEnd, workbench: IWorkbench): void {
   });
 }
 
-/** When a train cell is executed, the snapshot gets the document as this page has it, with what is not saved. */
+/** When a train cell is executed, the snapshot gets this page's document, including unsaved edits. */
 function sendDocuments({ api, stores }: IWorkbench, tracker: INotebookTracker): void {
   NotebookActions.executionScheduled.connect((_, { notebook, cell }) => {
     const source = cell.model.sharedModel.source;
@@ -210,14 +210,14 @@ function sendDocuments({ api, stores }: IWorkbench, tracker: INotebookTracker): 
       path: panel.context.path,
       cell_id: cell.model.id,
       source,
-      // Outputs may be large, and are no part of what was asked for.
+      // Outputs may be large, and are not needed.
       content: { ...content, cells: content.cells.map(bare) },
       unsaved: panel.model.dirty
     };
-    // The snapshot is whole without it; the server says in its log what was wrong.
+    // The snapshot is complete without it; the server logs the error.
     api
       .post('documents', body)
-      // The store may be made for it.
+      // The store may be created for it.
       .then(() => stores.refresh())
       .catch(() => undefined);
   });

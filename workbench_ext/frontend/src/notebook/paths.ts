@@ -1,4 +1,4 @@
-/** Where a file of the server's machine is among JupyterLab's files. Law: pure. */
+/** From paths on the server's machine to paths in JupyterLab. Law: pure. */
 
 /**
  * The path below the server's folder, or null where the file is not in it.

@@ -1,4 +1,5 @@
-/** Plotly, once for a page: the live views of cells and the pages here share it. Law: from our own server only. */
+/** Plotly, loaded once for the whole page: live views and experiments' pages share it. Law: only from our own server.
+ * */
 
 import { Api } from '../server/api';
 
@@ -12,7 +13,7 @@ export interface IPlotly {
   readonly Plots: { resize(node: HTMLElement): Promise<void> };
 }
 
-/** Where the live view of a cell keeps it too (src/workbench/live/page/plotly.js). */
+/** The live view of a cell keeps it there too (src/workbench/live/page/plotly.js). */
 const PLOTLY = Symbol.for('workbench.plotly');
 
 export function loadPlotly(api: Api): Promise<IPlotly> {

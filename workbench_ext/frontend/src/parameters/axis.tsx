@@ -22,7 +22,7 @@ interface IProps {
 
 /** Pixels beside an axis where dragging brushes it. */
 const REACH = 14;
-/** Pixels that a pointer may tremble in a click. */
+/** Maximum pointer movement in pixels during a click. */
 const STILL = 3;
 /** The share of the axis by which a key moves an end of the brush. */
 const STEP = 0.05;

@@ -1,4 +1,4 @@
-/** Which colour a trial has in a picture, and what that means. Law: pure. */
+/** The colours of trials in a picture, and their meaning. Law: pure. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
@@ -24,7 +24,7 @@ export interface IColouring {
   readonly legend: Legend;
 }
 
-/** What colours can stand for: `value`, `state`, or `p:` and a hyperparameter's name. */
+/** What colours can represent: `value`, `state`, or `p:` and a hyperparameter's name. */
 export type ColourBy = string;
 
 interface IGiven {

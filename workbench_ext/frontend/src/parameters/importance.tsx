@@ -8,7 +8,8 @@ import { IContext } from '../experiment/context';
 import { useAsked, useKept, useMetrics, useSignal } from '../hooks';
 import { Choice } from '../chart/controls';
 
-/** Trials with a value below which the server can say nothing, and after which it is asked again. */
+/** The minimum number of trials with a value for the server's estimate, and the number after which it is queried again.
+ * */
 const LEAST = 12;
 const MORE = 10;
 

@@ -1,4 +1,5 @@
-/** What views make of an experiment's trials, kept until the trials change. Law: the model changes them in place. */
+/** Values that views compute from an experiment's trials, cached until the trials change. Law: the model changes them
+ * in place. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { useMemo } from 'react';

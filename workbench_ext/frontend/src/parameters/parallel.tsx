@@ -18,7 +18,7 @@ import { ParallelAxis } from './axis';
 const MARGIN = { left: 70, right: 70, top: 44, bottom: 40 };
 /** Pixels between two axes, at least: beyond, the picture scrolls. */
 const APART = 96;
-/** Pixels within which a line is meant. */
+/** Maximum distance in pixels at which the pointer selects a line. */
 const NEAR = 20;
 
 export function ParallelView({ context }: { context: IContext }): React.JSX.Element {
@@ -61,7 +61,7 @@ export function ParallelView({ context }: { context: IContext }): React.JSX.Elem
   );
   const shown = size.width > 0 && size.height > 0;
 
-  // Another view selected something else: what was brushed here is no longer what is selected.
+  // Another view changed the selection: the brushes here no longer match it.
   React.useEffect(() => {
     if (ours.current !== null && ours.current !== selected) {
       ours.current = null;

@@ -1,4 +1,5 @@
-/** What can be plotted, sorted and filtered of a trial. Law: pure; reads specs with care, as older ones hold less. */
+/** The values of a trial that can be plotted, sorted and filtered. Law: pure; it tolerates older specs with fewer
+ * fields. */
 
 import { IGoal, ITrial, Spec } from '../server/api';
 import { numeric } from '../curves/thin';
@@ -8,7 +9,7 @@ export interface IParameter {
   /** Numbers lie on an axis; everything else is a category. */
   readonly kind: 'number' | 'category';
   readonly log: boolean;
-  /** The bounds of a number; of categories how many there are. */
+  /** The bounds of a number; for categories, their count. */
   readonly low: number;
   readonly high: number;
   /** Labels, in the order in which they were given. */
@@ -23,7 +24,7 @@ interface IForm {
   readonly options?: unknown;
 }
 
-/** The hyperparameters, in the order of the space; those that only trials know come last. */
+/** The hyperparameters, in the order of the space; those that only trials have come last. */
 export function parameters(spec: Spec | null, trials: ReadonlyMap<number, ITrial>): IParameter[] {
   const space = (spec?.space ?? {}) as { parameters?: unknown };
   const forms = new Map<string, IForm>();
@@ -52,7 +53,7 @@ function parameter(name: string, form: IForm | undefined, found: readonly unknow
   return { name, kind: 'number', log: form?.kind === 'loguniform' && low > 0, low, high, categories: [] };
 }
 
-/** The constants among a choice's options; what has dimensions of its own shows by its trials' values. */
+/** The constants among a choice's options; for options that are distributions, use the trials' values. */
 function options(form: IForm | undefined): unknown[] {
   const given = Array.isArray(form?.options) ? (form.options as readonly unknown[]) : [];
   return given
@@ -61,12 +62,12 @@ function options(form: IForm | undefined): unknown[] {
     .map(option => option.value);
 }
 
-/** A category as people read it. */
+/** A category as text. */
 export function categoryLabel(value: unknown): string {
   return typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
 }
 
-/** Where a trial stands on a parameter's axis; NaN where the parameter is inactive for it. */
+/** A trial's position on a parameter's axis; NaN if the parameter is inactive for it. */
 export function placeOf(parameter: IParameter, trial: ITrial): number {
   const value = trial.configuration?.[parameter.name];
   if (value === undefined || value === null) {
@@ -79,7 +80,7 @@ export function placeOf(parameter: IParameter, trial: ITrial): number {
   return place < 0 ? NaN : place;
 }
 
-/** A trial's value of the goal: the last that it reported, by which trials are compared. */
+/** A trial's value of the goal: the last reported one, by which trials are compared. */
 export function goalValue(trial: ITrial): number {
   return numeric(trial.value ?? trial.best);
 }

@@ -17,7 +17,7 @@ import { goalValue, IParameter, placeOf } from './parameters';
 import { numeric } from '../curves/thin';
 import { Choice, Modes, Tick } from '../chart/controls';
 
-/** Something that a trial has a value of. `p:lr`, `goal`, or `m:` and a metric that is no goal. */
+/** A quantity of a trial: `p:lr`, `goal`, or `m:` and a metric other than the goal. */
 interface IValue {
   readonly id: string;
   readonly label: string;
@@ -33,7 +33,7 @@ interface IPoint {
 }
 
 const RADIUS = 4.5;
-/** Pixels within which a point is meant. */
+/** Maximum distance in pixels at which the pointer selects a point. */
 const NEAR = 18;
 /** Half of a category's room over which its points spread. */
 const SPREAD = 0.3;
@@ -106,7 +106,7 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
       let [least, trial]: [number, number | null] = [NEAR * NEAR, null];
       for (const point of placed) {
         const away = (x.of(point.x) - left) ** 2 + (y.of(point.y) - top) ** 2;
-        // Among equals the first, which is better and lies on top.
+        // Of equal ones, the first, which is better and on top.
         if (away < least) {
           [least, trial] = [away, point.trial];
         }
@@ -159,7 +159,7 @@ export function ScatterView({ context }: { context: IContext }): React.JSX.Eleme
       },
       paint: (paper, x, y) => {
         const choosing = selected.size > 0;
-        // The best last, so that they lie on top; and before them those that were not chosen.
+        // The best last, so that they are on top; unselected ones first.
         for (const chosen of choosing ? [false, true] : [true]) {
           for (const point of [...placed].reverse()) {
             if (choosing && selected.has(point.trial) !== chosen) {

@@ -1,4 +1,4 @@
-/** What the server says. Law: the only file that fetches; answers are data, and every text in them is only text. */
+/** Queries to the server. Law: the only file that fetches; answers are data, and texts in them are never markup. */
 
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
@@ -6,10 +6,10 @@ import { ServerConnection } from '@jupyterlab/services';
 import { components, operations } from './schema';
 
 // Types of what is sent are generated from the server's description (openapi.yaml, by `jlpm generate`); here they only
-// get the names by which the page calls them.
+// get shorter names.
 export type Schemas = components['schemas'];
 
-/** What an address answers, by the `operationId` that the description gives it. */
+/** The answer of an address, by the `operationId` in the description. */
 export type Answer<Operation extends keyof operations> = operations[Operation] extends {
   readonly responses: { readonly 200: { readonly content: { readonly 'application/json': infer Said } } };
 }
@@ -21,7 +21,7 @@ export type State = Schemas['State'];
 export type Value = Schemas['Value'];
 export type IGoal = Schemas['Goal'];
 
-/** A line of the list, with the id of its store, which whoever asked for it adds. */
+/** A line of the list, with the id of its store, which the caller adds. */
 export type IExperiment = Schemas['Experiment'] & { readonly store: string };
 /** The same as the server sends it. */
 export type ILine = Schemas['Experiment'];
@@ -29,7 +29,7 @@ export type IOutcome = Schemas['Outcome'];
 export type ITrouble = Schemas['Trouble'];
 export type IExperiments = Answer<'experiments'>;
 export type IExperimentAnswer = Answer<'experiment'>;
-/** What a search space, a program and a scheduler look like in a spec; read with care, as older specs hold less. */
+/** The form of a search space, a program and a scheduler in a spec; older specs have fewer fields. */
 export type Spec = IExperimentAnswer['spec'];
 
 export type ITrial = Schemas['Trial'];
@@ -54,7 +54,7 @@ export type IComparisonSection = Schemas['ComparisonSection'];
 
 /** A store that the server shows. */
 export type IStoreInfo = Schemas['Store'];
-/** What a store takes on its disk. */
+/** A store's disk usage. */
 export type IStore = Answer<'store'>;
 export type IHealth = Answer<'health'>;
 export type IEngine = Schemas['Engine'];
@@ -63,17 +63,17 @@ export type ICluster = Answer<'cluster'>;
 export type IWorker = Schemas['Worker'];
 export type IHeld = Schemas['Held'];
 
-/** The notebook as it lies open. */
+/** The open notebook with its unsaved edits. */
 export type IDocument = Schemas['Document'];
-/** What can be asked of the engine, and its answer, or that it has not answered yet. */
+/** A request to the engine, and its answer, or that it has not answered yet. */
 export type IRequest = Schemas['Request'];
 export type IAnswer = Answer<'ask'> | Waiting;
 type Waiting = operations['ask']['responses'][202]['content']['application/json'];
 
-/** States in which nothing happens any more. */
+/** Final states. */
 export const ENDED: ReadonlySet<string> = new Set(['completed', 'stopped', 'failed']);
 
-/** Which experiment is meant: a copy of a store holds experiments of the same ids. */
+/** An experiment and its store: a copy of a store has experiments with the same ids. */
 export interface IRef {
   readonly experiment: string;
   /** The id of its store. */
@@ -87,7 +87,7 @@ export class ApiError extends Error {
   constructor(
     readonly status: number,
     message: string,
-    /** The part of the question that made no sense. */
+    /** The invalid part of the request. */
     readonly field: string | null = null
   ) {
     super(message);
@@ -97,7 +97,7 @@ export class ApiError extends Error {
 
 /** The addresses under `<base_url>workbench/api/`. Everything rejects with `ApiError`. */
 export class Api {
-  /** `store`: the id of the store that every question is about; the default one where it is null. */
+  /** `store`: the id of the store of all queries; null for the default one. */
   constructor(
     readonly settings: ServerConnection.ISettings,
     readonly store: string | null = null
@@ -120,13 +120,13 @@ export class Api {
     return this._ask<T>('DELETE', path, {});
   }
 
-  /** Where something can be shown from, such as a logged image. */
+  /** The URL of a file to display, such as a logged image. */
   url(path: string, query: Query = {}): string {
     const asked = this.store === null ? query : { ...query, store: this.store };
     return URLExt.join(this.settings.baseUrl, 'workbench', 'api', path) + queried(asked);
   }
 
-  /** What lies at a path as text. */
+  /** The content of a path as text. */
   async text(path: string): Promise<string> {
     return this._text(this.url(path), path);
   }
@@ -150,7 +150,7 @@ export class Api {
       init.body = JSON.stringify(body);
     }
     const response = await this._send(this.url(path, query), init);
-    // An empty answer is no error: DELETE may say nothing.
+    // An empty answer is not an error: DELETE may return nothing.
     const answer: unknown = await response.json().catch(() => null);
     if (!response.ok) {
       const { message, field } = (answer ?? {}) as { message?: string; field?: string };

@@ -1,17 +1,17 @@
-/** The stores' changes as the server's event bus tells them. Law: says which experiments changed, never how. */
+/** The stores' changes from the server's event bus. Law: it reports which experiments changed, never how. */
 
 import { Event } from '@jupyterlab/services';
 import { ISignal, Signal } from '@lumino/signaling';
 
-/** The name of our events; it is never fetched. */
+/** The schema id of our events; it is never fetched. */
 const SCHEMA = 'urn:workbench:events:changed:v2';
 
-/** Milliseconds between two questions: while nothing tells us of changes, while it does, and after no answer. */
+/** Milliseconds between two queries: without the event bus, with it, and after a failed query. */
 const INTERVAL = 1000;
 const TOLD_INTERVAL = 5000;
 const LONGEST_INTERVAL = 15000;
 
-/** Milliseconds without any event after which the bus is no longer relied on. */
+/** Milliseconds without an event after which the bus counts as silent. */
 const SILENCE = 60000;
 
 export interface IChange {
@@ -33,23 +33,23 @@ export class Live {
     return this._changed;
   }
 
-  /** Whether the server tells of changes, so that asking can be rare. */
+  /** Whether the server announces changes, so that polling can be rare. */
   get told(): boolean {
     return Date.now() - this._heard < SILENCE;
   }
 
-  /** Milliseconds between two questions while nothing tells us of changes. */
+  /** Milliseconds between two queries without the event bus. */
   set interval(interval: number) {
     this._interval = interval;
   }
 
-  /** How often to ask now; `ended`: no change is to be expected. */
+  /** The present polling interval; `ended`: no change is expected. */
   pace(ended = false): { interval: number; backoff: number; max: number } {
     const interval = this.told || ended ? Math.max(TOLD_INTERVAL, this._interval) : this._interval;
     return { interval, backoff: 2, max: Math.max(LONGEST_INTERVAL, interval) };
   }
 
-  /** The connection broke: whether the bus still tells is not known until it does. */
+  /** The connection broke: the bus counts as silent until the next event. */
   broke(): void {
     this._heard = -Infinity;
   }

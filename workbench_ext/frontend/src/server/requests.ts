@@ -1,4 +1,4 @@
-/** Asking the engine for something. Law: what the server says is shown in its own words; nothing is hoped for. */
+/** Requests to the engine. Law: the server's answer is shown in its own words; the page never anticipates it. */
 
 import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -7,10 +7,10 @@ import { Answer, IAnswer, IExperiment, IRequest, IStore } from './api';
 import { Settings } from '../settings';
 import { Stores } from '../stores/stores';
 
-/** Milliseconds that a word of success stays. */
+/** Milliseconds for which a success message is shown. */
 const BRIEFLY = 5000;
 
-/** What a request says beside its kind. */
+/** The fields of a request besides its kind. */
 type Fields = Omit<IRequest, 'kind'>;
 
 /** Whether the engine has done what it was asked for. */
@@ -25,7 +25,8 @@ export class Requests {
     private _trans: TranslationBundle
   ) {}
 
-  /** Ask the engine of a store. Resolves with the answer, or null where the server refused: the person has been told why. */
+  /** Send a request to the engine of a store. Resolves with the answer, or null if it was refused: the user has seen
+   * why. */
   async ask(store: string, kind: IRequest['kind'], fields: Fields = {}): Promise<IAnswer | null> {
     const { api } = this._stores;
     try {
@@ -54,7 +55,7 @@ export class Requests {
     }
   }
 
-  /** What an experiment takes on the disk; null where the server does not say. */
+  /** An experiment's disk usage; null if the server does not report it. */
   async bytesOf({ store, id }: IExperiment): Promise<number | null> {
     const disk = await this._stores.api
       .of(store)
@@ -63,7 +64,7 @@ export class Requests {
     return disk?.experiments.find(one => one.id === id)?.bytes ?? null;
   }
 
-  /** Delete, after a pause in which it can be taken back. */
+  /** Delete, after a delay in which it can be undone. */
   async delete({ store, id: experiment, label }: IExperiment): Promise<void> {
     const undo = 1000 * this._settings.value.undoSeconds;
     const not_before = new Date(Date.now() + undo).toISOString();
@@ -84,11 +85,11 @@ export class Requests {
         }
       ]
     });
-    // Afterwards the button would promise what cannot be done any more.
+    // Afterwards undoing is no longer possible.
     setTimeout(() => Notification.dismiss(shown), left);
   }
 
-  /** Take a request back that the engine has not acted on. */
+  /** Withdraw a request that the engine has not acted on. */
   async withdraw(store: string, request: string, label: string): Promise<void> {
     try {
       await this._stores.api.of(store).remove(`requests/${encodeURIComponent(request)}`);

@@ -1,13 +1,13 @@
-/** When something is done again. Law: at once after a rest; one at a time; half of the time at most. */
+/** Rate limiting for a repeated task. Law: at once after a pause; one at a time; at most half of the time. */
 
 export class Turns {
-  /** `gap`: milliseconds between the beginnings of two turns at the least. */
+  /** `gap`: minimum milliseconds between the starts of two runs. */
   constructor(
     private _task: () => Promise<unknown>,
     private _gap: number
   ) {}
 
-  /** Do it: now, or once more after what is under way. Who asks meanwhile is served by that one. */
+  /** Run the task: now, or once more after the current run, which then serves all calls made meanwhile. */
   ask(): void {
     this._again = true;
     if (!this._busy) {
@@ -24,7 +24,7 @@ export class Turns {
     while (this._again && !this._disposed) {
       this._again = false;
       const begun = performance.now();
-      // A task that fails says so itself, and the next turn comes when somebody asks.
+      // A failing task reports the error itself, and runs again with the next call.
       await this._task().catch(() => undefined);
       const took = performance.now() - begun;
       await new Promise(done => setTimeout(done, Math.max(this._gap - took, took)));
@@ -37,7 +37,8 @@ export class Turns {
   private _disposed = false;
 }
 
-/** The next frame but one: what is to be painted in the next one has been. While the page is hidden, none comes. */
+/** Wait for the frame after the next one, when the next one has been painted. While the page is hidden, there are no
+ * frames. */
 export function painted(): Promise<void> {
   return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())));
 }

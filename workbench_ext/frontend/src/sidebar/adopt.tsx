@@ -1,4 +1,4 @@
-/** The banner over a store that is not known as this person's. Law: it says whose and why; adopting is asked once. */
+/** The banner over a store that is not known as this user's. Law: it says whose and why; adopting asks once. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
@@ -6,7 +6,7 @@ import * as React from 'react';
 import { Api, IHealth, IOwnership } from '../server/api';
 import { confirmed } from '../commands/dialogs';
 
-/** What is said, and a button, while the store is somebody else's. */
+/** The text and a button, while the store is another user's. */
 export function AdoptBanner(props: {
   health: IHealth | null;
   trans: TranslationBundle;
@@ -28,7 +28,7 @@ export function AdoptBanner(props: {
   );
 }
 
-/** What adopting means, in sentences: whose it is, what lies in it, and what will not go on by itself. */
+/** What adopting means, in sentences: the owner, the contents, and what will not continue by itself. */
 export function meaning(found: IOwnership, trans: TranslationBundle): string {
   const { root, owner, why, experiments, unfinished, requests, tells } = found;
   const words = [
@@ -57,7 +57,7 @@ export function meaning(found: IOwnership, trans: TranslationBundle): string {
   return words.join(' ');
 }
 
-/** Ask, and adopt. False where the person changed their mind. Rejects with `ApiError`. */
+/** Ask, and adopt. False if the user cancels. Rejects with `ApiError`. */
 export async function adoptStore(api: Api, trans: TranslationBundle): Promise<boolean> {
   const found = await api.get<IOwnership>('ownership');
   if (found.is_ours) {

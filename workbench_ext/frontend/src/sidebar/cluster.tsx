@@ -1,4 +1,4 @@
-/** The machines: workers, slots and who uses them, memory, GPUs; and how the engine is. */
+/** The machines: workers, slots and their trials, memory, GPUs; and the state of the engine. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
@@ -20,11 +20,11 @@ export function ClusterSection(props: {
   shown: boolean;
   open: boolean;
   onToggle: (open: boolean) => void;
-  /** Start an engine; there is none that lives. */
+  /** Start an engine, if none is alive. */
   startEngine: () => void;
 }): React.JSX.Element {
   const { cluster, health, trans, where, shown, open, onToggle, startEngine } = props;
-  // Without an engine there is no cluster: what it was is of no use.
+  // Without an engine there is no cluster: its last state is useless.
   const alive = health?.engine.alive ?? false;
   useFollowed(cluster, shown && alive);
   useSignal(cluster.changed);
@@ -84,7 +84,7 @@ function summary(workers: readonly IWorker[], health: IHealth | null, trans: Tra
   }
 }
 
-/** How the engine is, and what to do where it is not well. */
+/** The state of the engine, and what to do about a problem. */
 function EngineNote(props: {
   health: IHealth | null;
   trans: TranslationBundle;
@@ -123,7 +123,7 @@ function EngineNote(props: {
   );
 }
 
-/** Slots of this machine that trials of other stores are in: ours may be waiting for them. */
+/** Slots of this machine used by trials of other stores: ours may be waiting for them. */
 export function Others(props: {
   held: readonly IHeld[];
   root?: string;
@@ -230,7 +230,7 @@ function Worker(props: { worker: IWorker; slots: Slots; trans: TranslationBundle
   );
 }
 
-/** Workers without a name of their own are called by their addresses: the host and the port tell them apart. */
+/** Workers without a name are shown by their addresses: host and port distinguish them. */
 function nameOf({ name, host }: IWorker): string {
   const port = /^\w+:\/\/.*:(\d+)$/.exec(name)?.[1];
   return port === undefined ? name : `${host ?? name}:${port}`;

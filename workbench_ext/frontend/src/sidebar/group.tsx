@@ -46,7 +46,7 @@ export function Group(props: {
   );
 }
 
-/** `2 of 14 under way`, by the list where it is known and else by what the server says of the store. */
+/** `2 of 14 under way`, from the list if it is known, and else from the server's line about the store. */
 function summary({ info, experiments }: StoreModel, trans: TranslationBundle): string {
   const rows = experiments.experiments;
   const all = rows?.length ?? info.experiments;

@@ -1,4 +1,4 @@
-/** The sidebar's list of experiments: a filter, and rows that mouse and keyboard pick. */
+/** The sidebar's list of experiments: a filter, and rows that can be selected by mouse and keyboard. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
@@ -24,12 +24,12 @@ export interface IList {
   readonly trans: TranslationBundle;
   /** Whether the sidebar is on the screen. */
   readonly shown: boolean;
-  /** Which groups are open, where there are several. */
+  /** Which groups are open, if there are several. */
   isOpen(store: StoreModel): boolean;
   onToggle(store: StoreModel, open: boolean): void;
   /** Show an experiment's page. */
   open(ref: IRef): void;
-  /** Run one of our commands on what is picked. */
+  /** Run one of our commands on the selection. */
   act(command: string): void;
 }
 
@@ -83,7 +83,7 @@ export function ExperimentList(props: IList): React.JSX.Element {
   );
 }
 
-/** The experiments of each store that a filter leaves; what did not change is not looked through again. */
+/** The experiments of each store that pass the filter; unchanged stores are not filtered again. */
 function useFiltered(stores: readonly StoreModel[], filter: IFilter): readonly (readonly IExperiment[])[] {
   const kept = React.useRef(new Map<string, [readonly IExperiment[], IFilter, readonly IExperiment[]]>());
   return stores.map(({ id, experiments }) => {
@@ -104,7 +104,7 @@ function keyOfRow({ store, id }: IExperiment): string {
   return keyOf({ store, experiment: id });
 }
 
-/** Ask for a store's experiments while they are on the screen. */
+/** Fetch a store's experiments while they are on the screen. */
 function Watching({ store, watched }: { store: StoreModel; watched: boolean }): null {
   React.useEffect(() => {
     store.experiments.watched = watched;
@@ -115,7 +115,7 @@ function Watching({ store, watched }: { store: StoreModel; watched: boolean }): 
   return null;
 }
 
-/** What is to be said of a list as a whole, where anything is. */
+/** A message about the list as a whole, if any. */
 function Status(props: {
   stores: Stores;
   store: StoreModel | undefined;
@@ -199,7 +199,7 @@ function Filter(props: {
   );
 }
 
-/** What can be done with many at once. */
+/** Commands for several experiments at once. */
 function Picked({ picks, trans, act }: IList): React.JSX.Element | null {
   useSignal(picks.changed);
   const count = picks.picked.size;
@@ -224,13 +224,13 @@ function Picked({ picks, trans, act }: IList): React.JSX.Element | null {
   );
 }
 
-/** The rows of all stores in one scroller; heads over them where there are several. */
+/** The rows of all stores in one scroller; with headings if there are several. */
 function Groups(props: IList & { groups: readonly IGroup[]; grouped: boolean }): React.JSX.Element {
   const { stores, trans, groups, grouped } = props;
   const scroller = React.useRef<HTMLDivElement>(null);
   const content = React.useRef<HTMLDivElement>(null);
   const focus = React.useRef(false);
-  // Where a group begins depends on how much the ones above it hold.
+  // The position of a group depends on the sizes of the groups above it.
   useSize(content);
   return (
     <div className="wb-Experiments-scroller" ref={scroller}>
@@ -277,14 +277,14 @@ function Rows({
   rows: readonly IExperiment[];
   label: string;
   scroller: React.RefObject<HTMLDivElement>;
-  /** Whether the keyboard moved: the active row takes the focus, whichever group it is in. */
+  /** Whether the keyboard moved: the active row takes the focus, in any group. */
   focus: React.MutableRefObject<boolean>;
 }): React.JSX.Element {
   useSignal(picks.changed);
   const minute = useMinute();
   const list = React.useRef<HTMLDivElement>(null);
   const [top, setTop] = React.useState(0);
-  // eslint-disable-next-line react-hooks/exhaustive-deps -- what stands above may grow at any time; the same number renders nothing
+  // eslint-disable-next-line react-hooks/exhaustive-deps -- rows above may grow at any time; an equal number renders nothing
   React.useLayoutEffect(() => setTop(list.current?.offsetTop ?? 0));
   const active = rows.findIndex(row => keyOfRow(row) === picks.active);
   const virtualizer = useVirtualizer({

@@ -1,4 +1,4 @@
-/** The sidebar. Law: never fetches; asks for nothing while it is hidden. */
+/** The sidebar. Law: never fetches; its models do not fetch while it is hidden. */
 
 import { ReactWidget } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -16,7 +16,7 @@ import { ExperimentList } from './list';
 import { Picks } from './picks';
 import { StoreSection } from './storage';
 
-/** What a person folded (true) or opened (false), by name. */
+/** The parts that the user folded (true) or opened (false), by name. */
 type Folded = Readonly<Record<string, boolean>>;
 
 export interface ISidebar {
@@ -26,9 +26,9 @@ export interface ISidebar {
   readonly state: ViewState;
   readonly trans: TranslationBundle;
   open(ref: IRef): void;
-  /** Run one of our commands: on what is picked, or on a store. */
+  /** Run one of our commands: on the selection, or on a store. */
   act(command: string, store?: string): void;
-  /** Ask whether a store becomes this person's. */
+  /** Ask whether to adopt a store. */
   adopt(store: StoreModel): void;
 }
 
@@ -84,7 +84,7 @@ function Sidebar(
   useSignal(stores.experimentsChanged);
   useSignal(shownChanged);
   const [folded, setFolded] = React.useState<Folded>({});
-  // Loaded after the start: the workspace is restored only when all plugins are there.
+  // Loaded after the start: the workspace is restored only when all plugins are active.
   React.useEffect(() => {
     void state.load().then(() => setFolded(known(state.get<string[] | Folded>('folded', {}))));
   }, [state]);
@@ -94,11 +94,11 @@ function Sidebar(
     state.set('folded', next);
   };
   const all = stores.shown;
-  // The one beside the active notebook is open at first, and what a person opened or folded stays so.
+  // The one beside the active notebook is open at first; the user's choices are kept.
   const isOpen = (store: StoreModel) => !(folded[store.id] ?? store !== all[0]);
   const open = all.length > 1 ? all.filter(isOpen) : all;
   const section = (kind: string, store: StoreModel) => {
-    // The default store's has the name of old, under which earlier versions kept it.
+    // The default store's has its old name, under which earlier versions kept it.
     const name = store === stores.all?.[0] ? kind : `${kind} ${store.id}`;
     return {
       key: name,
@@ -152,7 +152,7 @@ function Sidebar(
   );
 }
 
-/** What was kept with the workspace. Earlier versions kept the names of what was folded. */
+/** The state kept with the workspace. Earlier versions kept the names of folded parts. */
 function known(kept: readonly string[] | Folded): Folded {
   return Array.isArray(kept) ? Object.fromEntries(kept.map((name: string) => [name, true])) : (kept as Folded);
 }

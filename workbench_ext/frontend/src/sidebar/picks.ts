@@ -1,16 +1,17 @@
-/** Which rows of a list are picked, and which one has the keyboard. Law: knows no DOM; ids only. */
+/** Which rows of a list are selected, and which one has the keyboard focus. Law: it does not depend on the DOM; ids
+ * only. */
 
 import { ISignal, Signal } from '@lumino/signaling';
 
 export interface IModifiers {
   /** Ctrl, or Cmd: this one too. */
   readonly also?: boolean;
-  /** Shift: all from the last one that was picked. */
+  /** Shift: all from the last selected one. */
   readonly through?: boolean;
 }
 
 export class Picks {
-  /** The rows that are shown, in their order. Those that are gone are picked no more. */
+  /** The shown rows, in order. Rows that are gone are deselected. */
   set rows(rows: readonly string[]) {
     if (rows.length === this._rows.length && rows.every((row, at) => row === this._rows[at])) {
       return;
@@ -40,7 +41,7 @@ export class Picks {
     return this._picked;
   }
 
-  /** The row that the keyboard is on: the one in the tab order. */
+  /** The row with the keyboard focus: the one in the tab order. */
   get active(): string | null {
     return this._active ?? this._rows[0] ?? null;
   }
@@ -49,7 +50,7 @@ export class Picks {
     return this._changed;
   }
 
-  /** A click, with what was held down. */
+  /** A click, with its modifier keys. */
   pick(row: string, { also, through }: IModifiers = {}): void {
     if (through && this._anchor !== null) {
       this._set(new Set([...(also ? this._picked : []), ...this._between(this._anchor, row)]), row);
@@ -66,7 +67,7 @@ export class Picks {
     }
   }
 
-  /** A menu is opened on a row: it becomes the only one, unless it is one of many. */
+  /** A menu is opened on a row: select only this row, unless it is already selected. */
   pickForMenu(row: string): void {
     if (this._picked.has(row)) {
       this._set(this._picked, row);
@@ -75,7 +76,7 @@ export class Picks {
     }
   }
 
-  /** A key, as lists know them. Returns whether it meant something. */
+  /** Handle a list's usual keys. Returns whether the key was handled. */
   press(key: string, { also, through }: IModifiers = {}): boolean {
     const last = this._rows.length - 1;
     if (last < 0) {

@@ -1,4 +1,4 @@
-/** One experiment in the sidebar. Whatever came from outside is text. */
+/** One experiment in the sidebar. All data is shown as plain text. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
@@ -14,7 +14,7 @@ export interface IRow {
   readonly trans: TranslationBundle;
 }
 
-/** Drawn again only when its experiment changed, or a minute of its age went by. */
+/** Rendered again only when its experiment changed, or each minute for its age. */
 export const Row = React.memo(function Row({
   experiment,
   trans

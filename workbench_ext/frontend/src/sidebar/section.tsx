@@ -1,4 +1,4 @@
-/** A part of the sidebar that folds. Nothing is asked for what is folded. */
+/** A part of the sidebar that folds. Folded parts fetch nothing. */
 
 import * as React from 'react';
 
@@ -6,7 +6,7 @@ import { Followed } from '../stores/resources';
 
 export function Section(props: {
   title: string;
-  /** Said beside the title, also while folded. */
+  /** Text beside the title, also while folded. */
   summary: string;
   open: boolean;
   onToggle: (open: boolean) => void;
@@ -41,7 +41,7 @@ export interface IPart {
   readonly share: number;
 }
 
-/** How much of something is used; the words beside it say the same. */
+/** A bar for usage; the text beside it says the same. */
 export function Bar({ parts }: { parts: readonly IPart[] }): React.JSX.Element {
   return (
     <div className="wb-Meter-bar" aria-hidden="true">
@@ -56,7 +56,7 @@ export function Bar({ parts }: { parts: readonly IPart[] }): React.JSX.Element {
   );
 }
 
-/** Follow something while this is on the screen. */
+/** Keep something updated while this is on the screen. */
 export function useFollowed<T>(followed: Followed<T>, shown: boolean): void {
   React.useEffect(() => {
     followed.watched = shown;

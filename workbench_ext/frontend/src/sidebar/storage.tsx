@@ -1,4 +1,4 @@
-/** The store: what it uses of the disk, and what cleaning up would free. */
+/** The store: its disk usage, and how much cleaning up would free. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';

@@ -1,4 +1,5 @@
-/** The experiments of one store as last heard of. Law: knows no DOM; asks only while somebody looks. */
+/** The latest list of one store's experiments. Law: it does not depend on the DOM; it fetches only while it is shown.
+ * */
 
 import { Poll, Throttler } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -6,10 +7,10 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { Api, IExperiment, IExperiments, IHealth, ILine } from '../server/api';
 import { IChange, Live } from '../server/live';
 
-/** Milliseconds for which the changes that we are told of are gathered. */
+/** Milliseconds for which announced changes are batched. */
 const GATHERED = 300;
 
-/** The same while the list is not seen: only notifications wait for it. */
+/** The same while the list is hidden: only notifications wait for it. */
 const UNSEEN = 3000;
 
 export class ExperimentsModel {
@@ -29,13 +30,13 @@ export class ExperimentsModel {
         this._fail(state.payload);
       }
     });
-    // Many changes may be told of at once.
+    // Many changes may be announced at once.
     this._soon = new Throttler(() => this.refresh(), { limit: GATHERED, edge: 'trailing' });
     this._later = new Throttler(() => this.refresh(), { limit: UNSEEN, edge: 'trailing' });
     _live.changed.connect(this._told, this);
   }
 
-  /** Something that is shown is no longer what it was. */
+  /** Some shown data changed. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
@@ -45,22 +46,22 @@ export class ExperimentsModel {
     return this._experiments;
   }
 
-  /** What the server says of itself, the store and the engine; null until it answered once. */
+  /** The server's facts about itself, the store and the engine; null until it answered once. */
   get health(): IHealth | null {
     return this._health;
   }
 
-  /** True while the server does not answer: what is shown is what it said last. */
+  /** True while the server does not answer: the last answer is shown. */
   get stale(): boolean {
     return this._error !== null;
   }
 
-  /** Why nothing new is known, in the server's words where it has some. */
+  /** Why there is no new data, in the server's words if it sent any. */
   get error(): string | null {
     return this._error;
   }
 
-  /** Whether somebody looks. Nothing is asked while nobody does. */
+  /** Whether the list is shown. Nothing is fetched while it is not. */
   set watched(watched: boolean) {
     if (watched === this._watched) {
       return;
@@ -77,7 +78,7 @@ export class ExperimentsModel {
     return this._experiments?.find(experiment => experiment.id === id);
   }
 
-  /** Ask now, whether or not somebody looks: a person did something, or an event told of a change. */
+  /** Fetch now, even if hidden: the user did something, or an event announced a change. */
   async refresh(): Promise<void> {
     try {
       await this._ask();
@@ -100,7 +101,7 @@ export class ExperimentsModel {
       this.api.get<IExperiments>('experiments'),
       this.api.get<IHealth>('health')
     ]);
-    // Two questions may be under way: the older answer says nothing new.
+    // Two queries may be in flight: ignore the older answer.
     if (turn >= this._taken && !this._poll.isDisposed) {
       this._taken = turn;
       this._take(experiments, health);

@@ -1,4 +1,4 @@
-/** Tells when an experiment that ran ends, fails or stalls. Law: only of what this page saw running. */
+/** Notifies when a running experiment ends, fails or stalls. Law: only about experiments that this page saw running. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
@@ -9,16 +9,16 @@ import { StoreModel } from './stores';
 import { IWorkbench } from '../tokens';
 import { shown } from '../words';
 
-/** Milliseconds that good news stays; bad news stays until it was read. */
+/** Milliseconds for which good news is shown; bad news stays until it is dismissed. */
 const GOOD_NEWS = 15000;
 
-/** Something worth telling. */
+/** A notification. */
 export interface INews {
   readonly kind: 'ended' | 'failed' | 'stalled';
   readonly experiment: IExperiment;
 }
 
-/** Compares the list with what it was. Knows no JupyterLab. */
+/** Compares the list with the previous one. It does not depend on JupyterLab. */
 export class Newsroom {
   /** What is new since the last list. */
   read(experiments: readonly IExperiment[], health: IHealth | null): readonly INews[] {
@@ -77,7 +77,7 @@ export const notifications: JupyterFrontEndPlugin<void> = {
         }
       }
     });
-    // From then on the server tells of changes, also while the sidebar is closed.
+    // From then on the server announces changes, also while the sidebar is closed.
     void stores.refresh();
     document.addEventListener('visibilitychange', () => {
       const known = stores.all?.filter(({ experiments }) => experiments.experiments !== null);

@@ -1,4 +1,4 @@
-/** The machines and the disk as last heard of. Law: knows no DOM; asks only for what is shown. */
+/** The latest state of machines and disk. Law: it does not depend on the DOM; it fetches only what is shown. */
 
 import { Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -8,9 +8,9 @@ import { Api, ApiError } from '../server/api';
 /** The longest pause after the server did not answer, in milliseconds. */
 const LONGEST = 15000;
 
-/** Something that is asked again and again while it is shown. */
+/** Data that is polled while it is shown. */
 export class Followed<T> {
-  /** `interval`: milliseconds between two questions. */
+  /** `interval`: milliseconds between two queries. */
   constructor(api: Api, path: string, interval: number) {
     this._poll = new Poll({
       name: `workbench:${path}:${api.store ?? ''}`,
@@ -41,7 +41,7 @@ export class Followed<T> {
     return this._changed;
   }
 
-  /** What the server said last; null until it did. */
+  /** The server's last answer; null before the first. */
   get value(): T | null {
     return this._value;
   }
@@ -58,7 +58,7 @@ export class Followed<T> {
     }
   }
 
-  /** Ask now, if it is shown. */
+  /** Fetch now, if it is shown. */
   refresh(): void {
     if (this._watched) {
       void this._poll.refresh();

@@ -1,4 +1,5 @@
-/** The stores that the server shows, and the one beside the active notebook. Law: knows no DOM; asks while somebody looks. */
+/** The server's stores, and the one beside the active notebook. Law: it does not depend on the DOM; it fetches only
+ * while shown. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { Poll } from '@lumino/polling';
@@ -20,15 +21,15 @@ import { ExperimentsModel } from './experiments';
 import { Live } from '../server/live';
 import { Followed } from './resources';
 
-/** Milliseconds between two questions for the list, and the longest pause after the server did not answer. */
+/** Milliseconds between two queries for the list, and the longest pause after the server did not answer. */
 const INTERVAL = 5000;
 const LONGEST = 15000;
 
-/** Milliseconds between two questions. Counting bytes on a disk is not free. */
+/** Milliseconds between two queries. Counting bytes on a disk is not free. */
 const CLUSTER_INTERVAL = 2000;
 const DISK_INTERVAL = 20000;
 
-/** One store, and those that ask about it. */
+/** One store, and its models. */
 export class StoreModel {
   constructor(info: IStoreInfo, api: Api, live: Live) {
     this.info = info;
@@ -38,7 +39,7 @@ export class StoreModel {
     this.disk = new Followed<IStore>(this.api, 'store', DISK_INTERVAL);
   }
 
-  /** What the server said of it last. */
+  /** The server's last line about it. */
   info: IStoreInfo;
   readonly api: Api;
   readonly experiments: ExperimentsModel;
@@ -49,7 +50,7 @@ export class StoreModel {
     return this.info.id;
   }
 
-  /** `notebooks/`, as a person calls it; `/` is the server's own folder. */
+  /** `notebooks/`, for display; `/` is the server's own folder. */
   get label(): string {
     return `${this.info.folder}/`;
   }
@@ -61,7 +62,7 @@ export class StoreModel {
   }
 }
 
-/** What a page or a command knows of a store: its id, and where it was, should the server not know it any more. */
+/** A reference to a store: its id, and its folder, in case the server no longer knows the id. */
 export interface IWhere {
   readonly store?: string | null;
   readonly folder?: string | null;
@@ -82,12 +83,12 @@ export class Stores {
     });
   }
 
-  /** The list, its order, or something that is said of a store is no longer what it was. */
+  /** The list, its order, or data of a store changed. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** The experiments of one of the stores are no longer what they were. */
+  /** The experiments of one of the stores changed. */
   get experimentsChanged(): ISignal<this, StoreModel> {
     return this._experimentsChanged;
   }
@@ -109,17 +110,17 @@ export class Stores {
     return there.length > 0 ? [...beside, ...rest] : [first];
   }
 
-  /** The one that is meant where none is named: beside the active notebook, or else the default one. */
+  /** The store to use if none is given: the one beside the active notebook, or else the default one. */
   get current(): StoreModel | null {
     return this.shown[0] ?? null;
   }
 
-  /** The id of the store beside the active notebook; null where there is none. */
+  /** The id of the store beside the active notebook; null if there is none. */
   get beside(): string | null {
     return this._beside;
   }
 
-  /** Why the list is not known, or not as it is now. */
+  /** Why the list is missing or out of date. */
   get error(): ApiError | null {
     return this._error;
   }
@@ -133,7 +134,7 @@ export class Stores {
     return this.get(store)?.experiments.get(experiment);
   }
 
-  /** Whether somebody looks. Nothing is asked while nobody does. */
+  /** Whether the stores are shown. Nothing is fetched while they are not. */
   set watched(watched: boolean) {
     if (watched !== this._watched) {
       this._watched = watched;
@@ -141,7 +142,7 @@ export class Stores {
     }
   }
 
-  /** The active notebook, as the contents API knows it; null where there is none. */
+  /** The active notebook's path as in the contents API; null if there is none. */
   set notebook(path: string | null) {
     if (path !== this._notebook) {
       this._notebook = path;
@@ -149,15 +150,15 @@ export class Stores {
     }
   }
 
-  /** Ask for the list now, whether or not somebody looks. */
+  /** Fetch the list now, even if hidden. */
   async refresh(): Promise<void> {
     const turn = ++this._turn;
     try {
       const path = this._notebook;
-      // Asked first: the server may meet the store by it. A path that it refuses has none that is shown.
+      // Queried first: the server may discover the store by it. A path that it refuses has no store to show.
       const beside = path === null ? null : await this._of({ path }).catch(unreachable);
       const { stores } = await this.api.get<Answer<'stores'>>('stores');
-      // Two questions may be under way: the older answer says nothing new.
+      // Two queries may be in flight: ignore the older answer.
       if (turn >= this._taken) {
         this._taken = turn;
         this._take(stores, beside?.id ?? null);
@@ -168,13 +169,13 @@ export class Stores {
     }
   }
 
-  /** The store of an experiment that a page or a command names. Rejects with the reason where it is not shown. */
+  /** The store of an experiment that a page or a command refers to. Rejects with the reason if it is not shown. */
   async find(experiment: string, { store, folder }: IWhere = {}): Promise<StoreModel> {
     if (this._all === null) {
       await this.refresh();
     }
     if (store && !this.get(store)) {
-      // A server that was started anew meets a store again by a notebook that could lie beside it.
+      // A restarted server discovers a store again by the path of a notebook beside it.
       await this._of({ path: `${folder ?? ''}/-` }).catch(unreachable);
       await this.refresh();
     }
@@ -183,7 +184,7 @@ export class Stores {
     if (info && !this.get(info.id)) {
       await this.refresh();
     }
-    // What no store holds is asked of the one that is meant: it says what it has instead.
+    // If no store has the experiment, query the default one: its error lists what it has instead.
     const found = store ? this.get(store) : info ? this.get(info.id) : this.current;
     if (!found) {
       throw this._error ?? new ApiError(404, this._trans.__('The store in %1 no longer exists.', `${folder ?? ''}/`));
@@ -191,7 +192,7 @@ export class Stores {
     return found;
   }
 
-  /** The line of an experiment that is called by its name or its id. */
+  /** The line of an experiment, by its name or its id. */
   async named(store: StoreModel, name: string): Promise<IExperiment> {
     const { experiment } = await store.api.get<IExperimentAnswer>(experimentPath(name));
     return { ...experiment, store: store.id };
@@ -220,7 +221,7 @@ export class Stores {
     const isOther = beside !== this._beside;
     this._beside = beside;
     this._changed.emit();
-    // What is told of the notebook's experiments needs to know how they are, also while the list is not seen.
+    // Notifications about the notebook's experiments need their states, even while the list is hidden.
     if (this.current?.experiments.experiments === null || isOther) {
       void this.current?.experiments.refresh();
     }
@@ -249,7 +250,7 @@ function byFolder(one: StoreModel, other: StoreModel): number {
   return one.info.folder.localeCompare(other.info.folder);
 }
 
-/** Nothing, where the server refused; what keeps it from answering at all is said. */
+/** Undefined if the server refused; other errors are reported. */
 function unreachable(error: unknown): null {
   if (error instanceof ApiError && error.status >= 400 && error.status < 500) {
     return null;
@@ -257,12 +258,12 @@ function unreachable(error: unknown): null {
   throw error;
 }
 
-/** One text for an experiment and its store, for lists of what is picked. */
+/** A key for an experiment and its store, for lists of selected ones. */
 export function keyOf({ store, experiment }: IRef): string {
   return `${store} ${experiment}`;
 }
 
-/** What a text of `keyOf` names. */
+/** The inverse of `keyOf`. */
 export function refOf(key: string): IRef {
   const [store, experiment] = key.split(' ') as [string, string];
   return { store, experiment };

@@ -10,17 +10,17 @@ import { numeric } from '../curves/thin';
 import { stateWord } from '../words';
 
 export interface IColumn {
-  /** How filters and the kept state call it. */
+  /** Its name in filters and in the kept state. */
   readonly id: string;
   readonly label: string;
   readonly number: boolean;
   readonly width: number;
-  /** Whether it is shown until a person says otherwise. */
+  /** Whether it is shown by default. */
   readonly usual: boolean;
   readonly of: (trial: ITrial) => Cell;
 }
 
-/** Trial, state, goal, step, the hyperparameters, and what else is known of a trial. */
+/** Trial, state, goal, step, the hyperparameters, and further facts about a trial. */
 export function columns(known: readonly IParameter[], goal: IGoal | null, trans: TranslationBundle): IColumn[] {
   const metric = goal?.metric ?? 'value';
   const own: IColumn[] = known.map(parameter => ({
@@ -31,7 +31,7 @@ export function columns(known: readonly IParameter[], goal: IGoal | null, trans:
     usual: true,
     of: ({ configuration }) => cell(configuration?.[parameter.name])
   }));
-  // A hyperparameter may be called as one of ours is: then ours gives way, so that each name means one column.
+  // A hyperparameter may have the name of one of our columns: then ours is renamed, so that names are unique.
   const taken = new Set(own.map(({ id }) => id));
   const named = (id: string) => (taken.has(id) ? `trial.${id}` : id);
   const column = (
@@ -75,7 +75,7 @@ function cell(value: unknown): Cell {
   return value === undefined || typeof value === 'number' ? value : categoryLabel(value);
 }
 
-/** The order of two cells in a column; rows without a value come last, whichever way is sorted. */
+/** The order of two cells in a column; rows without a value come last in both directions. */
 export function compare(a: Cell, b: Cell): number {
   if (typeof a === 'number' && typeof b === 'number') {
     return a - b;

@@ -1,14 +1,14 @@
-/** What a person types to see fewer rows: `lr < 0.01 state:running`. Law: pure; what cannot be meant is told, not guessed. */
+/** Filters of rows: `lr < 0.01 state:running`. Law: pure; an invalid filter is reported, not guessed. */
 
-/** One value of a row. Nothing where the row has none. */
+/** One value of a row; null if the row has none. */
 export type Cell = number | string | boolean | null | undefined;
 
-/** A row's value in a column; the columns' names are given beside. */
+/** A row's value in a column; the columns' names are a separate argument. */
 export type Row = (column: string) => Cell;
 
 export type Test = (row: Row) => boolean;
 
-/** A filter, or the word of it that has no meaning and why. */
+/** A filter, or its invalid word and the reason. */
 export type Filter =
   | { readonly test: Test; readonly error: null }
   | { readonly test: null; readonly error: { readonly word: string; readonly why: 'column' | 'number' | 'value' } };
@@ -18,8 +18,8 @@ const TOKEN = /"([^"]*)"|'([^']*)'|(<=|>=|==|!=|≤|≥|≠|<|>|=|:|~)|[^\s<>=!:
 const SAME: Readonly<Record<string, string>> = { '≤': '<=', '≥': '>=', '≠': '!=', '==': '=', '~': ':' };
 
 /**
- * A filter over all columns. Words without an operator are looked for in every column; `!` before a word denies it;
- * `or` stands between alternatives.
+ * A filter over all columns. Words without an operator are searched in every column; `!` negates a word; `or` separates
+ * alternatives.
  */
 export function parse(text: string, columns: readonly string[]): Filter {
   const named = new Map(columns.map(column => [column.toLowerCase(), column]));
@@ -72,7 +72,7 @@ export function parse(text: string, columns: readonly string[]): Filter {
   };
 }
 
-/** A filter of one column: `< 0.01`, `0.1..0.5`, `!= sgd`, or a part of its text. Null where it has no meaning. */
+/** A filter of one column: `< 0.01`, `0.1..0.5`, `!= sgd`, or a part of its text. Null if it is not valid. */
 export function columnTest(text: string): ((cell: Cell) => boolean) | null {
   const trimmed = text.trim();
   if (trimmed === '') {
@@ -86,7 +86,7 @@ export function columnTest(text: string): ((cell: Cell) => boolean) | null {
   return rest === '' ? () => true : comparison(operator, rest, false);
 }
 
-/** What an operator and a value say of a cell; null where the operator wants a number and the value is none. */
+/** The test for an operator and a value; null if the operator needs a number and the value is not one. */
 function comparison(given: string, value: string, quoted: boolean): ((cell: Cell) => boolean) | null {
   const operator = SAME[given] ?? given;
   if (operator === ':') {

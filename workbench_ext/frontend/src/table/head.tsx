@@ -1,4 +1,4 @@
-/** The head of the table: what sorts, what is wide, and a filter for each column. */
+/** The header of the table: sorting, widths, and a filter for each column. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { Header, Table } from '@tanstack/react-table';

@@ -1,4 +1,4 @@
-/** A row of the table. Law: rendered again only when something of it differs; what people wrote is text. */
+/** A row of the table. Law: rendered again only when it changes; users' text is never markup. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { Column, Row } from '@tanstack/react-table';
@@ -20,10 +20,10 @@ interface IProps {
   /** A changed trial is another object. */
   trial: ITrial;
   columns: readonly Column<ITrial, unknown>[];
-  /** Differs when other columns are shown, or their widths change. */
+  /** A value that changes when other columns are shown, or their widths change. */
   shape: string;
   top: number;
-  /** Its place among all rows, the head being the first. */
+  /** Its position among all rows, counting the header as the first. */
   place: number;
   selected: boolean;
   active: boolean;
@@ -137,7 +137,7 @@ function content({ trial, trans, goal, colour }: IProps, column: IColumn): React
   return <span title={String(cell)}>{text}</span>;
 }
 
-/** Whether two rows look the same. The functions that they are given never change what they do. */
+/** Whether two rows look the same. Their callbacks always do the same. */
 function same(a: IProps, b: IProps): boolean {
   return (
     a.trial === b.trial &&

@@ -1,4 +1,4 @@
-/** What stands above the table: the filter, the columns, and the way to the notebook. */
+/** The tools above the table: the filter, the columns, and inserting into the notebook. */
 
 import { Table } from '@tanstack/react-table';
 import * as React from 'react';

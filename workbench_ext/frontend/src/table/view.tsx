@@ -1,4 +1,4 @@
-/** All trials as a table: sorted, filtered, picked, and taken to the notebook. The accessible form of every picture. */
+/** All trials as a table: sort, filter, select, and insert into the notebook. The accessible form of every picture. */
 
 import {
   ColumnDef,
@@ -29,7 +29,7 @@ import { Head } from './head';
 import { ROW_HEIGHT, TableRow } from './row';
 import { TableTools } from './tools';
 
-/** Rows beyond either edge that are there already when one scrolls. */
+/** Rows rendered beyond either edge, for scrolling. */
 const OVERSCAN = 12;
 
 export function TableView({ context }: { context: IContext }): React.JSX.Element {
@@ -40,7 +40,7 @@ export function TableView({ context }: { context: IContext }): React.JSX.Element
   const known = useParameters(experiment);
   // eslint-disable-next-line react-hooks/exhaustive-deps -- each answer brings a goal of its own: its metric is what counts
   const all = React.useMemo(() => columns(known, goal, trans), [known, goal?.metric]);
-  // Until a person sorts, the best come first.
+  // By default, the best come first.
   const rows = useRanked(experiment, turn);
   const colours = useColouring('value', experiment, known, rows, theme.dark, trans);
   const [sorting, setSorting] = useKept<SortingState>(state, 'table.sort', []);
@@ -132,7 +132,7 @@ function definition(column: IColumn): ColumnDef<ITrial> {
     header: column.label,
     accessorFn: trial => {
       const cell = column.of(trial);
-      // What is undefined is sorted last, whichever way is sorted.
+      // Undefined values are last in both directions.
       return cell === null || (typeof cell === 'number' && Number.isNaN(cell)) ? undefined : cell;
     },
     size: column.width,
@@ -160,7 +160,7 @@ interface IGridProps {
   onAll(): void;
 }
 
-/** The rows, and the way through them by keys: one place in the tab order, and one active row. */
+/** The rows and their keyboard navigation: one tab stop, and one active row. */
 function Grid(props: IGridProps): React.JSX.Element {
   const { context, table, found, numbers, colours } = props;
   const { selection, trans, experiment } = context;
@@ -256,7 +256,7 @@ function Grid(props: IGridProps): React.JSX.Element {
 
   const visible = table.getVisibleLeafColumns();
   const wide = visible.reduce((sum, column) => sum + column.getSize(), 0) + 32;
-  // Rows are painted again only where something of theirs differs.
+  // Rows are rendered again only if they changed.
   const shape = visible.map(column => `${column.id}:${column.getSize()}`).join();
   return (
     <div

@@ -1,4 +1,4 @@
-/** The timeline on a canvas. Law: paints what it is given. */
+/** The timeline on a canvas. Law: it paints its arguments. */
 
 import { ITheme, fitting } from '../chart/paint';
 import { stateColour } from '../chart/colours';
@@ -18,7 +18,7 @@ export interface ITimeline {
   slot(row: number): string;
 }
 
-/** Signs of what went otherwise than planned; each has a word in the legend. */
+/** Signs of incidents; each has a word in the legend. */
 export const SIGNS = { failed: '✕', died: '↯', stopped: '■', retried: '↻', moved: '⇄' } as const;
 
 /** The colour of a bar: how its leg ended. */
@@ -122,7 +122,7 @@ function paintRow(paper: CanvasRenderingContext2D, picture: ITimeline, bars: rea
     drawn = x + wide;
     paper.globalAlpha = lit.size === 0 || isLit ? 1 : 0.3;
     paper.fillStyle = barColour(bar.leg.outcome);
-    // A thin gap keeps legs apart that follow each other at once.
+    // A thin gap separates consecutive legs.
     const shown = wide > 4 ? wide - 1 : wide;
     paper.beginPath();
     paper.roundRect(x, y, shown, high, Math.min(3, shown / 2));
@@ -137,7 +137,7 @@ function paintRow(paper: CanvasRenderingContext2D, picture: ITimeline, bars: rea
   paper.globalAlpha = 1;
 }
 
-/** The trial's label and the signs, where there is room for them. */
+/** The trial's label and the signs, if there is space. */
 function paintWords(
   paper: CanvasRenderingContext2D,
   { theme }: ITimeline,
@@ -167,7 +167,7 @@ function paintWords(
   }
   paper.font = theme.font;
   if ((end === 'failed' || end === 'died') && wide <= 14) {
-    // Too short for its sign: it gets a dot above.
+    // Too short for its sign: draw a dot above.
     paper.fillStyle = barColour(leg.outcome);
     paper.beginPath();
     paper.arc(x + wide / 2, y - 2.5, 2, 0, 2 * Math.PI);

@@ -1,11 +1,11 @@
-/** Where each leg lies in time and among slots. Law: pure; seconds in, pixels out. */
+/** The layout of legs by time and slot. Law: pure; seconds in, pixels out. */
 
 import { ILeg } from '../server/api';
 
 export const ROOM = { left: 76, right: 24, top: 30, bottom: 10 };
 const ROW = { least: 15, most: 40 };
 
-/** What is worth a sign of its own. */
+/** Incidents that have their own sign. */
 export type Incident = 'failed' | 'died' | 'stopped' | 'retried' | 'moved';
 
 export interface IBar {
@@ -15,9 +15,9 @@ export interface IBar {
   /** Seconds since 1970; `to` is null while it trains. */
   readonly from: number;
   readonly to: number | null;
-  /** How it ended, where that is an incident. */
+  /** How it ended, if that is an incident. */
   readonly end: 'failed' | 'died' | 'stopped' | null;
-  /** Why it began where its trial had not come to a level: tried again, or moved to another slot. */
+  /** Why it started although its trial was not at a level: a retry, or a move to another slot. */
   readonly begin: 'retried' | 'moved' | null;
 }
 
@@ -32,10 +32,10 @@ export interface ITimes {
   readonly training: boolean;
 }
 
-/** Seconds between which something is looked at. */
+/** The visible span in seconds. */
 export type Span = readonly [number, number];
 
-/** The legs as bars, in the order of their slots. Legs that no slot has begun are none. */
+/** The legs as bars, in the order of their slots, without legs that never started. */
 export function times(legs: readonly ILeg[], slots: readonly string[]): ITimes {
   const order = [...slots].sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
   const row = new Map(order.map((slot, at) => [slot, at]));
@@ -58,7 +58,7 @@ export function times(legs: readonly ILeg[], slots: readonly string[]): ITimes {
   }
   for (const bars of rows) {
     bars.sort((a, b) => a.from - b.from);
-    // The next one had begun before the end of the last was heard: a slot trains one at a time.
+    // The next one started before the end of the last was reported: a slot trains one at a time.
     bars.forEach((bar, at) => {
       const next = bars[at + 1];
       if (next && bar.to !== null && bar.to > next.from) {
@@ -69,12 +69,12 @@ export function times(legs: readonly ILeg[], slots: readonly string[]): ITimes {
   return { bars: rows.flat(), rows, slots: order, first, last, training };
 }
 
-/** How a slot is known. */
+/** The key of a slot. */
 export function slotOf({ slot, worker }: ILeg): string {
   return String(slot ?? worker);
 }
 
-/** The share of slots that trained between two times, 0 to 1; null where there is no time between them. */
+/** The share of slots that trained between two times, 0 to 1; null if the span is empty. */
 export function use({ bars, slots }: ITimes, [from, to]: Span, now: number): number | null {
   if (to <= from || slots.length === 0) {
     return null;
@@ -86,13 +86,13 @@ export function use({ bars, slots }: ITimes, [from, to]: Span, now: number): num
   return Math.min(1, seconds / ((to - from) * slots.length));
 }
 
-/** The height of a row where there are so many in a page so high. */
+/** The height of a row, given the number of rows and the page's height. */
 export function rowHeight(count: number, height: number): number {
   const even = (height - ROOM.top - ROOM.bottom) / Math.max(count, 1);
   return Math.max(ROW.least, Math.min(ROW.most, even));
 }
 
-/** Times that are worth a line, and how they are said: seconds since `zero`. */
+/** Times for grid lines, and their labels: seconds since `zero`. */
 export function ticks([from, to]: Span, zero: number, width: number): { at: number; label: string }[] {
   const wanted = ((to - from) / Math.max(width, 1)) * 90;
   const step = STEPS.find(one => one >= wanted) ?? Math.ceil(wanted / 86400) * 86400;
@@ -103,7 +103,7 @@ export function ticks([from, to]: Span, zero: number, width: number): { at: numb
   return found;
 }
 
-/** A span seen closer (`by` below 1) or from further off, around a time that stays where it is. */
+/** Zoom a span in (`by` below 1) or out, around a fixed time. */
 export function zoomed([from, to]: Span, around: number, by: number, whole: Span): Span {
   const most = (whole[1] - whole[0]) * 1.2;
   const wide = Math.max(0.02, Math.min(most, (to - from) * by));
@@ -124,7 +124,7 @@ export function barAt(bars: readonly IBar[], time: number, slack: number, now: n
   return best;
 }
 
-/** Where an arrow key leads from a bar. */
+/** The next bar for an arrow key. */
 export function beside({ rows }: ITimes, bar: IBar, key: string): IBar | null {
   const own = rows[bar.row]!;
   const at = own.indexOf(bar);

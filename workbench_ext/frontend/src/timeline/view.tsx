@@ -1,4 +1,4 @@
-/** Which slot trained which trial when: legs as bars, with what ended them and what was tried again. */
+/** Which slot trained which trial, and when: legs as bars, with their ends and retries. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
@@ -242,7 +242,7 @@ function Timeline({ context, found }: { context: IContext; found: ITimes }): Rea
   }
 }
 
-/** What bars and signs mean, how much of the slots was used, and buttons to look closer. */
+/** The meaning of bars and signs, the slots' utilisation, and buttons to zoom. */
 function Bar(props: {
   found: ITimes;
   span: Span;
@@ -370,7 +370,7 @@ function wholeOf({ first, last, training }: ITimes, now: number): Span {
   return [first - room, to + room];
 }
 
-/** Seconds since 1970, anew while something trains. */
+/** Seconds since 1970, updated while something trains. */
 function useNow(training: boolean): number {
   const [now, setNow] = React.useState(() => Date.now() / 1000);
   React.useEffect(() => {

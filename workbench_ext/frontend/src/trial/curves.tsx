@@ -1,4 +1,4 @@
-/** All metrics of one trial, each in a small picture of its own. */
+/** All metrics of one trial, each in its own small picture. */
 
 import * as React from 'react';
 

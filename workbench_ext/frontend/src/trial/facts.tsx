@@ -1,10 +1,10 @@
-/** Plain data as a person reads it: names beside values. Every text is only text. */
+/** Plain data for people: names beside values. Texts are never markup. */
 
 import * as React from 'react';
 
 import { said } from '../ladder/words';
 
-/** `data` as a list of names and values; what is empty is left out. */
+/** `data` as a list of names and values, without empty ones. */
 export function Facts({ data }: { data: Readonly<Record<string, unknown>> }): React.JSX.Element {
   const pairs = Object.entries(data).filter(([, value]) => !isEmpty(value));
   return (
@@ -21,7 +21,7 @@ export function Facts({ data }: { data: Readonly<Record<string, unknown>> }): Re
   );
 }
 
-/** A value: lists by commas, objects as facts of their own. */
+/** A value: lists separated by commas, objects as nested facts. */
 export function Value({ value }: { value: unknown }): React.JSX.Element {
   if (value === null || value === undefined) {
     return <>–</>;

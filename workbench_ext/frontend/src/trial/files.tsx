@@ -7,7 +7,7 @@ import { IContext } from '../experiment/context';
 import { useAsked, useSignal } from '../hooks';
 import { bytes } from '../words';
 
-/** Bytes of a text that are shown here; a longer one is downloaded. */
+/** Maximum bytes of a text that is shown here; a longer one is downloaded. */
 const MOST_TEXT = 200_000;
 
 export function TrialFiles(props: {
@@ -29,7 +29,7 @@ export function TrialFiles(props: {
   );
 }
 
-/** One thing over its steps; a slider chooses. New steps are followed while the slider stands at the end. */
+/** One file title over its steps, with a slider. New steps are shown while the slider is at the end. */
 function BySteps(props: {
   context: IContext;
   trial: number;
@@ -90,7 +90,7 @@ function Text({ context, trial, file }: { context: IContext; trial: number; file
   return <pre className="wb-Code wb-File-text">{asked.value ?? asked.error?.message ?? '…'}</pre>;
 }
 
-/** A figure of Plotly's, drawn by Plotly: its JSON holds no code. */
+/** A Plotly figure, drawn by Plotly: its JSON contains no code. */
 function Figure({ context, trial, file }: { context: IContext; trial: number; file: ITrialFile }): React.JSX.Element {
   const box = React.useRef<HTMLDivElement>(null);
   const themed = useSignal(context.themeChanged);
@@ -122,7 +122,7 @@ function Figure({ context, trial, file }: { context: IContext; trial: number; fi
     return () => {
       gone = true;
     };
-    // eslint-disable-next-line react-hooks/exhaustive-deps -- a file is known by its name; each answer has it anew
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- a file is identified by its name; each answer makes a new object
   }, [trial, file.name, themed]);
   React.useEffect(() => {
     const node = box.current;

@@ -1,4 +1,4 @@
-/** What a trial printed, followed as it grows. Text only. */
+/** A trial's output, followed as it grows. Text only. */
 
 import * as React from 'react';
 
@@ -6,11 +6,11 @@ import { ILog, experimentPath } from '../server/api';
 import { IContext } from '../experiment/context';
 import { ITail, NOTHING, followed, preceded } from './tail';
 
-/** Milliseconds between two questions while the trial trains. */
+/** Milliseconds between two queries while the trial trains. */
 const INTERVAL = 1000;
 /** Bytes in one answer. */
 const LIMIT = 65536;
-/** So near to its end, in pixels, a person is taken to follow it. */
+/** Within this distance from the end, in pixels, the view follows new output. */
 const NEAR = 24;
 
 export function TrialLog(props: { context: IContext; trial: number; ended: boolean }): React.JSX.Element {
@@ -28,7 +28,7 @@ export function TrialLog(props: { context: IContext; trial: number; ended: boole
     let timer: ReturnType<typeof setTimeout> | undefined;
     const ask = async () => {
       let more = false;
-      // A page that nobody looks at asks nothing.
+      // A hidden page fetches nothing.
       if (!document.hidden && experiment.watched) {
         try {
           const answer = await api.get<ILog>(path, { offset: newest.current.next, limit: LIMIT });
@@ -56,7 +56,7 @@ export function TrialLog(props: { context: IContext; trial: number; ended: boole
       gone = true;
       clearTimeout(timer);
     };
-    // eslint-disable-next-line react-hooks/exhaustive-deps -- the path says which log; whether somebody looks is read at each turn
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- the path identifies the log; visibility is read in each round
   }, [path, ended]);
 
   React.useLayoutEffect(() => {

@@ -1,4 +1,4 @@
-/** What can be done with a trial, wherever it is shown. Law: only offers what is there. */
+/** The menu of a trial, wherever it is shown. Law: it offers only available commands. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Clipboard } from '@jupyterlab/apputils';
@@ -7,7 +7,7 @@ import { Menu } from '@lumino/widgets';
 import { IContext } from '../experiment/context';
 import { IWorkbench } from '../tokens';
 
-/** Offered in this order, where such a command exists. */
+/** Offered in this order, if the command exists. */
 const TRIAL_COMMANDS: readonly string[] = [
   'workbench:open-trial',
   'workbench:stop',
@@ -47,7 +47,7 @@ export const trialCommands: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Open the menu of a trial at a place of the window. The trials that are selected with it go to the notebook. */
+/** Open the menu of a trial at a place of the window. The trials selected with it are inserted into the notebook. */
 export function openTrialMenu(context: IContext, number: number, left: number, top: number): void {
   const { commands, experiment, selection } = context;
   const trial = experiment.trials.get(number);

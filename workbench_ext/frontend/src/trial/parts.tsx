@@ -1,4 +1,4 @@
-/** Parts of a trial's page: checkpoints, restarts, what was found, and the snapshot. */
+/** Parts of a trial's page: checkpoints, restarts, discovered state, and the snapshot. */
 
 import * as React from 'react';
 
@@ -8,7 +8,7 @@ import { useAsked } from '../hooks';
 import { bytes } from '../words';
 import { Facts, Value, isEmpty } from './facts';
 
-/** Each checkpoint with what it holds. A pinned one is left by every clean-up. */
+/** Each checkpoint with its contents. No clean-up removes a pinned one. */
 export function Checkpoints(props: {
   context: IContext;
   trial: number;
@@ -80,7 +80,7 @@ export function Restarts(props: { context: IContext; restarts: ITrialAnswer['res
   );
 }
 
-/** What was found in the training code's names, and what was left out. */
+/** The state discovered in the training code's names, and what was left out. */
 export function Found(props: { context: IContext; found: ITrialAnswer['found'] }): React.JSX.Element {
   const { context, found } = props;
   const { trans } = context;

@@ -1,8 +1,8 @@
-/** A log that grows, as far as it was read. Law: pure; text is text, and terminal colours are dropped. */
+/** The part of a growing log read so far. Law: pure; text is never markup, and terminal colours are dropped. */
 
 import { ILog } from '../server/api';
 
-/** Characters that are kept; more would make the page slow. What is dropped can be read again by its offset. */
+/** Maximum characters kept; more would make the page slow. Dropped text can be read again by its offset. */
 const MOST = 400_000;
 
 /** Escape sequences of terminals: colours, moves of the cursor, titles. */
@@ -16,16 +16,16 @@ export interface ITail {
   readonly text: string;
   /** The line that is being printed, which may still be redrawn. */
   readonly line: string;
-  /** Bytes before the text that were not read or were dropped. */
+  /** Bytes before the text that were not read, or were dropped. */
   readonly start: number;
-  /** What to ask with for what follows; -1 before anything was read. */
+  /** The offset for the next query; -1 before anything was read. */
   readonly next: number;
   readonly size: number;
 }
 
 export const NOTHING: ITail = { text: '', line: '', start: 0, next: -1, size: 0 };
 
-/** The log with what came next. An answer that does not follow what is known begins anew. */
+/** The log with the next part. An answer that does not continue the known text replaces it. */
 export function followed(tail: ITail, answer: ILog): ITail {
   const line = plain(answer.line ?? '');
   const { next, size } = answer;
@@ -35,12 +35,12 @@ export function followed(tail: ITail, answer: ILog): ITail {
   return cut({ ...tail, text: tail.text + plain(answer.text), line, next, size });
 }
 
-/** The log with what came before it. */
+/** The log with the part before it. */
 export function preceded(tail: ITail, answer: ILog): ITail {
   return answer.next === tail.start ? { ...tail, text: plain(answer.text) + tail.text, start: answer.offset } : tail;
 }
 
-/** What a person reads of printed text: the last of what a line was redrawn with, and nothing that acts. */
+/** Printed text for display: the last version of each redrawn line, without control characters. */
 export function plain(text: string): string {
   return text
     .replace(ESCAPES, '')

@@ -1,4 +1,4 @@
-/** One trial: what it was given, what it reported, kept and printed, and what happened to it. */
+/** One trial: its configuration, reports, files and output, and what happened to it. */
 
 import * as React from 'react';
 
@@ -143,7 +143,7 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
   );
 }
 
-/** Its name, the ones before and after it, and what can be done. */
+/** Its name, the previous and the next trial, and commands. */
 function Head(props: {
   context: IContext;
   number: number;
