@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import psutil
@@ -22,7 +21,7 @@ def known(folder: Path, *, preload: tuple[str, ...] = (), path: tuple[str, ...] 
     """The training environment of a notebook in ``folder`` with these variables."""
     surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **env}
     training = Training(sys.executable, str(folder), path=path, preload=preload, env=surroundings, is_whole=True)
-    return Trainings(has_devices=False, hides="none").of(asdict(training))
+    return Trainings(has_devices=False, hides="none").of(training)
 
 
 def installed(folder: Path, **modules: str) -> str:

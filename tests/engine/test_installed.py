@@ -103,7 +103,7 @@ def test_a_project_that_is_installed_editable_may_change():
 def test_legs_after_the_consent_want_the_versions_that_were_accepted(tmp_path):
     spec = with_versions(spec_of("", tmp_path), {"torch": "2.12", "numpy": "2.0"})
     found = Installed(Store(tmp_path / "store"), spec)
-    assert found.training()["versions"] == {"torch": "2.12", "numpy": "2.0"}
+    assert found.training().versions == {"torch": "2.12", "numpy": "2.0"}
     found.recall({"distributions": {"torch": "2.13", "augment": "1.0", "gone": None}})
     after = found.training()
     assert after["versions"] == {"torch": "2.13", "numpy": "2.0"}
