@@ -23,7 +23,7 @@ def test_stop_pause_and_resume_are_asked(written: Written, type_: Typed, answeri
     assert [{**asked} for asked in answering.asked] == [
         {"kind": "stop", "experiment": spec.id, "trial": 1, "reason": "too \\x1b slow"},
         {"kind": "pause", "experiment": spec.id, "reason": "requested on the command line"},
-        {"kind": "stop", "experiment": spec.id, "trial": None, "reason": "requested on the command line"},
+        {"kind": "stop", "experiment": spec.id, "reason": "requested on the command line"},
     ]
     data = type_("stop", "digits/t0000", "--json").json
     assert (data["trial"], data["asked"], data["state"]) == ("t0000", "stop", "stopping")

@@ -106,7 +106,7 @@ def test_legs_after_the_consent_want_the_versions_that_were_accepted(tmp_path):
     assert found.training().versions == {"torch": "2.12", "numpy": "2.0"}
     found.recall({"distributions": {"torch": "2.13", "augment": "1.0", "gone": None}})
     after = found.training()
-    assert after["versions"] == {"torch": "2.13", "numpy": "2.0"}
+    assert after.versions == {"torch": "2.13", "numpy": "2.0"}
     assert found.training() == after
 
 

@@ -232,10 +232,10 @@ def deleted(store: Store, spec: Spec) -> bool:
 
 def test_one_clean_up_is_for_all_that_asked_before_it_began(tmp_path: Path) -> None:
     store = Store(tmp_path / "store").create()
-    asked = [requests.put(store, {"kind": "gc"}) for _ in range(18)]
+    waiting = [requests.put(store, {"kind": "gc"}) for _ in range(18)]
     with engine(store, workers=1):
         until(lambda: not requests.pending(store), what="the answers")
         assert ask(store, asked.Gc())["dry_run"] is False
     told = list(read_journal(store.journal_path))
-    assert {line["request"] for line in told if line["kind"] == "answer"} >= set(asked)
+    assert {line["request"] for line in told if line["kind"] == "answer"} >= set(waiting)
     assert sum(line["kind"] == "cleaned" for line in told) == 2

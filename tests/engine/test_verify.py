@@ -69,11 +69,11 @@ def test_an_honest_loop_is_exact_and_the_search_knows_nothing_of_the_check(store
         trained = outcome(store, spec)
         last = max(trained["trials"])
         experiment = Experiment.of(store, spec.id)
-        asked = experiment.verify(last)
-        assert asked
-        assert (asked.kind, asked.details["trial"], asked.details["start"]) == ("identical", last, 0)
+        checked = experiment.verify(last)
+        assert checked
+        assert (checked.kind, checked.details["trial"], checked.details["start"]) == ("identical", last, 0)
         assert "is exact" in experiment._repr_html_()
-        assert experiment[last].verdict == asked
+        assert experiment[last].verdict == checked
         with pytest.raises(BadOption, match="expected a step from 1 to 9"):
             ask(store, asked.Verify(experiment=spec.id, trial=last, step=10))
         until(lambda: lines(store, spec)[-1]["kind"] == "Verified", what="the journal's end")
