@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from distributed import Client, Security
 
 from workbench.cluster.own import Own
-from workbench.cluster.workers.worker import greet
-from workbench.errors import NoAnswer
+from workbench.cluster.workers.calls import greet
+from workbench.errors import NoAnswer, StoreNotShared, VersionsDiffer
 from workbench.messages import Greeting
+from workbench.records import PROTOCOL
 
 log = logging.getLogger("workbench.cluster")
 
@@ -46,3 +48,20 @@ async def greeted(client: Any, own: Own | None, engine: str, topic: str) -> dict
     # One that dies at this moment does not answer; what takes its place is heard of.
     told: dict[str, Greeting | None] = await client.run(greet, engine=engine, topic=topic, on_error="ignore")
     return told
+
+
+def check_worker(root: str, worker: str, answer: Mapping[str, Any]) -> None:
+    """Raises VersionsDiffer or StoreNotShared for a worker that cannot train for the store at ``root``.
+
+    answer: what ``sees_store`` gave there.
+    """
+    if answer["protocol"] != PROTOCOL:
+        raise VersionsDiffer(
+            f"worker {worker} has a Workbench of protocol {answer['protocol']}; expected {PROTOCOL}. "
+            "Install the same Workbench version on every machine."
+        )
+    if not answer["sees_store"]:
+        raise StoreNotShared(
+            f"worker {worker} on {answer['host']} does not see the store {root}. Expected a folder that "
+            "every machine sees at the same path. Put the store on a shared file system (--store)."
+        )

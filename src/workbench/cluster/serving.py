@@ -25,8 +25,8 @@ import dask
 from distributed import LocalCluster, Scheduler, Security
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from workbench.cluster.dask import SETTINGS
 from workbench.cluster.here import dashboard_of, local_cluster
+from workbench.cluster.settings import SETTINGS
 from workbench.cluster.workers.worker import INTERVAL_S
 from workbench.errors import StoreError
 from workbench.records import PROTOCOL
