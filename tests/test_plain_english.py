@@ -177,7 +177,6 @@ STILL_TO_COME = [
     "src/workbench/experiment",
     "src/workbench/exporters",
     "src/workbench/records.py",
-    "src/workbench/replay",
     "src/workbench/search/machine.py",
     "src/workbench/share",
     "src/workbench/store/files/database.py",
