@@ -184,7 +184,6 @@ STILL_TO_COME = [
     "src/workbench/store/requests.py",
     "src/workbench/store/series.py",
     "src/workbench/trial",
-    "workbench_ext/server",
 ]
 MODULES = sorted(
     path
