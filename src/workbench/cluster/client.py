@@ -1,4 +1,4 @@
-"""How an engine comes to its cluster. Law: a cluster of its store's own that does not answer is replaced."""
+"""Connects an engine to its cluster. Law: a store's own cluster that does not answer is replaced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from workbench.records import PROTOCOL
 
 log = logging.getLogger("workbench.cluster")
 
-#: Seconds to wait for a cluster at an address; and for the store's own, on a busy machine, before it counts as hung.
+#: Seconds to wait for a cluster at an address; and for the store's own cluster, perhaps on a busy machine, before it
+#: counts as hung.
 ANSWER_S, OWN_ANSWER_S = 5.0, 20.0
 
 
@@ -42,10 +43,11 @@ async def connected(own: Own | None, address: str | None) -> Any:
 
 
 async def greeted(client: Any, own: Own | None, engine: str, topic: str) -> dict[str, Greeting | None]:
-    """What each worker of an own cluster has of an engine before (None: it is not set up); of others nothing."""
+    """What each worker of the store's own cluster still has from an earlier engine (None: it is not set up); empty for
+    other clusters."""
     if own is None:
         return {}
-    # One that dies at this moment does not answer; what takes its place is heard of.
+    # A worker that dies now does not answer; its successor is greeted when it appears.
     told: dict[str, Greeting | None] = await client.run(greet, engine=engine, topic=topic, on_error="ignore")
     return told
 

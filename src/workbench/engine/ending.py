@@ -1,4 +1,4 @@
-"""How an experiment ends: what replaying it has shown, and what is done although something failed."""
+"""How an experiment ends: the verdict of a replay, and work whose errors are only logged."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ async def close(loop: ExperimentLoop) -> None:
 
 
 def concluded(store: Store, spec: Spec) -> dict[str, Any]:
-    """What training again has shown. It reads both experiments, so it blocks."""
+    """The verdict of training again. It reads both experiments, so it blocks."""
     try:
         return conclusion(store, spec)
-    except Exception as error:  # the original may be damaged in any way; this experiment has ended well
+    except Exception as error:  # the original may be damaged in any way, but this experiment has ended well
         kind = "replay" if spec.replays else "repeat"
         return {kind: {"verdict": "failed", "words": f"failed: no comparison ({error!r})"}}
 
 
 def as_far_as_it_goes(work: Callable[[], Any]) -> None:
-    """Do ``work``; where it raises, the log says so."""
+    """Do ``work``; log its error, if any."""
     try:
         work()
     except Exception as error:
