@@ -182,7 +182,6 @@ STILL_TO_COME = [
     "src/workbench/store/keeping/checkpoints.py",
     "src/workbench/store/requests.py",
     "src/workbench/store/series.py",
-    "src/workbench/trial",
     "workbench_ext/server",
 ]
 MODULES = sorted(

@@ -154,7 +154,7 @@ class Trial:
         return loader(dataset, self.seed, batch_size=batch_size, shuffle=shuffle, **options)
 
     def data(self, path: str | Path) -> Path:
-        """Name a file or folder that training reads: its content is recorded; a resume with other content is refused."""
+        """Name a file or folder that training reads: its content is recorded, and a resume on another is refused."""
         self._course.data(Path(path))
         return Path(path)
 

@@ -163,7 +163,7 @@ class _Graph:
         return start in _reach(self._next, start)
 
     def _following(self, instruction: dis.Instruction, came_back: bool) -> list[tuple[int, bool]]:
-        """The next instructions, and whether each jumps back; a ``for`` reached for the first time is assumed to run."""
+        """The next instructions, and whether each jumps back; a ``for`` first reached is assumed to run."""
         following = self._next[instruction.offset]
         if instruction.opname == "FOR_ITER" and not came_back:
             following = following[:1]

@@ -84,7 +84,7 @@ class Twin:
     def __init__(self, run: Callable[[Callable[[bool, bytes], NoReturn]], None], closed: tuple[int, ...] = ()) -> None:
         """Fork it now, in the state in which the first run starts.
 
-        run: runs the training code with a :class:`TwinCourse`, given how to send the result. closed: descriptors to close.
+        run: trains with a :class:`TwinCourse`, given how to send the result. closed: descriptors to close.
         """
         self._memory = _resident()
         waits, self._go = os.pipe()
