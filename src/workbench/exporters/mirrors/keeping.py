@@ -49,7 +49,7 @@ class _Going:
 
 
 class Mirrors:
-    """Manages the processes. tell: gets an experiment's id and its mirrors' state in words; None once all is written."""
+    """Manages the processes. tell: gets an experiment's id and its mirrors' state in words; None once all is done."""
 
     def __init__(self, store: Store, tell: Callable[[str, str | None], None]) -> None:
         self._store, self._tell = store, tell

@@ -1,5 +1,5 @@
-"""Trials as MLflow's runs: an MLflow experiment for each name. Law: it asks what an earlier process has written, and does
-not write it again.
+"""Trials as MLflow's runs: an MLflow experiment for each name. Law: it asks what an earlier process has written, and
+does not write it again.
 """
 
 from __future__ import annotations
