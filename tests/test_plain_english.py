@@ -172,7 +172,6 @@ FILES = sorted(
 STILL_TO_COME = [
     "src/workbench/cluster",
     "src/workbench/engine",
-    "src/workbench/experiment",
     "src/workbench/records.py",
     "src/workbench/replay",
     "src/workbench/search/machine.py",
