@@ -172,13 +172,7 @@ FILES = sorted(
 STILL_TO_COME = [
     "src/workbench/cluster",
     "src/workbench/engine",
-    "src/workbench/records.py",
     "src/workbench/replay",
-    "src/workbench/search/machine.py",
-    "src/workbench/store/files/database.py",
-    "src/workbench/store/keeping/checkpoints.py",
-    "src/workbench/store/requests.py",
-    "src/workbench/store/series.py",
     "workbench_ext/server",
 ]
 MODULES = sorted(
