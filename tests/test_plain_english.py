@@ -4,7 +4,7 @@ What users read. Python: every string of two words or more, except docstrings, s
 put together (an error, a line of `say`, an option's help, a reason). TypeScript: the texts of `trans`. Markdown: whole
 files. Notebooks: their Markdown cells. YAML: the lines of the API's description.
 
-What contributors read: docstrings and comments of Python, of all rooms except those in `STILL_TO_COME`, and comments of
+What contributors read: docstrings and comments of Python, of all rooms, and comments of
 TypeScript.
 """
 
@@ -168,33 +168,11 @@ FILES = sorted(
     ]
 )
 
-#: Folders and modules whose docstrings and comments are not rewritten yet. The list only gets shorter.
-STILL_TO_COME = [
-    "src/workbench/cluster/dask.py",
-    "src/workbench/cluster/workers/worker.py",
-    "src/workbench/engine/engine.py",
-    "src/workbench/engine/loop.py",
-    "src/workbench/experiment",
-    "src/workbench/exporters",
-    "src/workbench/records.py",
-    "src/workbench/search/machine.py",
-    "src/workbench/share",
-    "src/workbench/store/files/database.py",
-    "src/workbench/store/keeping/checkpoints.py",
-    "src/workbench/store/requests.py",
-    "src/workbench/store/series.py",
-    "src/workbench/trial",
-]
 MODULES = sorted(
     path
     for folder in ("src/workbench", "workbench_ext/server", "notebooks", "benchmarks")
     for path in (ROOT / folder).rglob("*.py")
 )
-
-
-def is_to_come(path: Path, place: str) -> bool:
-    """Whether a module is, or lies in, an entry of `STILL_TO_COME`."""
-    return path == ROOT / place or ROOT / place in path.parents
 
 
 def test_what_people_read_is_plain_english() -> None:
@@ -203,18 +181,11 @@ def test_what_people_read_is_plain_english() -> None:
 
 
 def test_docstrings_and_comments_are_plain_english() -> None:
-    done = [path for path in MODULES if not any(is_to_come(path, place) for place in STILL_TO_COME)]
-    wrong = [line for path in done for line in riddles(path, of_contributors)]
+    wrong = [line for path in MODULES for line in riddles(path, of_contributors)]
     wrong += [
         line for path in FILES if path.suffix in (".ts", ".tsx") for line in riddles(path, of_typescript_comments)
     ]
     assert not wrong, "\n".join(["Write as Python's documentation does (HINTS in this file):", *wrong])
-
-
-@pytest.mark.parametrize("place", STILL_TO_COME)
-def test_a_room_without_riddles_leaves_the_list(place: str) -> None:
-    modules = [path for path in MODULES if is_to_come(path, place)]
-    assert any(riddles(path, of_contributors) for path in modules), f"Remove {place} from STILL_TO_COME."
 
 
 def test_texts_are_found_in_all_kinds_of_files() -> None:

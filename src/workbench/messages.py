@@ -1,8 +1,8 @@
-"""What engine, worker, forkserver and runner tell one another. Law: a class for each kind, one table, one codec.
+"""Messages between engine, worker, forkserver and runner. Law: a class for each kind, one table, one codec.
 
 On a wire a message is plain data (JSON, or what Dask's events carry) with its class's name in small letters as ``op``.
-`msgspec <https://jcristharif.com/msgspec/>`_ checks each field of what comes in before any other code sees it.
-Rows of points alone stay as they are: there may be a hundred thousand a second.
+`msgspec <https://jcristharif.com/msgspec/>`_ checks each incoming field before any other code sees it.
+Only rows of points are not checked: there may be a hundred thousand a second.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import msgspec
 from workbench.errors import WorkbenchError
 from workbench.records import PROTOCOL, Configuration, Metrics, Training
 
-#: Plain data that a page or a record keeps as it is: what is in it, its own module says.
+#: Plain data that a page or a record keeps unchanged: its own module documents its content.
 Plain = dict[str, Any]
 #: How a leg ends.
 Outcome = Literal["reached", "completed", "stopped", "failed", "died"]
 
 
 class BadMessage(WorkbenchError):
-    """Plain data that is not a message of this protocol. Its text says which field is wrong."""
+    """Plain data that is not a message of this protocol. The error's text names the wrong field."""
 
 
-# What a leg says: runner to worker, and worker to engine with the leg's key. -----------------------------------------
+# Sent about a leg: by runner to worker, and by worker to engine with the leg's key. -----------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A checkpoint that was passed over because it is damaged."""
+    """A checkpoint that was skipped because it is damaged."""
 
     step: int
     why: str
@@ -39,10 +39,10 @@ class Skip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """The set-up is done, and the first turn begins. The worker adds where it trains.
+    """The set-up is done, and the first turn starts. The worker adds where it trains.
 
-    found: which state the leg has, as ``Found.to_json`` has it. seen, back: files that were read, and copies that stand
-    for files which have changed. architecture, data: told once in a trial's life.
+    found: the leg's state, as from ``Found.to_json``. seen, back: files that were read, and copies that replace files
+    which have changed. architecture, data: sent once in a trial's life.
     """
 
     step: int
@@ -54,11 +54,11 @@ class Begun:
     data: Any = None
     seen: Plain | None = None
     back: Plain | None = None
-    #: Names of secrets of the notebook that were not available.
+    #: Names of the notebook's secrets that were not available.
     lacks: list[str] = field(default_factory=list)
     worker: str | None = None
     pid: int | None = None
-    #: When (UTC seconds).
+    #: The time (UTC seconds).
     at: float | None = None
 
 
@@ -81,8 +81,8 @@ class Level:
 class Saved:
     """A checkpoint is on the disk.
 
-    seconds, stall: for how long it was made, and how much of that training waited. passing: it lies between levels and
-    gives way to the next. inside: batches done of the turn under way. found: which state it holds, where that is new.
+    seconds, stall: how long it took, and how much of that training waited. passing: it lies between levels and is
+    replaced by the next. inside: batches done of the current turn. found: the state that it contains, if that is new.
     """
 
     step: int
@@ -96,7 +96,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Unsaved:
-    """A checkpoint could not be written; training goes on."""
+    """A checkpoint could not be written; training continues."""
 
     step: int
     error: str
@@ -118,10 +118,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """The leg is over: the last that is heard of it.
+    """The leg is over: its last message.
 
-    cause: why it was lost, where that is known. error: type, message, line and traceback. why: why the runner cannot
-    take another leg. cut_s: seconds after which it was stopped inside a turn. touched: files that it wrote, of a check.
+    cause: why it was lost, if known. error: type, message, line and traceback. why: why the runner cannot take
+    another leg. cut_s: seconds after which it was stopped inside a turn. touched: files that it wrote, for a check.
     """
 
     outcome: Outcome
@@ -141,7 +141,7 @@ class Left:
 FromLeg: TypeAlias = Begun | Points | Level | Saved | Unsaved | Says | Seen | Left
 
 
-# What a worker says for itself. --------------------------------------------------------------------------------------
+# Sent by a worker about itself. --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +162,19 @@ class Notice:
 FromWorker: TypeAlias = Wants | Notice
 
 
-# What a runner is told, and says first. ------------------------------------------------------------------------------
+# Sent to a runner, and its first message. ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The leg only checks another. keeps: its checkpoints are kept, to be compared with the trial's."""
+    """The leg only checks another. keeps: its checkpoints are kept, for comparison with the trial's."""
 
     keeps: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegOrder:
-    """Train one leg: from step ``start`` (its newest checkpoint counts) until step ``until``."""
+    """Train one leg: from step ``start`` (or its newest checkpoint) until step ``until``."""
 
     store: str
     experiment: str
@@ -185,25 +185,25 @@ class LegOrder:
     levels: frozenset[int]
     max_steps: int
     configuration: Configuration
-    #: Up to which step the engine knows its points.
+    #: The step up to which the engine knows its points.
     known_step: int
     resume: bool
-    #: The last level whose value the search has.
+    #: The last level whose value the search received.
     told: int = 0
     check: Check | None = None
     protocol: int = PROTOCOL
-    #: What the worker adds: the notebook's secrets, and copies that stand for files which have changed since.
+    #: Added by the worker: the notebook's secrets, and copies that replace files which have changed since.
     secrets: dict[str, str] = field(default_factory=dict)
     back: Plain | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StopOrder:
-    """The leg is to end at its next turn. ``keep``: with a checkpoint of the turn under way."""
+    """The leg must end at its next turn. ``keep``: with a checkpoint of the current turn."""
 
     reason: str
     keep: bool
-    #: No engine wants it: the machine has given notice that it goes.
+    #: The order comes from no engine: the machine announced its shutdown.
     is_notice: bool = False
 
 
@@ -214,23 +214,23 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Awake:
-    """A runner is there."""
+    """A runner has started."""
 
     pid: int
     protocol: int = PROTOCOL
 
 
-# What a forkserver is told, and says. --------------------------------------------------------------------------------
+# Sent to and by a forkserver. ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
     """The first message to a forkserver: what to import ahead, and the surroundings of the imports.
 
-    Every version of Workbench must be able to read it, so that both can say that they differ.
+    Every version of Workbench must be able to read it, so that both sides can report a difference.
 
-    learned: modules that training was seen to import, which are imported only as far as that leaves nothing behind.
-    secrets: names of variables that only legs bring.
+    learned: modules that training was seen to import; they are imported ahead only if that leaves nothing behind.
+    secrets: names of variables that only legs have.
     """
 
     cwd: str
@@ -245,28 +245,28 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Make a runner; its socket and its output come beside this, as descriptors.
+    """Start a runner; its socket and its output are passed beside this message, as descriptors.
 
-    cover: pairs of a file and the copy that is to lie over it, in that process alone.
+    cover: pairs of a file and the copy that is mounted over it, in that process alone.
     """
 
     id: int
     cover: list[tuple[str, str]] = field(default_factory=list)
 
-    #: How many descriptors come beside it.
+    #: The number of descriptors beside it.
     DESCRIPTORS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End a runner's whole process group."""
+    """Kill a runner's whole process group."""
 
     id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """The forkserver can fork. failed: what could not be imported, and why. files: those of all imported modules."""
+    """The forkserver can fork. failed: modules that could not be imported, and why. files: those of all modules."""
 
     pid: int
     versions: dict[str, str | None]
@@ -279,7 +279,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """A package that was to be imported ahead leaves more behind than its modules."""
+    """A package to import ahead leaves more behind than its modules."""
 
     package: str
     why: str
@@ -287,7 +287,7 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """A runner's process is there, after so many seconds."""
+    """A runner's process has started, after this many seconds."""
 
     id: int
     pid: int
@@ -296,7 +296,7 @@ class Forked:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """A runner's process is gone, with an exit status or by a signal."""
+    """A runner's process has ended, with an exit status or by a signal."""
 
     id: int
     pid: int
@@ -308,7 +308,7 @@ Message: TypeAlias = (
     FromLeg | FromWorker | LegOrder | StopOrder | Exit | Awake | Hello | Fork | Kill | Ready | Unfit | Forked | Exited
 )
 
-#: By the word under ``op``.
+#: The classes by their value of ``op``.
 KINDS: Mapping[str, type] = {
     kind.__name__.lower(): kind
     for kind in (
@@ -327,7 +327,7 @@ def plain(message: Message) -> Plain:
 
 
 def _plainer(value: object) -> object:
-    """Subclasses of numbers and texts, such as NumPy's, as what they are at heart. Raises TypeError for any other."""
+    """Convert subclasses of numbers and texts, such as NumPy's, to the plain type. Raises TypeError for any other."""
     for kind in (float, int, str):
         if isinstance(value, kind):
             return kind(value)
@@ -335,7 +335,7 @@ def _plainer(value: object) -> object:
 
 
 def read(data: Any) -> Any:
-    """The message that ``data`` is. Raises BadMessage for what is none."""
+    """Decode ``data`` to a message. Raises BadMessage if it is not one."""
     op = data.get("op") if isinstance(data, dict) else None
     kind = KINDS.get(op) if isinstance(op, str) else None
     if kind is None:
@@ -346,16 +346,16 @@ def read(data: Any) -> Any:
         raise BadMessage(f"a message of kind {kind.__name__} is not valid: {error}") from error
 
 
-# What the engine orders of a worker, and what a worker has for an engine that comes: Dask carries both. -------------
+# Sent by an engine to a worker, and by a worker to a new engine: Dask carries both. ----------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """Train a leg in the environment ``training``.
 
-    experiment: whose runner trains it (of a check: a name of its own). grace_s: how long it may take to leave. strict:
-    its runner is used for no other leg. keep_data: bytes of the largest file that is kept. data_back: files that are to
-    be seen as they were.
+    experiment: the one whose runner trains it (for a check: a name of its own). grace_s: how long it may take to leave.
+    strict: its runner is used for no other leg. keep_data: the size in bytes up to which files are kept. data_back:
+    files that training sees with their earlier content.
     """
 
     key: str
@@ -370,14 +370,14 @@ class Order:
     leg: LegOrder
     keep_data: int = 0
     data_back: Mapping[str, Mapping[str, Any]] | None = None
-    #: The Dask task in which it travels, and what proves who the engine is.
+    #: The Dask task that carries it, and the proof of the engine's identity.
     task: str = ""
     engine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What an engine that comes is told of a leg: its order, whether it has ended, and what it said, oldest first."""
+    """A leg's story for a new engine: its order, whether it has ended, and its messages, oldest first."""
 
     key: str
     experiment: str
@@ -392,7 +392,7 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a worker has for an engine that comes: its legs, and the number of its newest message."""
+    """A worker's answer to a new engine: its legs, and the number of its newest message."""
 
     stories: list[Story]
     n: int

@@ -1,4 +1,4 @@
-"""What travels between rooms: states, settings and names. Law: data only; no clock, no file, no decision."""
+"""Data that passes between rooms: states, settings and names. Law: data only; no clock, no file, no decision."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ Configuration = dict[str, Any]
 TrialState = Literal["waiting", "running", "paused", "stopping", "completed", "stopped", "failed"]
 ExperimentState = Literal["waiting", "running", "paused", "stopping", "completed", "stopped", "failed"]
 
-#: The only ways out of an ended state, of trials and of experiments: the search was extended.
+#: The only transitions out of an ended state, of trials and of experiments: the search was extended.
 BY_EXTENSION: frozenset[tuple[str, str]] = frozenset(
     {
         *(("completed", "running"), ("stopped", "paused")),  # trials
         *(("completed", "waiting"), ("stopped", "waiting"), ("failed", "waiting")),  # experiments
     }
 )
-#: Legal transitions of a trial. *paused*: it holds no slot and waits at a rung (or for a person).
+#: Legal transitions of a trial. *paused*: it holds no slot and waits at a rung (or for the user).
 LEGAL_TRIAL: frozenset[tuple[str, str]] = frozenset(
     {
         ("waiting", "running"),
         ("waiting", "stopped"),
-        ("running", "waiting"),  # its leg was lost; it waits for a slot to go on
+        ("running", "waiting"),  # its leg was lost; it waits for a slot to continue
         ("running", "paused"),
         ("running", "stopping"),
         ("running", "completed"),
-        ("running", "stopped"),  # it left a turn at which the scheduler had already cut it
+        ("running", "stopped"),  # it left at a turn where the scheduler had already stopped it
         ("running", "failed"),
         ("paused", "running"),
         ("paused", "stopped"),
         ("paused", "completed"),
         ("stopping", "stopped"),
-        ("stopping", "completed"),  # it was done before the order arrived
+        ("stopping", "completed"),  # it completed before the order arrived
         ("stopping", "failed"),
         ("completed", "running"),  # the search was extended
         ("stopped", "paused"),
@@ -61,19 +61,19 @@ LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
         ("waiting", "running"),
         ("waiting", "paused"),
         ("waiting", "stopping"),
-        ("waiting", "completed"),  # it was extended by nothing that is still to be trained
+        ("waiting", "completed"),  # it was extended, but nothing was left to train
         ("waiting", "stopped"),
         ("waiting", "failed"),
         ("running", "waiting"),  # other engines of this machine hold all slots
         ("running", "paused"),
         ("running", "stopping"),
         ("running", "completed"),
-        ("running", "stopped"),  # a person had stopped its trials one by one
+        ("running", "stopped"),  # the user had stopped its trials one by one
         ("running", "failed"),
         ("paused", "running"),
         ("paused", "waiting"),
         ("paused", "stopping"),
-        ("paused", "completed"),  # its last legs came to their end instead of pausing
+        ("paused", "completed"),  # its last legs completed instead of pausing
         ("paused", "stopped"),
         ("paused", "failed"),
         ("stopping", "stopped"),
@@ -87,9 +87,9 @@ LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
         ("failed", "waiting"),
     }
 )
-#: States that a trial or an experiment leaves only when its search is extended.
+#: States that a trial or an experiment leaves only if its search is extended.
 ENDED: frozenset[str] = frozenset({"completed", "stopped", "failed"})
-#: What lists call an experiment whose files make no sense. It has no state, and is not gone on with.
+#: What lists show for an experiment with invalid files. It has no state, and cannot be continued.
 UNREADABLE = "unreadable"
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -97,14 +97,14 @@ UNREADABLE = "unreadable"
 
 
 def plain_value(value: float | None) -> float | str | None:
-    """The value of a metric as JSON has it: nan and infinities, which JSON lacks, are the words nan, inf and -inf."""
+    """A metric's value for JSON, which lacks nan and infinities: they become the words nan, inf and -inf."""
     if value is None or math.isfinite(value):
         return value
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
 def value_of(plain: float | str | None) -> float | None:
-    """The value that :func:`plain_value` wrote."""
+    """The inverse of :func:`plain_value`."""
     return None if plain is None else float(plain)
 
 
@@ -112,7 +112,7 @@ def value_of(plain: float | str | None) -> float | None:
 # Settings
 
 
-#: Stands for "all of them" where a number is wanted.
+#: Means "all of them" where a number is expected.
 MANY = 1_000_000
 
 
@@ -124,7 +124,7 @@ class Goal:
     mode: Literal["max", "min"] = "max"
 
     def better(self, value: float, than: float) -> bool:
-        """True where ``value`` is strictly better than ``than``. What is nan or infinite is worse than any number."""
+        """True if ``value`` is strictly better than ``than``. nan and infinities are worse than any number."""
         if not (math.isfinite(value) and math.isfinite(than)):
             return math.isfinite(value)
         return value > than if self.mode == "max" else value < than
@@ -135,13 +135,13 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """Which rule compares trials, and its geometry in steps.
+    """The rule that compares trials, and its geometry in steps.
 
     kind: ``hyperband`` (synchronous), ``asha``, ``median`` or ``all`` (every trial to the end).
     first, last: steps of the first and the last rung; ``last`` is a trial's whole length.
-    eta: one in ``eta`` goes on.
+    eta: one in ``eta`` is promoted.
     table: Hyperband's start sizes: ``algorithm1`` (ceilings; the default) or ``table1`` (the paper's printed table).
-    mode: ASHA by ``stop`` (train on until told otherwise) or by ``promote`` (pause at each rung).
+    mode: ASHA by ``stop`` (train on unless stopped) or by ``promote`` (pause at each rung).
     brackets: ASHA's set of brackets, as in Determined's adaptive ASHA.
     """
 
@@ -165,18 +165,18 @@ class Scheduler:
 
 @dataclass(frozen=True, slots=True)
 class Searcher:
-    """Who proposes configurations: ``random``, ``grid`` or ``sobol``."""
+    """The way configurations are proposed: ``random``, ``grid`` or ``sobol``."""
 
     kind: Literal["random", "grid", "sobol"] = "random"
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Which checkpoints stay when nothing needs them any more to go on.
+    """Which checkpoints are kept when no trial needs them any more to continue.
 
-    experiment: of so many best trials the checkpoint they are ranked by; at least 1, so that the best can be loaded.
-    best, latest: of each trial that completed, failed or was stopped by a person, so many with the best goal, and so
-    many newest. stopped: 1 keeps those of trials that the search stopped as well; 0 (the default) none of them.
+    experiment: for this many best trials, the checkpoint that ranks them; at least 1, so that the best can be loaded.
+    best, latest: for each trial that completed, failed or was stopped by the user, this many with the best goal, and
+    this many newest. stopped: 1 also keeps those of trials that the search stopped; 0 (the default) keeps none of them.
     """
 
     experiment: int = 1
@@ -195,7 +195,7 @@ class Keep:
 
     @classmethod
     def of(cls, text: str, before: Keep | None = None) -> Keep:
-        """The rule written as ``experiment=1,best=1,latest=1``, or ``all``; what is not named stays as ``before``.
+        """The rule written as ``experiment=1,best=1,latest=1``, or ``all``; other settings are taken from ``before``.
 
         Raises BadOption.
         """
@@ -220,15 +220,15 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What training code a runner executes.
+    """The training code that a runner executes.
 
     kind: ``cell`` (source run as ``__main__``) or ``function`` (a captured callable, named by ``entry``).
-    source: the text to compile; for a function, its source for people.
-    filename: the name tracebacks show.
+    source: the text to compile; for a function, its source for display.
+    filename: the name in tracebacks.
     capture: digest of the capture blob (the graph of notebook names), or None.
     entry: the captured function's name, for kind ``function``.
-    module: for a function that lives in a project module, the module's name.
-    overlays: digests of further captures, each with the names that are taken from it in place of ``capture``'s.
+    module: for a function from a project module, the module's name.
+    overlays: digests of further captures, each with the names that are taken from it instead of from ``capture``.
     """
 
     kind: Literal["cell", "function"]
@@ -242,14 +242,14 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """The training environment: the kernel's own interpreter and surroundings, as every runner gets them.
+    """The training environment that every runner gets: the kernel's own interpreter and surroundings.
 
     path: ``sys.path`` of the kernel, the snapshot's copied code first. preload: installed modules that the forkserver
-    imports ahead. env: environment variables set for the runner beside threads and hash seed. versions: of Python and
+    imports ahead. env: environment variables set for the runner besides threads and hash seed. versions: of Python and
     of the packages that must be the same on every worker (``python``, ``torch``, ``numpy``, ``workbench``).
-    is_whole: ``env`` is all that training gets; earlier specs name a few variables, and their runners inherit the
-    others. secrets: variables whose values are not recorded, with keyed hashes (``store.private``). settings: of the
-    kernel's process, as ``snapshot.settings`` names them.
+    is_whole: ``env`` is complete; earlier specs contain only a few variables, and their runners inherit the others.
+    secrets: variables whose values are not recorded, with keyed hashes (``store.private``). settings: of the kernel's
+    process, as ``snapshot.settings`` names them.
     """
 
     python: str
@@ -269,27 +269,27 @@ class Training:
 class Spec:
     """Everything that defines an experiment; written once as ``spec.json``.
 
-    space: the space as ``space.Space.to_json()``. trials: how many, or None where the scheduler knows. parallel: slots
-    used at most. limit_s: seconds after which it is stopped, or None. slots: slots of one trial. deterministic:
+    space: the space as ``space.Space.to_json()``. trials: how many, or None if the scheduler decides. parallel: the
+    most slots used. limit_s: seconds after which it is stopped, or None. slots: slots of one trial. deterministic:
     ``off``, ``seeded`` or ``strict``. content: fingerprint by which running the same cell again reattaches. probe: the
-    rest of the trials start after the first trial's first report. checkpoint_s: least seconds between checkpoints that
-    lie between levels; they come as often as they cost under a hundredth of the time. save_s, save_steps: seconds or
-    steps between them instead, where a person said so. grace_s: how long a stopped trial may take before it is killed.
-    max_restarts: failures by the trial's own fault, without a newer checkpoint between them, before it fails for good.
+    other trials start after the first trial's first report. checkpoint_s: minimum seconds between checkpoints that
+    lie between levels; they take at most a hundredth of the time. save_s, save_steps: exact seconds or steps between
+    them instead, if the user set them. grace_s: how long a stopped trial may take before it is killed.
+    max_restarts: failures caused by the trial itself, without a newer checkpoint in between, before it fails finally.
     hang_s: seconds without a report after which a trial counts as hung, or None. seeds: for the first trials, the
-    experiment's seed and trial's number that their seeds come from, where these are not their own. max_steps: a trial's
-    length as its training code sees it, where only a part of it is trained. replays, repeats: the trial
-    (``experiment``, ``trial``) that is trained again, with the same seeds or with others. puts_back: which differences
-    between two trials are put back. verify: whether the first promotion is checked against an undisturbed turn. keep:
-    which checkpoints stay, until a person asks for another rule.
-    parent: for a fork, the checkpoint at which its trials begin (``experiment``, ``trial``, ``step``, ``digest``,
-    ``label``), the parent's ``configuration``, and the ``seeds`` from which its set-up's came. notify: whom to tell
-    (``webhook``, ``command``, ``on``). alerts: rules of which a person wants to be told. storage: the URL to which
-    checkpoints are copied; it may hold a secret. mirror: other programs in which each trial is shown as a run while it
-    trains (see ``store.mirrors``). since: what training depends on beside code, values and settings that is not as an
-    earlier version had it: that one's ``experiment`` and the ``differences``. keep_data: bytes of the largest file that
-    training reads and that is kept by content; 0 keeps none. data_back: files that have changed since, by path, as
-    training sees them (``kept``, a blob, and what lies ``beside`` it by the ending of its name).
+    experiment's seed and the trial's number from which their seeds come, if not their own. max_steps: the length of a
+    trial as its training code sees it, if only a part of it is trained. replays, repeats: the trial (``experiment``,
+    ``trial``) that is trained again, with the same seeds or with others. puts_back: which differences between two
+    trials are put back. verify: whether the first promotion is checked against an uninterrupted turn. keep: which
+    checkpoints are kept, until the user sets another rule.
+    parent: for a fork, the checkpoint from which its trials start (``experiment``, ``trial``, ``step``, ``digest``,
+    ``label``), the parent's ``configuration``, and the ``seeds`` of its set-up. notify: where notifications go
+    (``webhook``, ``command``, ``on``). alerts: rules of which the user wants to be notified. storage: the URL to which
+    checkpoints are copied; it may contain a secret. mirror: other programs that show each trial as a run while it
+    trains (see ``store.mirrors``). since: differences from an earlier version in what training depends on, besides
+    code, values and settings: that version's ``experiment`` and the ``differences``. keep_data: the size in bytes up to
+    which files that training reads are kept by content; 0 keeps none. data_back: files that have changed since, by
+    path, with the content that training sees (``kept``, a blob, and files ``beside`` it by the suffix of their names).
     """
 
     id: str
@@ -344,7 +344,7 @@ class Spec:
 
     @property
     def base(self) -> int:
-        """The step at which its trials begin: 0, or a fork's."""
+        """The step at which its trials start: 0, or a fork's."""
         return int(self.parent["step"]) if self.parent else 0
 
     def seeds_of(self, trial: int) -> tuple[int, int]:
@@ -358,7 +358,7 @@ class Spec:
 
     @property
     def label(self) -> str:
-        """``name@version``, as people say it."""
+        """``name@version``, as shown to users."""
         return f"{self.name}@{self.version}"
 
     def to_json(self) -> dict[str, Json]:
@@ -367,7 +367,7 @@ class Spec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> Spec:
-        """The spec that :meth:`to_json` wrote. Raises NewerSchema for one written by a later Workbench."""
+        """The inverse of :meth:`to_json`. Raises NewerSchema for a spec written by a later Workbench."""
         check_schema(data, "this experiment")
         known = {f.name for f in dataclasses.fields(cls)}
         fields = {key: value for key, value in data.items() if key in known}
@@ -389,7 +389,7 @@ class Spec:
 
 
 def check_schema(data: Mapping[str, Json], what: str) -> None:
-    """Refuse data written by a later Workbench; data without a number counts as schema 1."""
+    """Raise NewerSchema for data written by a later Workbench; data without a number counts as schema 1."""
     found = int(data.get("schema", 1))
     if found > SCHEMA:
         raise NewerSchema(
@@ -406,9 +406,9 @@ _TRIAL = re.compile(r"t(\d{1,9})")
 
 
 def checked_name(name: str) -> str:
-    """``name`` itself, when it may name an experiment: letters, digits, space and ``._+-``, at most 100 characters.
+    """``name`` itself, if it is valid for an experiment: letters, digits, space and ``._+-``, at most 100 characters.
 
-    Raises BadName: names become folder labels, titles and addresses, so nothing in them may act.
+    Raises BadName: names become folder labels, titles and addresses, so they must contain nothing active.
     """
     if not _NAME.fullmatch(name) or ".." in name or name != name.strip():
         shown = f"{name!r}" if len(name) <= 40 else f"{name[:37] + '...'!r} ({len(name)} characters)"

@@ -70,7 +70,7 @@ class DaskBackend:
         workers: int | None = None,
         own: Own | None = None,
     ) -> None:
-        """own: the store's own cluster where it was begun already; without an address it is begun here."""
+        """own: the store's own cluster if it is running already; without an address it is started here."""
         self._root, self._nonce, self._listener = root, nonce, sink
         self._address = address
         self._own = own if own is not None or address is not None else Own(root, workers)
@@ -348,7 +348,7 @@ class DaskBackend:
         others.discard(key)
         if not others:
             self._futures.pop(flight.future, None)
-            # Not released under the feet of whoever awaits it: dropping the last reference releases it.
+            # Not released explicitly, since a task may await it: dropping the last reference releases it.
         self._tell(key, left)
 
     # -- what is heard --------------------------------------------------------------------------------------------

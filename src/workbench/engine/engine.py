@@ -48,7 +48,7 @@ RESTING_POLL_S, POLL_S = 2.0, 0.5
 BEAT_S = 1.0
 #: Seconds between heartbeats while nothing runs: an idle engine is to cost nothing.
 RESTING_BEAT_S = 4.0
-#: Seconds for which an engine that leaves waits for what somebody is being told.
+#: Seconds for which an engine that leaves waits for notifications that are being sent.
 TELLING_S = 5
 
 
@@ -221,7 +221,7 @@ class Engine(Slots):
     def _leave(self) -> bool:
         """Mark the lease closing, look at the requests once more, and go unless there is one.
 
-        Where that cannot be written it stays: nobody could know that it is about to go.
+        If the lease cannot be written it stays, since its clients could not know that it is about to go.
         """
         try:
             self._lease.closing()
@@ -253,7 +253,7 @@ class Engine(Slots):
             self.book.close()
 
     def _recover(self) -> None:
-        rebuilt = set(self.catalog.rebuild_if_needed())  # what their journals do not tell, nobody knows any more
+        rebuilt = set(self.catalog.rebuild_if_needed())  # facts that their journals do not have are lost
         self.upkeep.recover()
         over = {e["id"]: e.get("ended") for e in self.catalog.experiments() if e["state"] in ENDED}
         private.forget_ended(self.store.root, over)
@@ -322,7 +322,7 @@ class Engine(Slots):
                 continue
             try:
                 if not requests.take(self.store, number):
-                    continue  # whoever asked has taken it back
+                    continue  # it was withdrawn
                 answer = self._answers.to(number, request)
             except Exception as error:
                 answer = refusal(error)
@@ -413,7 +413,7 @@ class Engine(Slots):
             self.courier.take(loop.spec, [trial])
 
     def storage_trouble(self, loop: ExperimentLoop) -> str | None:
-        """Since when the experiment's storage is not to be had, and why; None where it is."""
+        """Since when the experiment's storage is not available, and why; None if it is."""
         return self.courier.trouble(loop.spec.id)
 
     def send_all(self, spec: Spec) -> None:
@@ -458,7 +458,7 @@ class Engine(Slots):
             try:
                 self._lease.beat()
                 self.disk.tell("the heartbeat", None)
-            except StoreError as error:  # whoever holds the lock is the engine all the same
+            except StoreError as error:  # the holder of the lock is the engine anyway
                 self.disk.tell("the heartbeat", error)
             self.book.write()
             for running in list(self.loops.values()):

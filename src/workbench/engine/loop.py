@@ -63,7 +63,7 @@ class ExperimentLoop:
         self.spec = spec
         self.paths = store.experiment(spec.id)
         self.store, self.around, self.now = store, around, now
-        # Read before it is opened to be written, which cuts off what is no line.
+        # Read before it is opened to be written, which cuts off a torn end.
         self._recalled = lines_of(self.paths)
         self.journal = Journal.open(self.paths.journal)
         try:
@@ -82,7 +82,7 @@ class ExperimentLoop:
         #: Lines that the journal is to get with the next facts.
         self._lines: deque[dict[str, Any]] = deque()
         self._wake = asyncio.Event()
-        #: Whoever waits until what it was told is on the disk.
+        #: Callers that wait until what they told it is on the disk.
         self._keeping: list[asyncio.Future[None]] = []
         #: Requests by which it was made longer.
         self.extended_by: set[str] = set()
@@ -151,20 +151,20 @@ class ExperimentLoop:
 
     @property
     def tells(self) -> bool:
-        """Whether somebody is still to be told of it."""
+        """Whether notifications are still to be sent."""
         return self.teller.is_pending
 
     @property
     def is_telling(self) -> bool:
-        """Whether somebody is being told, or what came of it is not on the disk."""
+        """Whether a notification is being sent, or its result is not on the disk yet."""
         return self.tells or (self.teller.newest > 0 and (bool(self._lines) or self.journal.durable < self.journal.n))
 
     def extend(self, fact: Extended) -> None:
-        """Make the search longer, whether it runs or has ended. Raises BadOption where that makes no sense."""
+        """Make the search longer, whether it runs or has ended. Raises BadOption if that is not valid."""
         check_extension(self.spec, self.life, self.state, self._inbox, fact)
         self.search.extension(fact)
         if self.finished.is_set():
-            # Whoever waits for its end must not take the former one for it; on a full disk nothing has changed.
+            # A caller that waits for its end must not see the former one; on a full disk nothing has changed.
             life = self.life.extended()
             self.shown.put_header(life.state, life.reason, life.started, None, self.legbook.legs.values())
             try:
@@ -417,15 +417,15 @@ class ExperimentLoop:
 
     @property
     def trouble(self) -> BaseException | None:
-        """What ended the loop before its time; None while it lives, and where it came to its own end."""
+        """What ended the loop before its time; None while it runs, and if it ended by itself."""
         if self._pump is None or not self._pump.done() or self._pump.cancelled():
             return None
         return self._pump.exception()
 
     def give_up(self, why: str) -> None:
-        """End it as failed, as far as the disk takes that: something in here went wrong that is no fact of the search.
+        """End it as failed, as far as the disk takes that: an error in this code, not in the training.
 
-        The search itself is not asked. Whoever extends the experiment has it read again from its journal.
+        The search is not told. Extending the experiment reads it again from its journal.
         """
         if self._pump is not None:
             self._pump.cancel()
@@ -467,7 +467,7 @@ class ExperimentLoop:
         return leg, self.verification.message(leg, self.message(leg))
 
     def drop_checks(self) -> None:
-        """Nothing is checked any more where the experiment did not come to its end."""
+        """Drop the checks of an experiment that failed or was stopped."""
         if self.finished.is_set() and self.state != "completed":
             self.verification.drop(f"the experiment {'failed' if self.state == 'failed' else 'was stopped'}")
 

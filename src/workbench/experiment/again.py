@@ -1,4 +1,4 @@
-"""Training again, in a person's hands: replays and repeats, started, awaited, and what they have shown."""
+"""Training again, for the user: replays and repeats, with starting, waiting and results."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from workbench.store.lists.catalog import Reference
 if TYPE_CHECKING:
     from workbench.records import Spec
 
-#: Seconds that an engine may take from an experiment's end to its verdict; after that it is worked out here.
+#: Seconds that an engine may take from an experiment's end to its verdict; after that it is computed here.
 _VERDICT_S = 10.0
 
 
 class Again:
-    """An experiment that trains something again, and what it has shown. ``experiment`` is its handle."""
+    """An experiment that trains something again, and its result. ``experiment`` is its handle."""
 
-    #: Under which key the engine keeps what was shown.
+    #: The key under which the engine stores the result.
     kind = "replay"
 
     def __init__(self, store: Store, made: Prepared) -> None:
         self.experiment = Experiment.of(store, made.spec.id)
-        #: What is not as it was, in words; known before anything trains.
+        #: What differs from the original, in words; known before anything trains.
         self.notes = made.notes
         self._found: dict[str, Json] | None = None
 
     def start(self) -> None:
-        """Have the engine take it."""
+        """Have the engine start it."""
         self.experiment.start()
 
     def wait(self, timeout: float | None = None) -> Again:
-        """Wait for its end. An interrupt leaves it running. Raises TimeoutError."""
+        """Wait until it ends. An interrupt leaves it running. Raises TimeoutError."""
         try:
             self.experiment.wait(timeout)
         except TrialFailed:
@@ -57,14 +57,14 @@ class Again:
         return concluded(self.experiment, self.kind)
 
     def to_dict(self) -> dict[str, Json]:
-        """What it has shown, as plain data; empty before it has ended."""
+        """Its result as plain data; empty before it has ended."""
         if self._found is None and self.is_ended:
             self._found = self._concluded()
         return {**(self._found or {}), "label": self.experiment.label, "notes": list(self.notes)}
 
     @property
     def words(self) -> str:
-        """What it has shown, in a line."""
+        """Its result, in a line."""
         return str(self.to_dict().get("words") or f"{self.experiment.label} is {self.experiment.state}")
 
     def __repr__(self) -> str:
@@ -86,13 +86,13 @@ class Replay(Again):
 
     @property
     def parts_at(self) -> int | None:
-        """The first step at which a value differs; None where none does."""
+        """The first step at which a value differs; None if none does."""
         step = self.to_dict().get("parts_at")
         return None if step is None else int(step)
 
 
 class Repeats(Again):
-    """A trial's configuration trained with other seeds; those that were trained before are not trained again."""
+    """A trial's configuration trained with other seeds; seeds already trained are not trained again."""
 
     kind = "repeat"
 
@@ -102,12 +102,12 @@ class Repeats(Again):
         self._others = [Experiment.of(store, one) for one in made.reuses if one != made.spec.id]
 
     def start(self) -> None:
-        """Have the engine take it, and those that train a part of its seeds already."""
+        """Have the engine start it, and also experiments that train some of its seeds already."""
         for one in (*self._others, self.experiment):
             one.start()
 
     def wait(self, timeout: float | None = None) -> Again:
-        """Wait for its end. An interrupt leaves it running. Raises TimeoutError."""
+        """Wait until it ends. An interrupt leaves it running. Raises TimeoutError."""
         for one in self._others:
             with contextlib.suppress(TrialFailed):
                 one.wait(timeout)
@@ -119,14 +119,14 @@ class Repeats(Again):
         return all(one.is_ended for one in (*self._others, self.experiment))
 
     def _concluded(self) -> dict[str, Json]:
-        """Worked out here: the engine knew at its end what had been trained by then."""
+        """Computed here: the engine's result covers only what had been trained by then."""
         from workbench.compare.verdict import conclusion
 
         return conclusion(self.experiment.store, self._spec)[self.kind]
 
     @property
     def mean(self) -> float | None:
-        """Of the goal over the seeds."""
+        """The mean of the goal over the seeds."""
         mean: float | None = self.to_dict().get("mean")
         return mean
 
@@ -138,7 +138,7 @@ class Repeats(Again):
 
 
 def concluded(experiment: Experiment, kind: str) -> dict[str, Json]:
-    """What the engine kept of an experiment that has ended; worked out here where it never came to that."""
+    """The result that the engine stored for an ended experiment; computed here if the engine did not."""
     from workbench.compare.verdict import conclusion
     from workbench.store.series import Series
 
@@ -165,10 +165,10 @@ def replay(
 ) -> Replay:
     """Train a trial (of an experiment, its best) again from step 0 with its own code, data references and seeds.
 
-    env: ``same`` (the environment as it is now; a difference is said), ``rebuild`` (a virtual environment with the
+    env: ``same`` (the current environment; differences are reported), ``rebuild`` (a virtual environment with the
     recorded versions), or an interpreter. tolerance: relative difference up to which values count as within tolerance.
-    What was published (``~/public/digits#t0007``, or an experiment that was opened there) is taken into ``store``
-    before; trust: its author is trusted. Raises NotFound where what was recorded is gone, Untrusted.
+    A published experiment (``~/public/digits#t0007``, or an experiment that was opened there) is first imported into
+    ``store``; trust: trust its author. Raises NotFound if recorded files are gone, Untrusted.
     """
     from workbench.replay import replay as prepare
 
@@ -183,9 +183,9 @@ def replay(
 def repeat(
     ref: str | Trial | Experiment, seeds: int = 5, *, wait: bool = True, store: str | Store | None = None
 ) -> Repeats:
-    """Train a trial's configuration with so many other seeds: mean and 95 % interval of its goal.
+    """Train a trial's configuration with this many other seeds: mean and 95 % interval of its goal.
 
-    A seed that was trained before counts, and is not trained again, where all that it depends on is as it was.
+    A seed that was trained before counts, and is not trained again, if all that it depends on is unchanged.
     Comparisons of the trial then say whether a difference is within noise.
     """
     from workbench.replay import repeat as prepare
@@ -201,7 +201,7 @@ def repeat(
 def referred(
     ref: str | Trial | Experiment, store: str | Store | None, *, trust: bool = False
 ) -> tuple[Store, str | Reference]:
-    """The store in which it can be trained, and the trial or experiment there; what was published is taken home."""
+    """The store in which it can be trained, and the trial or experiment there; a published one is imported."""
     from workbench.experiment.published import at_home, found
 
     home = store if isinstance(store, Store) else Store.find(store)
@@ -223,9 +223,9 @@ def referred(
 def nightly(
     store: Store, since: str, say: Callable[[str], None], *, env: str = "same", tolerance: float | None = None
 ) -> list[dict[str, Json]]:
-    """Replay the best trial of every experiment that was created since a day (``2026-11-01``) and has ended.
+    """Replay the best trial of every experiment that was created since a date (``2026-11-01``) and has ended.
 
-    One after the other; ``say`` gets a line for each. What cannot be trained again is in the answer as *refused*.
+    One after the other; ``say`` gets a line for each. Those that cannot be replayed are in the answer as *refused*.
     """
     from workbench.errors import WorkbenchError
 
@@ -253,7 +253,7 @@ def _created_since(store: Store, since: str) -> list[Spec]:
         try:
             spec = store.read_spec(one, viewing=True)
         except StoreError:
-            continue  # damaged; doctor says so
+            continue  # damaged; doctor reports it
         if spec.created >= since and not (spec.replays or spec.repeats or spec.puts_back):
             specs.append(spec)
     return specs

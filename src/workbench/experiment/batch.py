@@ -1,8 +1,8 @@
-"""Notebooks executed again and again with parameters. Law: what was executed with the same content stays as it is.
+"""Notebooks executed in batches with parameters. Law: an execution with the same content is not repeated.
 
-Notebooks that ask for nothing are trials of one experiment: each holds a slot while it is executed, and outlives
-whoever asked. One with train cells asks the engine for slots itself and holds none while it waits: a process of this
-one executes it.
+Notebooks without train cells are trials of one experiment: each holds a slot while it is executed, and continues after
+the caller has left. One with train cells asks the engine for slots itself and holds none while it waits: a process of
+the caller executes it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from workbench.store import Store, new_id
 from workbench.store.lists import notebooks
 from workbench.store.lists.notebooks import NotebookRun
 
-#: How many notebooks that train are executed at a time where nobody said: they mostly wait.
+#: The default number of notebooks with train cells that are executed at a time: they mostly wait.
 AT_ONCE = 4
-#: A notebook says nothing before its end: it never counts as hung.
+#: A notebook reports nothing before its end: it never counts as hung.
 _PATIENCE_S = 30 * 86400.0
 _CELL = """\
 # {notebook}, executed with parameters
@@ -49,7 +49,7 @@ for step in trial.steps():
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """One notebook of a batch, as it ended. before: it was executed by an earlier command, and not again."""
+    """One notebook of a batch that has ended. before: an earlier command executed it, so it was not repeated."""
 
     label: str
     run: NotebookRun | None
@@ -58,14 +58,14 @@ class Executed:
 
     @property
     def is_good(self) -> bool:
-        """Whether it came to its end."""
+        """Whether it ended without an error."""
         return self.run is not None and self.run.state == "completed"
 
 
 class Batch:
-    """The executions of one notebook that are wanted, and which of them are still to be done.
+    """The executions of one notebook that were requested, and those of them still to do.
 
-    again: execute also what was executed before. Everything is checked here, before anything starts: raises BadInput,
+    again: repeat earlier executions too. Everything is checked here, before anything starts: raises BadInput,
     BadOption, NotFound.
     """
 
@@ -75,25 +75,25 @@ class Batch:
         self.store, self.source = store, SourceNotebook(path)
         self._again, self._asked = again, datetime.now(UTC).isoformat(timespec="milliseconds")
         names = list(dict.fromkeys(name for row in rows for name in row))
-        #: What there is to know before it starts, in words.
+        #: Notes for the user before it starts, in words.
         self.notes = self.source.check(names)
         self.tasks = self.source.tasks(rows)
         newest = notebooks.newest(store)
         self._known = {key: run for key, run in newest.items() if run.state == "completed" and not again}
-        #: Executions that had ended before.
+        #: Executions that had ended earlier.
         self._ended_before = {run.id: run for run in newest.values() if run.state != "running"}
-        #: Executions that are still to be done.
+        #: Executions that are still to do.
         self.open = [task for task in self.tasks if task.key not in self._known]
 
     @property
     def on_slots(self) -> bool:
-        """Whether its notebooks take slots; those that train ask for slots themselves."""
+        """Whether its notebooks take slots; those with train cells ask for slots themselves."""
         return not self.source.trains
 
     def run(self, typed: str = "", parallel: int | None = None) -> Iterator[Executed]:
-        """Execute what is to be done, ``parallel`` at a time at most; each as it ends, those of before first.
+        """Run the executions still to do, at most ``parallel`` at a time; yield each as it ends, earlier ones first.
 
-        An interrupt leaves what holds a slot running; the same command waits for it.
+        An interrupt leaves executions on slots running; the same command waits for them.
         """
         self.store.create()
         for task in self.tasks:
@@ -123,7 +123,7 @@ class Batch:
             since = self._asked if self._again else ""
             with notebooks.alone(self.store, task.key, lambda: not is_over.is_set()) as held:
                 before = notebooks.settled(self.store, task.key, since=since)
-                if before is not None:  # another command executed it meanwhile
+                if before is not None:  # meanwhile another command executed it
                     return Executed(task.label, before, self._words(before), before=True)
                 run = new_id()
                 with lock:
@@ -177,20 +177,20 @@ class Batch:
         yield from self._followed(handles)
 
     def _elsewhere(self) -> dict[str, set[str]]:
-        """Experiments that execute some of these already, for an earlier command, with the keys they execute."""
+        """Experiments of an earlier command that are executing some of these, with the keys they execute."""
         found = {}
         for entry in experiments(self.store):
             if entry["state"] in ENDED or entry.get("notebook") != str(self.source.path):
                 continue
             handle = Experiment.of(self.store, entry["id"])
             keys = self._executes(handle) & {task.key for task in self.open}
-            # The catalog is written now and then only.
+            # The catalog is written with a delay.
             if keys and not handle.is_ended:
                 found[entry["id"]] = keys
         return found
 
     def _executes(self, handle: Experiment) -> set[str]:
-        """The keys that an experiment has still to execute: those of trials that have not ended."""
+        """The keys that an experiment still has to execute: those of trials that have not ended."""
         sha = tasks_of(handle.spec)
         if sha is None or not self.store.has_blob(sha):
             return set()
@@ -231,14 +231,14 @@ class Batch:
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             training=training,
             probe=False,
-            # A cell that raised raises again; a lost worker or engine is no fault of the notebook.
+            # A cell that raised will raise again; a lost worker or engine does not count as a failure.
             max_restarts=0,
         )
         self.store.write_spec(spec)
         return spec
 
     def _followed(self, handles: Sequence[Experiment]) -> Iterator[Executed]:
-        """Each execution as it is known to have ended, until the experiments have."""
+        """Yield each execution once it is known to have ended, until the experiments have."""
         from workbench.asking import Tending
 
         tend, told = Tending(self.store), set()
@@ -264,7 +264,7 @@ class Batch:
             if key in told:
                 continue
             if other is not None and other.state == "completed" and other.id not in self._ended_before:
-                yield Executed(task.label, other, self._words(other), before=True)  # another command was quicker
+                yield Executed(task.label, other, self._words(other), before=True)  # another command was faster
             else:
                 yield Executed(task.label, None, self._why(handles))
 
@@ -279,7 +279,7 @@ class Batch:
 
 
 def tasks_of(spec: Spec) -> str | None:
-    """The blob with the executions that the experiment ``spec`` consists of; None for any other experiment."""
+    """The blob with the executions of the experiment ``spec``; None for any other kind of experiment."""
     try:
         tree = ast.parse(spec.program.source)
     except SyntaxError:

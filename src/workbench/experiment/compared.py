@@ -1,4 +1,4 @@
-"""A comparison in a person's hands. Law: it shows what the store said when it was made; all texts are escaped."""
+"""A comparison for the user. Law: it shows what the store contained when it was made; all texts are escaped."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """True where nothing that could make results differ does, and none part."""
+        """True if no difference can affect results, and no metric differs."""
         return bool(self._found["same"])
 
     @property
     def title(self) -> str:
-        """All of it in one line."""
+        """The whole comparison in one line."""
         return str(self._found["title"])
 
     @property
     def sections(self) -> list[dict[str, Json]]:
-        """What differs, by kind (data, configuration, code, …), the most likely cause first."""
+        """The differences by kind (data, configuration, code, …), the most likely cause first."""
         return list(self._found["sections"])
 
     @property
     def parts_at(self) -> int | None:
-        """The first step at which any metric parts; None where none does."""
+        """The first step at which any metric differs; None if none does."""
         steps = [metric["parts_at"] for metric in self._found["results"]["metrics"]]
         return min((step for step in steps if step is not None), default=None)
 
     def to_dict(self) -> dict[str, Json]:
-        """All of it as plain data."""
+        """The whole comparison as plain data."""
         return self._found
 
     def __str__(self) -> str:
@@ -69,8 +69,8 @@ class Comparison:
 def compare(
     a: str | Trial | Experiment, b: str | Trial | Experiment, *, store: str | Store | None = None
 ) -> Comparison:
-    """What differs between two trials or two experiments: names such as ``digits@2/t0007``, objects, or what was
-    published (``~/public/digits#t0007``). A name beside an object is of the object's store, unless ``store`` is given.
+    """What differs between two trials or two experiments: names such as ``digits@2/t0007``, objects, or published ones
+    (``~/public/digits#t0007``). A name beside an object refers to the object's store, unless ``store`` is given.
 
     Raises NotFound and BadName.
     """
@@ -85,7 +85,7 @@ def compare(
 
 
 def _placed(one: Any) -> tuple[Store | None, str | Reference]:
-    """The store of one side, where it says it itself, and what it is there."""
+    """The store of one side, if it names one, and its name there."""
     from workbench.experiment.published import found
 
     if isinstance(one, Trial):

@@ -1,6 +1,6 @@
-"""What a kernel has executed, with what its history leaves out: when, by which cell, and how it ended.
+"""The cells that a kernel has executed, with what IPython's history lacks: when, which cell, and how it ended.
 
-Law: it looks on; nothing that goes wrong here reaches the person's cell.
+Law: it only observes; its errors never reach the user's cell.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from workbench.snapshot.reading.facts import Facts, facts_of
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of a cell: its number in the kernel, when it began (seconds since 1970), the cell's id where that
-    is known, its text, and whether it came to its end.
+    """One execution of a cell: its number in the kernel, its start (seconds since 1970), the cell's id if known, its
+    text, and whether it ended without an error.
     """
 
     number: int
@@ -29,21 +29,21 @@ class Run:
 
     @property
     def facts(self) -> Facts:
-        """What its text does to names."""
+        """What its text does with names."""
         return facts_of(self.source)
 
 
 class Log:
-    """The executions of one kernel, from the moment on at which Workbench was loaded."""
+    """The executions of one kernel, since Workbench was loaded."""
 
     def __init__(self) -> None:
         self.runs: dict[int, Run] = {}
-        #: By name: the executions that give it, in order.
+        #: By name: the executions that assign it, in order.
         self.binders: dict[str, list[Run]] = defaultdict(list)
         self._began = time.time()
 
     def add(self, run: Run) -> None:
-        """Note an execution."""
+        """Add an execution."""
         self.runs[run.number] = run
         for name in run.facts.may_bind:
             self.binders[name].append(run)
@@ -51,11 +51,11 @@ class Log:
     # -- IPython's events ---------------------------------------------------------------------------------------------
 
     def begins(self, info: Any) -> None:
-        """A cell begins."""
+        """A cell starts."""
         self._began = time.time()
 
     def ended(self, result: Any) -> None:
-        """A cell has ended. What it does to names is found out now, when nobody waits for it."""
+        """A cell has ended. Its use of names is analysed now, while no user waits."""
         with contextlib.suppress(Exception):
             info = result.info
             if info.store_history and result.execution_count is not None:
@@ -67,14 +67,14 @@ _LOGS: weakref.WeakKeyDictionary[Any, Log] = weakref.WeakKeyDictionary()
 
 
 def log_of(shell: Any) -> Log | None:
-    """The log of this shell, or None where none is kept."""
-    with contextlib.suppress(TypeError):  # what is no shell
+    """The log of this shell, or None if there is none."""
+    with contextlib.suppress(TypeError):  # it is not a shell
         return _LOGS.get(shell)
     return None
 
 
 def watch(shell: Any) -> None:
-    """Keep a log of what ``shell`` executes."""
+    """Keep a log of the executions of ``shell``."""
     if shell not in _LOGS:
         log = _LOGS[shell] = Log()
         shell.events.register("pre_run_cell", log.begins)
@@ -82,7 +82,7 @@ def watch(shell: Any) -> None:
 
 
 def unwatch(shell: Any) -> None:
-    """Keep it no longer."""
+    """Stop keeping the log."""
     log = _LOGS.pop(shell, None)
     if log is not None:
         for event, hook in (("pre_run_cell", log.begins), ("post_run_cell", log.ended)):
@@ -91,7 +91,7 @@ def unwatch(shell: Any) -> None:
 
 
 def executed(shell: Any, history: Any) -> tuple[dict[str, Any], ...]:
-    """The executed cells in order, as a snapshot takes them: texts, and ids and failures where the log has them."""
+    """The executed cells in order, as a snapshot stores them: texts, and ids and failures if the log has them."""
     log = log_of(shell)
     found = []
     for number, source in enumerate(history.input_hist_raw):

@@ -1,4 +1,4 @@
-"""An experiment in a person's hands. Law: it owns nothing; it asks the engine, and shows what the store says."""
+"""An experiment as an object for the user. Law: it owns nothing; it asks the engine, and shows what the store says."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from workbench.share.looking import Finding
     from workbench.space import Space
 
-#: Seconds between looks while somebody waits.
+#: Seconds between checks while the user waits.
 LOOK_S = 0.1
 
 
 class Experiment:
     """An objective, a space, a goal, a scheduler and a seed; it owns trials.
 
-    Made from a function it is a draft until :meth:`start`; :func:`open` and ``%%train`` give one that was started.
+    Made from a function it is a draft until :meth:`start`; :func:`open` and ``%%train`` return started ones.
 
     >>> import workbench as wb
     >>> def train(trial, lr=wb.loguniform(1e-4, 1)):
@@ -141,13 +141,13 @@ class Experiment:
     # -- before it starts ---------------------------------------------------------------------------------------------
 
     def plan(self) -> Plan:
-        """What is trained: brackets, trials, steps. Starts nothing."""
+        """What will be trained: brackets, trials, steps. Starts nothing."""
         from workbench.launch import planned
 
         return planned(*self._wanted())
 
     def simulate(self, curve: Any, slots: int = 1, step_time: float = 1.0) -> Simulation:
-        """Run the search in virtual time. ``curve(configuration, step)`` gives the goal's metric."""
+        """Run the search in virtual time. ``curve(configuration, step)`` returns the goal's metric."""
         from workbench.search import Search, simulate
 
         space, chosen = self._wanted()
@@ -166,12 +166,12 @@ class Experiment:
         )
 
     def start(self, *, again: bool = False, same: bool = False, cluster: str | None = None) -> Experiment:
-        """Train, unless the same content was trained under this name before: then that experiment is taken.
+        """Train, unless the same content was trained under this name before: then reattach to that experiment.
 
-        It is taken only while all that its training was seen to depend on (files, packages, modules, variables) is as
-        it was; :attr:`changed` says what differs. ``same`` takes it all the same, and ``again`` trains anew.
-        ``cluster`` is a Dask scheduler's address, for the engine that is started now; without one it makes a cluster
-        on this machine. It returns as soon as the engine has taken it.
+        It reattaches only if everything that training was seen to depend on (files, packages, modules, variables) is
+        unchanged; :attr:`changed` lists differences. ``same`` reattaches anyway, and ``again`` trains again.
+        ``cluster`` is the address of a Dask scheduler for an engine started by this call; by default that engine makes
+        a cluster on this machine. It returns as soon as the engine has accepted the experiment.
         """
         from workbench.asking import ask, check_cluster
         from workbench.experiment.opening import remember
@@ -268,7 +268,7 @@ class Experiment:
 
     @property
     def trials(self) -> pd.DataFrame:
-        """The trials as a table, best first. Where one was resumed inexactly, ``inexact`` names what it lost."""
+        """The trials as a table, best first. For trials that resumed inexactly, ``inexact`` names what they lost."""
         from workbench.experiment.results import trials
 
         return trials(self._look())
@@ -280,14 +280,14 @@ class Experiment:
         return Trial(self, board.trials[wanted])
 
     def curves(self, metric: str | None = None) -> pd.DataFrame:
-        """One metric (the goal's where None) of all trials: a column for each trial, a row for each step."""
+        """One metric (by default the goal's) of all trials: a column for each trial, a row for each step."""
         from workbench.experiment.results import curves
 
         return curves(self.series_curves(metric or self.spec.goal.metric))
 
     @property
     def metrics(self) -> list[str]:
-        """Names of the metrics that have been reported, the first first."""
+        """Names of the reported metrics, in the order of their first report."""
         series = self._board.series
         return series.names() if series is not None else []
 
@@ -305,9 +305,9 @@ class Experiment:
     def wait(self, timeout: float | None = None) -> Experiment:
         """Wait until it has ended. An interrupt leaves it running, and says so.
 
-        Raises TimeoutError after ``timeout`` seconds, TrialFailed where the experiment failed, and Paused at once where
-        it is paused, by a person or since a package changed: then only :meth:`resume` goes on with it. Of one that is
-        paused because the disk or the quota has no room it says so, and waits: that one goes on by itself.
+        Raises TimeoutError after ``timeout`` seconds, TrialFailed if the experiment failed, and Paused at once if it is
+        paused, by a user or since a package changed: then only :meth:`resume` continues it. If it is paused because
+        the disk or the quota is full, it says so and waits: that pause ends by itself.
         """
         from workbench.asking import Tending
 
@@ -326,7 +326,7 @@ class Experiment:
         return self
 
     def __await__(self) -> Generator[Any, None, Experiment]:
-        """``await exp`` waits like :meth:`wait`, and meanwhile the kernel's loop is free: buttons and views go on."""
+        """``await exp`` waits like :meth:`wait`, but the kernel's event loop stays free: buttons and views work."""
         return self._ended().__await__()
 
     async def _ended(self) -> Experiment:
@@ -338,14 +338,14 @@ class Experiment:
         return self
 
     def check_paused(self) -> None:
-        """Raise Paused where it is paused and does not go on by itself."""
+        """Raise Paused if it is paused and does not resume by itself."""
         board = self._look()
         pause = None if board.is_ended else pause_of(board.meta)
         if pause is not None and pause["cause"] != "room":
             raise paused(self.label, pause)
 
     def check(self) -> None:
-        """Raise TrialFailed where the experiment failed, with the first failed trial's own words."""
+        """Raise TrialFailed if the experiment failed, with the message of the first failed trial."""
         board = self._look()
         status = board.status
         if status.state == UNREADABLE:
@@ -365,24 +365,24 @@ class Experiment:
         watch(self)
 
     def stop(self, trial: int | str | Trial | None = None) -> None:
-        """End one trial, or where None the whole experiment. It returns when the engine has taken the request."""
+        """End one trial, or by default the whole experiment. It returns when the engine has taken the request."""
         self._ask(Stop(self.id, None if trial is None else _number(trial)))
 
     def pause(self) -> None:
-        """Start nothing more; what runs is checkpointed and leaves its slot."""
+        """Start nothing more; running trials are checkpointed and leave their slots."""
         self._ask(Pause(self.id))
 
     def resume(self) -> None:
-        """Go on after :meth:`pause`."""
+        """Continue after :meth:`pause`."""
         self._ask(Resume(self.id))
 
     def extend(
         self, *, trials: int | None = None, max_steps: int | None = None, limit_s: float | None = None
     ) -> Experiment:
-        """Go on, whether it runs or has ended: so many more trials, longer trials, more time. What was decided stays.
+        """Continue a running or ended experiment with more trials, longer trials or more time. Decisions made stay.
 
-        Trials that took all steps go on from their checkpoint where the scheduler lets them; those whose weights are
-        gone train again. Raises BadOption for what makes no sense, such as fewer steps.
+        Trials that took all steps continue from their checkpoint if the scheduler lets them; those whose checkpoints
+        are gone train again. Raises BadOption for invalid values, such as fewer steps.
         """
         from workbench.asking import ask
         from workbench.engine.judging.patience import checked_limit
@@ -392,10 +392,10 @@ class Experiment:
         return self
 
     def verify(self, trial: int | str | Trial, step: int | None = None, timeout: float | None = None) -> Verdict:
-        """Train ``trial`` again beside its own places, and see whether resuming gave the same bits.
+        """Train ``trial`` again beside its own run, and check whether resuming gave the same bits.
 
-        Up to ``step``, or to the first level after it was resumed. The check takes a slot when nobody else wants one,
-        and this waits for it. Raises BadOption for a trial or a step that was not trained, TimeoutError after
+        Up to ``step``, or to the first level after it was resumed. The check takes a slot when no trial needs one,
+        and this call waits for it. Raises BadOption for a trial or a step that was not trained, TimeoutError after
         ``timeout`` seconds.
         """
         from workbench.asking import Tending, ask
@@ -417,7 +417,7 @@ class Experiment:
             time.sleep(LOOK_S)
 
     def replay(self, trial: int | str | Trial | None = None, **options: Any) -> Replay:
-        """Train one trial (where None, the best) again, as :func:`workbench.replay` does; what it has shown."""
+        """Train one trial (by default the best) again, as :func:`workbench.replay` does; returns the replay."""
         from workbench.experiment.again import replay
 
         return replay(self if trial is None else self[_number(trial)], **options)
@@ -429,10 +429,10 @@ class Experiment:
         checkpoints: bool = True,
         consent: Callable[[Sequence[Finding]], bool] | None = None,
     ) -> str:
-        """Write a read-only store and a page into a folder or URL, for others to open; the page's place.
+        """Write a read-only store and a page into a folder or URL, for others to open; the page's path.
 
-        Secrets are masked, and each is printed by its place and kind. consent: hears of them before anything is
-        written, and says whether to go on. See :func:`workbench.open` for how it is opened.
+        Secrets are masked, and each is printed with its place and kind. consent: called with them before anything is
+        written; returns whether to continue. See :func:`workbench.open` for opening it.
         """
         from workbench.share import publish
         from workbench.terminal import clean, say
@@ -445,10 +445,10 @@ class Experiment:
     def export(
         self, target: str | os.PathLike[str], *, checkpoints: bool = True, data: bool = False, mask: bool = False
     ) -> dict[str, Any]:
-        """Write one file that another store takes in (``.zip``), all points as a table (``.csv``, ``.parquet``), a
+        """Write one file for import into another store (``.zip``), all points as a table (``.csv``, ``.parquet``), a
         ``Containerfile`` that trains the best trial again, or a run for each trial in another program
-        (``mlflow:WHERE``, ``tensorboard:FOLDER``, ``wandb:PROJECT``). data: the ``.zip`` holds the kept data as well.
-        mask: the ``.zip`` holds no secret that is found; ``findings`` of the answer says which those are.
+        (``mlflow:WHERE``, ``tensorboard:FOLDER``, ``wandb:PROJECT``). data: include the kept data in the ``.zip``.
+        mask: remove the secrets that are found from the ``.zip``; ``findings`` of the answer lists them.
         """
         from workbench.experiment.exported import exported
 

@@ -1,4 +1,4 @@
-"""What an experiment is exported as. Law: the target's name says it, and nothing else."""
+"""The format of an export. Law: only the target's name decides it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.store import Store
 def exported(
     store: Store, experiment: str, target: str | os.PathLike[str], *, checkpoints: bool, data: bool, mask: bool
 ) -> dict[str, Any]:
-    """Export the experiment to ``target``; what was written. Raises StoreError and its kin."""
+    """Export the experiment to ``target``; what was written. Raises StoreError and the like."""
     if (name := exporter.of_target(target)) is not None:
         return exporter.found(name).write(store, exporter.Order(experiment, os.fspath(target)))
     path = Path(target)

@@ -1,4 +1,4 @@
-"""Which notebook somebody types in. Law: it asks the kernel, and a Jupyter server of this machine, and nobody else."""
+"""The notebook of the current kernel. Law: it asks only the kernel, and a Jupyter server of this machine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from workbench.experiment.executed import executed
 from workbench.launch import Origin
 from workbench.records import checked_name
 
-#: Names by which frontends tell a kernel the notebook's path: VS Code, and papermill with --inject-paths.
+#: Names in which frontends store the notebook's path: VS Code, and papermill with --inject-paths.
 _TOLD = ("__vsc_ipynb_file__", "PAPERMILL_INPUT_PATH")
-#: Seconds to wait for a Jupyter server's answer. It is on this machine.
+#: Seconds to wait for a Jupyter server's answer. The server is on this machine.
 _SERVER_S = 0.5
 
 
 def shell_here() -> Any:
-    """IPython's shell, where this is a notebook or IPython; else None."""
+    """IPython's shell, if this is a notebook or IPython; else None."""
     module = sys.modules.get("IPython")
     return module.get_ipython() if module is not None else None
 
@@ -45,7 +45,7 @@ def origin(shell: Any, typed: str = "", expanded: str = "") -> Origin:
 
 
 def path(shell: Any) -> str | None:
-    """The notebook's file, or None where nothing tells."""
+    """The notebook's file, or None if it is unknown."""
     for name in _TOLD:
         value = shell.user_ns.get(name)
         if isinstance(value, str) and value:
@@ -53,12 +53,12 @@ def path(shell: Any) -> str | None:
     started_as = os.environ.get("JPY_SESSION_NAME")
     if started_as is None or os.path.exists(started_as):
         return started_as
-    # The kernel's environment is of its start: the notebook was renamed or moved since. Its server knows.
+    # The kernel's environment dates from its start: if the notebook was renamed or moved since, its server knows.
     return _from_server() or started_as
 
 
 def name_of(notebook: str | None) -> str:
-    """A name for an experiment that was given none: its notebook's. Raises BadName where that is not known."""
+    """A default name for an experiment: its notebook's. Raises BadName if that is not known."""
     stem = re.sub(r"[^\w .+-]", "-", Path(notebook or "").stem).strip(" -._+")
     stem = re.sub(r"\.{2,}", ".", stem)
     try:

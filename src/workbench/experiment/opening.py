@@ -1,4 +1,4 @@
-"""Which experiment a person means: by name, id, place, or the last one. Law: it finds, and starts nothing."""
+"""The experiment that a user names: by name, id, place, or the last one. Law: it finds, and starts nothing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _last: Experiment | None = None
 
 
 def open(ref: str, *, store: str | Store | None = None, trust: bool = False) -> Experiment:  # noqa: A001 - wb.open()
-    """The experiment called ``digits`` (its newest version), ``digits@2``, or by its id; or one that was published, by
-    its folder or URL.
+    """The experiment called ``digits`` (its newest version), ``digits@2``, or with this id; or a published one, by its
+    folder or URL.
 
-    trust: it may be loaded and trained although it came from elsewhere; both run its code.
+    trust: allow it to be loaded and trained although it was made elsewhere; both run its code.
     """
     from workbench.launch import experiments
     from workbench.share.publish import opened
@@ -34,7 +34,7 @@ def open(ref: str, *, store: str | Store | None = None, trust: bool = False) -> 
     try:
         return Experiment.of(found, resolve(found, ref).experiment)
     except NotFound:
-        # Started a moment ago: its spec is there, and the catalog does not list it yet.
+        # Started a moment ago: it has a spec, but the catalog does not list it yet.
         new = [entry for entry in experiments(found) if ref in (entry["name"], entry["label"])]
         if not new:
             raise
@@ -55,6 +55,6 @@ def last() -> Experiment:
 
 
 def remember(experiment: Experiment) -> None:
-    """Make ``experiment`` the one that :func:`last` gives."""
+    """Make ``experiment`` the one that :func:`last` returns."""
     global _last
     _last = experiment

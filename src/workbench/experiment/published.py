@@ -1,5 +1,5 @@
-"""What somebody published, found by its place. Law: it is looked at where it lies, and trained again only at home:
-after a person has said that its author is trusted, it is taken into the store at hand.
+"""A published experiment, found by its place. Law: it is read where it is, and trained again only after the user has
+trusted its author and it was imported into the user's own store.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from workbench.store.owner.trust import check_trusted, is_foreign, trust
 
 
 def found(text: str) -> tuple[Store, Reference] | None:
-    """The published store, and what ``text`` names of it: ``DEST``, ``DEST#t0007``, ``DEST#t0007:27``.
+    """The published store, and the name inside it: ``DEST``, ``DEST#t0007``, ``DEST#t0007:27``.
 
-    DEST is a folder or a URL. None where ``text`` names no publication, as ``digits@2/t0007`` does not.
+    DEST is a folder or a URL. None if ``text`` does not name a publication, as ``digits@2/t0007`` does not.
     """
     from workbench.launch import experiments
     from workbench.share.publish import opened
@@ -38,9 +38,9 @@ def found(text: str) -> tuple[Store, Reference] | None:
 
 
 def at_home(published: Store, reference: Reference, home: Store) -> tuple[Store, Reference]:
-    """The same in the store ``home``, which it is taken into where it is not there yet.
+    """The same in the store ``home``; it is imported if it is not there yet.
 
-    Raises Untrusted where nobody has said that its author is trusted.
+    Raises Untrusted if its author is not trusted.
     """
     from workbench.share.archive import take_in
 
@@ -51,7 +51,7 @@ def at_home(published: Store, reference: Reference, home: Store) -> tuple[Store,
         )
     if home.exists and home.experiment(reference.experiment).spec.exists():
         label = home.read_spec(reference.experiment).label
-        check_trusted(home, reference.experiment, label)  # what lies here under this id may be something else
+        check_trusted(home, reference.experiment, label)  # the one with this id here may be another
     else:
         label = str(take_in(home, published.root)["label"])
         trust(home, reference.experiment)

@@ -1,4 +1,4 @@
-"""What an experiment has come to, as tables and words. Law: a column or a line is there where it tells."""
+"""The results of an experiment, as tables and words. Law: a column or a line appears only if it is informative."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def trials(board: Board) -> pd.DataFrame:
-    """The trials, best first. Where one was resumed inexactly, ``inexact`` names what it lost."""
+    """The trials, best first. For trials that resumed inexactly, ``inexact`` names what they lost."""
     import pandas as pd
 
     metric = board.spec.goal.metric
@@ -43,7 +43,7 @@ def curves(found: Mapping[int, Mapping[int, float]]) -> pd.DataFrame:
 
 
 def summary(board: Board) -> str:
-    """How it stands, as HTML."""
+    """Its state, as HTML."""
     status = board.status
     facts = [("state", status.state), ("trials", f"{status.progress.ended} of {status.progress.of}")]
     if status.best is not None:

@@ -1,4 +1,4 @@
-"""Goals and schedulers as they are written in the function form. Law: each gives a record, and checks what it got."""
+"""Goals and schedulers for the function form. Law: each returns a record, and checks its arguments."""
 
 from __future__ import annotations
 

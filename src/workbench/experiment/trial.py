@@ -1,4 +1,4 @@
-"""A trial in a person's hands. Law: it shows what the store said at the last look, and asks for the rest."""
+"""A trial as an object for the user. Law: it shows what the store said at the last look, and asks for the rest."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check of a trial against an undisturbed turn said; true where every bit was the same.
+    """The result of a check of a trial against an uninterrupted turn; true if every bit was the same.
 
-    kind: *identical*, *parts*, *could not* or *not checked*. details: where they part, and what may be the cause.
+    kind: *identical*, *parts*, *could not* or *not checked*. details: where they differ, and the possible cause.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class Trial:
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """Its hyperparameters; None where one is inactive."""
+        """Its hyperparameters; None for an inactive one."""
         return dict(self._row.get("configuration") or {})
 
     @property
@@ -76,13 +76,13 @@ class Trial:
 
     @property
     def value(self) -> float | None:
-        """The goal's metric at its last report."""
+        """The goal's metric in its last report."""
         value: float | None = self._row.get("value")
         return value
 
     @property
     def error(self) -> str | None:
-        """The traceback of what ended it, where it failed."""
+        """The traceback of the error that ended it, if it failed."""
         error = self._row.get("error")
         if isinstance(error, dict):
             return str(error.get("traceback") or f"{error.get('type')}: {error.get('message')}")
@@ -90,7 +90,7 @@ class Trial:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What the newest check of it against an undisturbed turn said; None where there was none."""
+        """The result of its newest check against an uninterrupted turn; None if there was none."""
         found = self._row.get("verify")
         return Verdict(found["verdict"], found["words"], found) if found else None
 
@@ -101,7 +101,7 @@ class Trial:
         return (packed.read(path) or b"").decode("utf-8", errors="replace")
 
     def curve(self, metric: str | None = None) -> pd.Series:
-        """What it reported of one metric (the goal's where None), by step."""
+        """The reported values of one metric (by default the goal's), by step."""
         import pandas as pd
 
         name = metric or self.experiment.spec.goal.metric
@@ -113,7 +113,7 @@ class Trial:
         return pd.Series(points, name=name, dtype=float).rename_axis("step")
 
     def curves(self) -> pd.DataFrame:
-        """All that it reported, a column for each metric, a row for each step."""
+        """All reported values, a column for each metric, a row for each step."""
         import pandas as pd
 
         names = self.experiment.metrics
@@ -121,17 +121,17 @@ class Trial:
         return pd.DataFrame({name: points for name, points in found.items() if points}).rename_axis("step").sort_index()
 
     def stop(self) -> None:
-        """End it; the others go on."""
+        """End it; the other trials continue."""
         self.experiment.stop(self)
 
     def fork(
         self, step: int | None = None, *, name: str | None = None, max_steps: int | None = None, **changes: Any
     ) -> Experiment:
-        """Go on from this trial's checkpoint at ``step`` (the newest where None) with other hyperparameters.
+        """Continue from this trial's checkpoint at ``step`` (by default the newest) with other hyperparameters.
 
-        It is an experiment of its own, called ``name``, and starts at once: ``exp["t0007"].fork(step=27, lr=0.001)``.
-        Other code is forked by a cell: ``%%train NAME --from digits@2/t0007:27``. Raises BadOption for a
-        hyperparameter that it does not have, NotFound where there is no such checkpoint.
+        This makes a new experiment, called ``name``, and starts it: ``exp["t0007"].fork(step=27, lr=0.001)``.
+        To fork with other code, use a cell: ``%%train NAME --from digits@2/t0007:27``. Raises BadOption for a
+        hyperparameter that it does not have, NotFound if there is no such checkpoint.
         """
         from workbench.replay.fork import fork
         from workbench.store.lists.catalog import Reference
@@ -141,9 +141,9 @@ class Trial:
         return type(self.experiment).of(self.experiment.store, made.spec.id).start()
 
     def load(self, step: int | None = None) -> Any:
-        """Run the set-up with this configuration in a fresh namespace, and put the checkpoint in.
+        """Run the set-up with this configuration in a fresh namespace, and restore the checkpoint.
 
-        Gives the namespace: ``.model``, ``.opt``, … ``step``: of the checkpoint; the newest where None.
+        Returns the namespace: ``.model``, ``.opt``, … ``step``: of the checkpoint; by default the newest.
         """
         from workbench.store.owner.trust import check_trusted
         from workbench.trial.export.loading import load
@@ -159,11 +159,11 @@ class Trial:
         inputs: Sequence[str] = (),
         name: str | None = None,
     ) -> dict[str, Any]:
-        """Write its model as ``safetensors``, ``torch.export`` or ``onnx``, held against the model's own output.
+        """Write its model as ``safetensors``, ``torch.export`` or ``onnx``, compared with the model's own output.
 
-        inputs: what the model takes, such as ``float32[8,64]``, one for each argument; where none is given, as its
-        training loop calls it. name: the model's name, where the training code has several. What was written is told,
-        with ``difference``, the largest absolute difference; TrialFailed is raised where it is more than rounding.
+        inputs: what the model takes, such as ``float32[8,64]``, one for each argument; by default the input of its
+        training loop. name: the model's name, if the training code has several. Returns what was written, with
+        ``difference``, the largest absolute difference; raises TrialFailed if it is more than rounding.
         """
         from workbench import exporter
 
@@ -194,7 +194,7 @@ class Trial:
 
 
 def table(title: str, facts: list[tuple[str, str]], below: str) -> str:
-    """A small table; all words escaped."""
+    """A small table; all texts are escaped."""
     cells = "".join(
         "<span style='margin-right:1.6em'>"
         f"<span style='opacity:.65'>{html.escape(name)}</span> {html.escape(value)}</span>"

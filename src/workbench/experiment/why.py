@@ -1,4 +1,4 @@
-"""Why two trials differ, in a person's hands: the hybrids are trained one by one, and a table says the rest."""
+"""Why two trials differ, for the user: hybrids are trained one by one, and a table shows the results."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class Row:
     """One line of the table.
 
-    what: what was put back (or the trial itself). words: the difference that it was. trial: who was trained. value: the
-    goal's metric at the last common step. apart: the value minus the baseline's. parts_at: the first step at which any
-    metric differs from the baseline's; None where all are the same bit for bit. could_not: what was not put back.
+    what: what was put back (or the trial itself). words: a description of the difference. trial: the trained trial.
+    value: the goal's metric at the last common step. apart: the value minus the baseline's. parts_at: the first step at
+    which any metric differs from the baseline's; None if all are identical. could_not: what was not put back.
     """
 
     what: str
@@ -60,7 +60,7 @@ class Why:
 
     @property
     def cause(self) -> str | None:
-        """What, when it was put back, brought the value nearest; None where nothing moved it."""
+        """The difference that, put back, moved the value nearest to the baseline's; None if none moved it."""
         moves = []
         for before, after in zip(self.rows[1:], self.rows[2:], strict=False):
             if before.apart is not None and after.apart is not None and after.what != "trained again":
@@ -69,7 +69,7 @@ class Why:
         return best[1] if best[0] > 0 else None
 
     def to_dict(self) -> dict[str, Json]:
-        """All of it as plain data."""
+        """The whole answer as plain data."""
         return {
             "a": self.a,
             "b": self.b,
@@ -82,7 +82,7 @@ class Why:
 
     @property
     def words(self) -> str:
-        """One line."""
+        """The answer in one line."""
         if self.explained and len(self.rows) == 2:
             return f"{self.b} equals {self.a} bit for bit"
         if self.explained:
@@ -126,7 +126,7 @@ class Why:
         return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{end}"
 
     def notebook(self) -> NotebookNode:
-        """The answer as a notebook: executed again it shows the same, and trains nothing that was trained."""
+        """The answer as a notebook: executing it again shows the same, and trains only what was not trained before."""
         from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
         def shown(source: str, text: str) -> Any:
@@ -167,8 +167,8 @@ def why(
 ) -> Why:
     """Find out why ``b`` differs from the baseline ``a``: put back data, configuration, code, libraries and seeds.
 
-    One after the other, each time training again, until nothing differs or nothing is left to put back. Of an
-    experiment its best trial is meant. env: ``rebuild`` builds the recorded libraries. say: gets a line for each row.
+    One after the other, training again each time, until nothing differs or nothing is left to put back. For an
+    experiment, its best trial is used. env: ``rebuild`` builds the recorded libraries. say: gets a line for each row.
     """
     from workbench.experiment.again import referred
 
@@ -192,7 +192,7 @@ def why(
 
 
 class _Table:
-    """Rows as they come."""
+    """The rows so far."""
 
     def __init__(self, store: Store, made: Hybrids, say: Callable[[str], None]) -> None:
         self.store, self.made, self.say = store, made, say
@@ -200,7 +200,7 @@ class _Table:
         self.notes: list[str] = []
 
     def train(self, what: str, words: str, prepared: Prepared, step: Step | None = None) -> None:
-        """Train a hybrid, unless it was before, and add its row."""
+        """Train a hybrid, unless it was trained before, and add its row."""
         known = trained_before(self.store, prepared.spec)
         if known is None:
             self.store.write_spec(prepared.spec)
@@ -215,7 +215,7 @@ class _Table:
         self.add(what, words, Reference(experiment.id, experiment.label, 0), step)
 
     def add(self, what: str, words: str, reference: Reference, step: Step | None = None) -> None:
-        """The row of a trial that was trained."""
+        """Add the row of a trained trial."""
         base, side = Side(self.store, self.made.a.reference), Side(self.store, reference)
         try:
             metric = self.made.a.spec.goal.metric
@@ -228,7 +228,7 @@ class _Table:
             unseen = not_seen_as_it_was(side.spec.data_back, legs)
             reached = max((key[0] for key in values), default=0)
             if not known and reached < self.made.a.steps:
-                known = [reached + 1]  # it was not trained as far
+                known = [reached + 1]  # it was trained for fewer steps
         finally:
             base.close()
             side.close()

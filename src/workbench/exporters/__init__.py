@@ -1,5 +1,5 @@
-"""What writes experiments for other programs, each an entry point of ``workbench.exporters``. Law: nothing of Workbench
-imports this package, so that it can become a distribution of its own.
+"""Exporters to other programs, each an entry point of ``workbench.exporters``. Law: no other part of Workbench imports
+this package, so that it can become a distribution of its own.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""A container in which an experiment is trained again: its Python, every distribution at its version, and its code.
+"""A container that trains an experiment again: its Python, every distribution at its version, and its code.
 
-Law: what cannot be restored is written down in its place; no index, folder or secret of this machine is in it.
+Law: what cannot be restored is listed in comments; it contains no index, folder or secret of this machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from workbench.store.lists.catalog import resolve
 
 LOCK, ARCHIVE, SOURCES = "requirements.lock", "experiment.zip", "workbench-sources"
 _PLATFORMS = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
-#: PyTorch's own index holds builds of these under a label, such as 2.13.0+cpu; PyPI does not.
+#: PyTorch's own index has builds of these with a label, such as 2.13.0+cpu; PyPI does not.
 _TORCH = frozenset({"torch", "torchvision", "torchaudio"})
 _LABEL = re.compile(r"(?P<version>[^+]+)\+(?P<label>cpu|cu\d+|rocm[\d.]+|xpu)")
 
@@ -39,7 +39,7 @@ def write(store: Store, order: Order) -> dict[str, Any]:
 
 
 def lines(told: dict[str, Any]) -> list[str]:
-    """What was written, in words."""
+    """What was written, as lines for the user."""
     gone = [f"Not restored: {name}: {why}." for name, why in told["not_restored"].items()]
     words = f"Python {told['python']}, {told['distributions']} distributions"
     return [words, *gone, f"Written: {told['file']}, and beside it the files that it copies"]
@@ -47,7 +47,7 @@ def lines(told: dict[str, Any]) -> list[str]:
 
 @dataclass(slots=True)
 class Lock:
-    """Lines of ``requirements.lock``. missing: distributions that no index and no address gives back, and why."""
+    """Lines of ``requirements.lock``. missing: distributions that no index and no address provides, and why."""
 
     lines: list[str] = field(default_factory=list)
     indexes: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Lock:
 
     @property
     def text(self) -> str:
-        """The file."""
+        """The content of the file."""
         head = [
             "# Every distribution of the environment, as it was recorded: pip install --no-deps -r requirements.lock",
             *([f"# with {self.variable}"] if self.indexes else []),
@@ -66,14 +66,14 @@ class Lock:
 
     @property
     def variable(self) -> str:
-        """What tells pip where builds lie that PyPI does not have, as an assignment."""
+        """The environment variable that tells pip where to find builds that PyPI does not have, as an assignment."""
         return f'PIP_EXTRA_INDEX_URL="{" ".join(self.indexes)}"'
 
 
 def lock_of(distributions: Mapping[str, str]) -> Lock:
-    """What pip installs for recorded ``distributions``: from an index, a commit or an address; the rest is named.
+    """What pip installs for recorded ``distributions``: from an index, a commit or an address; the rest is listed.
 
-    Addresses lose their credentials; those of folders are not written at all.
+    Credentials are removed from addresses; those of folders are not written at all.
     """
     lock = Lock()
     for name, recorded in sorted(distributions.items()):
@@ -111,10 +111,10 @@ def _from_origin(lock: Lock, name: str, version: str, origin: str) -> None:
 
 
 def write_container(store: Store, ref: str, target: Path) -> dict[str, Any]:
-    """Write ``target``, a Containerfile, and beside it what it copies: the lock, the experiment, Workbench's sources.
+    """Write ``target``, a Containerfile, and beside it the files that it copies: lock, experiment, Workbench's sources.
 
-    Its command trains the trial ``ref`` (of an experiment the best) again and compares. Raises NotFound where the
-    snapshot is gone, BadInput where one of the files exists.
+    Its command trains the trial ``ref`` (of an experiment the best) again and compares. Raises NotFound if the
+    snapshot is gone, BadInput if one of the files exists.
     """
     reference = resolve(store.check(), ref)
     spec = store.read_spec(reference.experiment)
@@ -153,11 +153,11 @@ def write_container(store: Store, ref: str, target: Path) -> dict[str, Any]:
 
 
 def _copy_sources(folder: Path) -> None:
-    """This very Workbench, as it is imported, with its metadata."""
+    """Copy the imported Workbench itself, with its metadata."""
     shutil.copytree(interpreter.PACKAGE, folder / "workbench", ignore=shutil.ignore_patterns("__pycache__"))
     for entry in sys.path:
         for info in Path(entry or ".").glob("workbench-*.dist-info"):
-            kept = ("METADATA", "entry_points.txt")  # others say where it lay here
+            kept = ("METADATA", "entry_points.txt")  # other files contain its path on this machine
             for name in kept:
                 if (info / name).is_file() and not (folder / info.name / name).exists():
                     (folder / info.name).mkdir(exist_ok=True)

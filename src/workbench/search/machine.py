@@ -1,7 +1,7 @@
-"""The search core. Law: facts in, instructions out; no clock, no file, no chance, and no trial has two legs.
+"""The search core. Law: facts in, instructions out; no clock, no file, no randomness, and at most one leg per trial.
 
-:meth:`Search.handle` is its only door. The same arguments and the same facts in the same order give the same
-instructions, however the facts are grouped: reading a journal again is how a search recovers.
+:meth:`Search.handle` is its only entry. The same arguments and the same facts in the same order give the same
+instructions, however the facts are grouped: a search recovers by reading its journal again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["Search", "TrialView"]
 
 
 class Search:
-    """One experiment's decisions. Raises BadSpace and BadOption when what is given cannot be searched."""
+    """One experiment's decisions. Raises BadSpace and BadOption for arguments that cannot be searched."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Search:
     ) -> None:
         self.goal = goal
         self.space = space
-        #: What was predicted before anything ran.
+        #: The prediction from before anything ran.
         self.plan: Plan = plan(scheduler, space=space, searcher=searcher, trials=trials)
         self._words = Words(goal)
         self._rule = rule_of(self.plan, self._words)
@@ -65,17 +65,17 @@ class Search:
         self._proposals = proposals(searcher, space, seed)
         self._configurations: dict[int, Configuration] = {}
         self._trials: dict[int, Trial] = {}
-        #: Trials that hold a slot, in the order they took it. Never more are added than there are slots.
+        #: Trials that hold a slot, in the order they took it. Trials are added only up to the number of slots.
         self._running: dict[int, Trial] = {}
-        #: Trials whose leg was interrupted; they go on before new places are filled.
+        #: Trials whose leg was interrupted; they resume before new places are filled.
         self._interrupted: deque[Trial] = deque()
         self._slots = 0
         self._paused = False
-        #: How a person stopped all of it.
+        #: How the user stopped the whole search.
         self._stopped: StopAsked | None = None
         self._ended: Counter[str] = Counter()
         self._standings = Standings(goal.mode)
-        #: A person has stopped single trials.
+        #: The user has stopped single trials.
         self._was_asked = False
         self.done = False
         self._doors: dict[type, Callable[[Any, list[Instruction]], None]] = {
@@ -97,10 +97,10 @@ class Search:
         space = Space.from_json(spec.space)
         return cls(spec.goal, space, spec.scheduler, spec.searcher, spec.seed, spec.trials)
 
-    # -- the door
+    # -- the entry
 
     def handle(self, *facts: Fact) -> list[Instruction]:
-        """What these facts lead to, in order. Late and repeated facts lead to nothing."""
+        """The instructions that these facts cause, in order. Late and repeated facts cause none."""
         out: list[Instruction] = []
         for fact in facts:
             if not self.done or isinstance(fact, Extended):
@@ -125,7 +125,7 @@ class Search:
         has_left = fact.step == trial.run.until
         if trial.leaving == "stopped":
             if trial.dismissed:
-                # Stopped with all the others: where they go on, this counts.
+                # Stopped with all the others: the value counts if they continue.
                 key = self._note(trial, fact.step, fact.value, fact.step)
                 self._judge(self._rule.tell(fact.trial, fact.step, key), out)
             if has_left:
@@ -146,14 +146,14 @@ class Search:
         if trial is None:
             return
         if trial.length <= fact.step < trial.levels[-1]:
-            # Its code was told that it ends there, before the search was extended.
+            # Its code was told to end there, before the search was extended.
             self._reached(Reached(fact.trial, fact.step, fact.value), out)
             return
         self._complete(trial, fact.step, fact.value, out)
 
     def _complete(self, trial: Trial, step: int, value: float | None, out: list[Instruction]) -> None:
         last = trial.levels[-1]
-        # A trial whose code came to its own end is as complete as one that took all steps.
+        # A trial whose code ended by itself is as complete as one that took all steps.
         key = self._note(trial, step, value, last)
         trial.rungs[-1] = next(level for level in trial.levels if level >= min(step, last))
         trial.ahead = 0
@@ -195,9 +195,9 @@ class Search:
             self._settle(trial, "stopped", reason, out)
             if trial.dismissed and run is not None and trial.step < run.until:
                 trial.until = run.until
-                self._interrupted.append(trial)  # it is passed over, unless it goes on
+                self._interrupted.append(trial)  # it is skipped unless it continues
             if trial.dismissed and self._stopped is None:
-                # The search was made longer while its leg was still leaving.
+                # The search was extended while its leg was still leaving.
                 trial.dismissed = False
                 self._wait_again(trial, "goes on, since the search does", out)
         else:
@@ -237,7 +237,7 @@ class Search:
     def _extended(self, fact: Extended, out: list[Instruction]) -> None:
         self.plan = self.extension(fact)
         if self.done:
-            # Whoever opens it again says how many slots there are now.
+            # The engine that reopens it reports the current number of slots.
             self.done, self._paused, self._slots = False, False, 0
         stopped, self._stopped = self._stopped, None
         verdicts = self._rule.extend(self.plan.ladders)
@@ -245,7 +245,7 @@ class Search:
             trial.levels = self._rule.levels(trial.number)
             if stopped is not None and trial.dismissed and trial.state == "stopped":
                 self._wait_again(trial, f"goes on, since the search does: {fact.reason}", out)
-            trial.dismissed &= trial.leaving is not None  # it goes on when its leg has left
+            trial.dismissed &= trial.leaving is not None  # it continues when its leg has left
         for verdict in verdicts:
             trial = self._trials[verdict.trial]
             if not verdict.stop and trial.state == "stopped":
@@ -254,7 +254,7 @@ class Search:
         self._fill(out)
 
     def extension(self, fact: Extended) -> Plan:
-        """The plan as it is when the search is extended so. Raises BadOption where that makes no sense."""
+        """The plan after this extension of the search. Raises BadOption if the extension is invalid."""
         return extended(self.plan, fact.trials, fact.last, self.space, self._searcher)
 
     def _wait_again(self, trial: Trial, reason: str, out: list[Instruction]) -> None:
@@ -262,18 +262,18 @@ class Search:
         trial.state, trial.reason = "paused", reason
         out.append(Settle(trial.number, "paused", reason))
 
-    # -- what follows
+    # -- consequences
 
     def _judge(self, verdicts: list[Verdict], out: list[Instruction]) -> None:
-        """Carry the rule's verdicts to the trials they are about."""
+        """Apply the rule's verdicts to their trials."""
         for verdict in verdicts:
             trial = self._trials[verdict.trial]
-            # Stopped with all the others, it would have been stopped anyway: it does not go on when they do.
+            # Stopped with all the others, it would have been stopped anyway: it does not continue with them.
             trial.dismissed &= not verdict.stop
             if self._stopped is not None or trial.state in ENDED:
                 continue
             if verdict.stop:
-                trial.ahead = 0  # it ends at the rung where it was compared, however far it trained meanwhile
+                trial.ahead = 0  # it ends at the rung where it was compared, however far it has trained since
                 self._dismiss(trial, verdict.reason, out)
             else:
                 trial.reason = verdict.reason
@@ -285,15 +285,15 @@ class Search:
         if trial.run is None:
             self._settle(trial, "stopped", reason, out)
             return
-        # Also where it was told to pause: there it may take its time, to keep what need not be kept any more.
+        # Also if it was told to pause: it could take longer, to save what is no longer needed.
         out.append(Stop(trial.number, reason))
         trial.leaving, trial.why = "stopped", reason
         trial.state, trial.reason = "stopping", reason
 
     def _fill(self, out: list[Instruction], fresh: Trial | None = None) -> None:
-        """Give out free slots; then see whether anything is left.
+        """Give out free slots; then check whether anything is left to run.
 
-        fresh: a trial that has just come to its rung; it is settled as paused unless it goes on at once.
+        fresh: a trial that has just reached its rung; it is settled as paused unless it continues at once.
         """
         at = len(out)
         running = self._running
@@ -344,7 +344,7 @@ class Search:
         return trial
 
     def _note(self, trial: Trial, step: int, value: float | None, level: int) -> float:
-        """Keep the value of a level; its key."""
+        """Store the value of a level; its key."""
         trial.step, trial.value = step, value
         trial.rungs.append(step)
         trial.values.append(math.nan if value is None else value)
@@ -369,10 +369,10 @@ class Search:
         self._ended[state] += 1
         out.append(Settle(trial.number, state, reason))
 
-    # -- what others look at
+    # -- views
 
     def configuration(self, trial: int) -> Configuration:
-        """The trial's configuration: plain data, the same whenever it is asked."""
+        """The trial's configuration: plain data, the same at every call."""
         if trial not in self._configurations:
             self._configurations[trial] = self._proposals.configuration(trial)
         return self._configurations[trial]
@@ -382,16 +382,16 @@ class Search:
         return self._rule.bracket(trial)
 
     def levels(self, trial: int) -> tuple[int, ...]:
-        """The steps at which this trial's goal must be told at once; the last one is its whole length."""
+        """The steps at which this trial's goal must be reported at once; the last one is its whole length."""
         return self._rule.levels(trial)
 
     def order(self, trial: int) -> tuple[int, int, int]:
-        """A sort key, unique: who comes first gets a slot first. Higher rungs, then earlier brackets, older trials."""
+        """A unique sort key: the first gets a slot first. Higher rungs, then earlier brackets, then older trials."""
         return self._rule.order(trial)
 
     @property
     def trials(self) -> Mapping[int, TrialView]:
-        """Every trial begun so far, by number."""
+        """Every trial started so far, by number."""
         return Views(self._trials, self._view)
 
     def _view(self, trial: Trial) -> TrialView:
@@ -410,34 +410,34 @@ class Search:
         return tuple(number for number, trial in self._running.items() if trial.leaving is not None)
 
     def outstanding(self) -> list[Run]:
-        """Orders whose end has not been told, those told to leave aside: a recovered engine starts them again."""
+        """Orders not yet ended, except of trials told to leave: a recovered engine starts them again."""
         return [trial.run for trial in self._running.values() if trial.run is not None and trial.leaving is None]
 
     @property
     def best(self) -> tuple[int, float] | None:
         """Of the trials that did not fail, the one with the best value at the highest level that any of them reached,
-        and that value as reported. One that has diverged only where all have that had a finite value at a level.
+        and that value as reported. A diverged trial counts only if every trial with a finite value at a level diverged.
         """
         standing = self._standings.best
         return None if standing is None else (standing.trial, self._standings.value(standing))
 
     @property
     def best_step(self) -> int | None:
-        """The level at which :attr:`best` has its value."""
+        """The level of :attr:`best`'s value."""
         standing = self._standings.best
         return None if standing is None else -standing.below
 
     def entries(self, trial: int) -> tuple[Entry, ...]:
-        """The trial at each rung that it came to, and at the one it is on its way to."""
+        """The trial at each rung that it reached, and at its next one."""
         return tuple(entries(self._trials[trial]))
 
     def place(self, trial: int) -> int:
-        """Which of :attr:`brackets` the trial is compared in."""
+        """The index in :attr:`brackets` of the bracket in which the trial is compared."""
         return self._rule.place(trial)
 
     @property
     def brackets(self) -> tuple[Bracket, ...]:
-        """The brackets with their rungs: places, how many go on, and the last value that does."""
+        """The brackets with their rungs: places, how many are promoted, and the last value that is."""
         return brackets(self.plan, self._rule, self._words)
 
     @property
@@ -452,5 +452,5 @@ class Search:
 
     @property
     def planned(self) -> tuple[int, int, int]:
-        """Trials, legs and steps as predicted; :attr:`plan` says whether exactly."""
+        """Trials, legs and steps as predicted; :attr:`plan` says whether the numbers are exact."""
         return self.plan.trials, self.plan.legs, self.plan.steps

@@ -1,4 +1,4 @@
-"""Experiments carried away: one file that another store takes in, a folder that anybody may look at, plain tables."""
+"""Experiments for use elsewhere: one file that another store can import, a published folder, plain tables."""
 
 from workbench.share.archive import export, take_in
 from workbench.share.publish import publish

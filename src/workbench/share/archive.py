@@ -1,7 +1,7 @@
-"""One experiment in one file, and a file taken into a store. Law: what comes from elsewhere is looked at before it lies
-anywhere, and nothing of it is executed.
+"""Export of one experiment to one file, and import into a store. Law: imported data is checked before it is placed
+anywhere, and nothing in it is executed.
 
-A zip archive: ``manifest.json`` first (schema, the experiment, each file's bytes and SHA-256), then the files by their
+A zip archive: ``manifest.json`` first (schema, the experiment, each file's size and SHA-256), then the files by their
 places in a store.
 """
 
@@ -39,24 +39,24 @@ from workbench.store.owner.trust import is_marked, mark, mark_snapshot, same_sna
 
 MANIFEST = "manifest.json"
 KIND = "workbench experiment"
-#: Bytes that a file may unpack to before somebody says that so much is meant.
+#: The most bytes to which a file may unpack, unless the user allows more.
 MOST_BYTES = 100 << 30
-#: A file that says it unpacks to more than so many times its packed size is no checkpoint: those hardly pack at all.
+#: A file that claims a higher compression ratio is rejected: checkpoints hardly compress at all.
 MOST_RATIO = 200
 _CHUNK = 1 << 20
-#: Why one that was training when it was written is paused where it was taken in.
+#: Why an imported experiment is paused if it was training at the export.
 ELSEWHERE = "it came from elsewhere while it was training"
 
 
 def export(
     store: Store, ref: str, target: Path, *, checkpoints: bool = True, data: bool = False, mask: bool = False
 ) -> dict[str, Any]:
-    """Write the experiment ``ref`` to the file ``target``, which must not exist, and which its owner alone may read.
+    """Write the experiment ``ref`` to the file ``target``, which must not exist, and which only its owner can read.
 
-    data: also the files that its trials read, as far as they are kept; else only their digests go along. mask: without
-    the secrets in its texts, as :func:`publish` does; else all is as it is. The answer says what the file carries, and
-    what secrets were found. It is looked at as it is now: of one that still trains, what its engine has written so far
-    goes along.
+    data: include the files that its trials read, if they were kept; by default only their digests. mask: remove the
+    secrets from its texts, as :func:`publish` does; by default everything is unchanged. The answer says what the file
+    contains, and which secrets were found. It contains the current state: of an experiment that still trains,
+    everything that its engine has written so far.
     """
     experiment_id = resolve(store.check(), ref).experiment
     if target.exists():
@@ -96,7 +96,7 @@ def export(
 def _as_it_is(
     store: Store, experiment_id: str, folder: Path, aside: Path, *, checkpoints: bool, data: bool
 ) -> list[tuple[str, Path]]:
-    """Names and paths of the experiment's files; its spec without what is its author's own."""
+    """Names and paths of the experiment's files; its spec without the author's private fields."""
     files = list(files_of(store, experiment_id, aside, checkpoints=checkpoints, data=data))
     spec = store.read_spec_json(experiment_id)
     if spec != without_own(spec):
@@ -114,7 +114,7 @@ def _pack(
     listed: list[dict[str, Any]] = []
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, path in files:
-            with contextlib.suppress(FileNotFoundError):  # a checkpoint that has gone since
+            with contextlib.suppress(FileNotFoundError):  # a checkpoint that has been deleted since
                 listed.append(_add(archive, name, path))
         about = {
             "schema": SCHEMA,
@@ -130,7 +130,7 @@ def _pack(
 
 
 def _add(archive: zipfile.ZipFile, name: str, path: Path) -> dict[str, Any]:
-    """Copy one file, and say how long it was and its digest: of what went in, should it grow meanwhile."""
+    """Copy one file; return its size and digest: those of the copied bytes, as it may grow meanwhile."""
     digest, size = hashlib.sha256(), 0
     with open(path, "rb") as source, archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as member:
         while chunk := source.read(_CHUNK):
@@ -141,11 +141,11 @@ def _add(archive: zipfile.ZipFile, name: str, path: Path) -> dict[str, Any]:
 
 
 def take_in(store: Store, source: Path, *, name: str | None = None, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
-    """Take the experiment in the file ``source`` into ``store``; its id and label there.
+    """Import the experiment in the file ``source`` into ``store``; its id and label there.
 
-    Nothing is written before all names, kinds and sizes were looked at, and nothing appears in the store before every
-    byte was compared with its digest. Nothing in it is executed, then or later, until a person says that it is trusted.
-    Raises BadInput for a file that is no such archive, or that is in the store already.
+    Nothing is written before all names, kinds and sizes were checked, and nothing appears in the store before every
+    byte was compared with its digest. Nothing in it is executed, now or later, until the user trusts it.
+    Raises BadInput for a file that is not such an archive, or whose experiment is already in the store.
     """
     if name is not None:
         checked_name(name)
@@ -165,7 +165,7 @@ def take_in(store: Store, source: Path, *, name: str | None = None, most_bytes: 
 
 
 def _take_in_folder(store: Store, source: Path, name: str | None) -> dict[str, Any]:
-    """The same from what `workbench publish` wrote: plain files in the places of a store; links are left out."""
+    """The same from the output of `workbench publish`: plain files in the places of a store; links are left out."""
     try:
         about: dict[str, Any] = json.loads(Store(source).published.read_text())
         check_schema(about, str(source))
@@ -188,13 +188,13 @@ def _take_in_folder(store: Store, source: Path, name: str | None) -> dict[str, A
 
 
 def _is_waiting(store: Store, about: dict[str, Any]) -> bool:
-    """Whether the experiment lies in the store, but the catalog does not list it: an earlier import was killed before
-    its last step. Raises BadInput where it is in the catalog.
+    """Whether the experiment is in the store, but not in the catalog: an earlier import was killed before its last
+    step. Raises BadInput if it is in the catalog.
     """
     experiment = about["experiment"]
     if not store.experiment(experiment).folder.exists():
         return False
-    # Where no catalog is, the list is made from the folders.
+    # Without a catalog, the list is built from the folders.
     is_listed = store.catalog_path.exists() and any(one["id"] == experiment for one in read_catalog(store))
     if store.experiment(experiment).foreign.exists() and not is_listed:
         return True
@@ -202,7 +202,7 @@ def _is_waiting(store: Store, about: dict[str, Any]) -> bool:
 
 
 def _taken_in(store: Store, folder: Path, about: dict[str, Any], name: str | None) -> dict[str, Any]:
-    """Place what was unpacked, and have the engine list it. What either refuses is taken out again."""
+    """Place what was unpacked, and have the engine list it. If either step fails, everything is removed again."""
     placed: list[Path] = []
     try:
         _place(store, folder, about["experiment"], placed)
@@ -219,7 +219,7 @@ def _adopted(store: Store, about: dict[str, Any], name: str | None) -> dict[str,
 
 
 def _checked(archive: zipfile.ZipFile, source: Path, most_bytes: int) -> dict[str, Any]:
-    """The manifest of an archive whose members are what it lists, each a plain file in a place of a store."""
+    """The manifest of an archive whose members are those that it lists, each a plain file in a place of a store."""
 
     def refused(why: str) -> BadInput:
         return BadInput(f"{source} is not imported: {why}.")
@@ -280,8 +280,8 @@ def _unpack(archive: zipfile.ZipFile, listed: list[dict[str, Any]], folder: Path
 
 
 def _place(store: Store, folder: Path, experiment_id: str, placed: list[Path]) -> None:
-    """Move what was unpacked to where it belongs: shared things first, the experiment last, in one rename. All is
-    looked at before anything is moved. ``placed`` hears of each thing that was moved.
+    """Move what was unpacked to its place: shared files first, the experiment last, in one rename. Everything is
+    checked before anything is moved. Each moved path is added to ``placed``.
     """
     _look_at(store, folder, experiment_id)
     for kind, place in (("blobs", store.blobs), ("snapshots", store.snapshots)):
@@ -302,7 +302,7 @@ def _place(store: Store, folder: Path, experiment_id: str, placed: list[Path]) -
 
 
 def _look_at(store: Store, folder: Path, experiment_id: str) -> None:
-    """Raise BadInput for an experiment, a blob or a snapshot that is not what it says; mark the experiment."""
+    """Raise BadInput if the content of the experiment, a blob or a snapshot does not match; mark the experiment."""
     for path in sorted((folder / "snapshots").glob("*")):
         there = store.snapshots / path.name
         if is_marked(there) and not same_snapshot(path, there):

@@ -1,5 +1,5 @@
-"""Where what comes from elsewhere lies until it is taken in. Law: what is refused leaves nothing, and what a killed
-import left goes with the next one.
+"""The folder of an import in progress. Law: a refused import leaves nothing, and the next import removes what a killed
+one left.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 from workbench.store import Store
 from workbench.store.files.atomic import REMOVED, telling
 
-#: What an import unpacks to, in the store's folder.
+#: The prefix of the folder into which an import unpacks, in the store's folder.
 PREFIX = ".import-"
 
 
 @contextmanager
 def arriving(store: Store) -> Iterator[Path]:
-    """A folder inside of the store, which is made where there is none; both go where the body raises."""
+    """A folder inside the store, which is created if needed; both are removed if the body raises."""
     existed = store.root.exists()
     try:
         store.create()
@@ -31,14 +31,14 @@ def arriving(store: Store) -> Iterator[Path]:
         with telling(store.root), tempfile.TemporaryDirectory(dir=store.root, prefix=PREFIX) as folder:
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                # The lock dies with this process: a folder without one is a killed import's.
+                # The lock ends with its process: a folder without one belongs to a killed import.
                 with contextlib.suppress(OSError):
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 yield Path(folder)
             finally:
                 os.close(descriptor)
     except BaseException:
-        # An engine may have begun meanwhile, and another process may have started something: then it stays.
+        # If an engine has started meanwhile, or another process has launched something, the store stays.
         if not existed and not store.engine_json.exists() and not any(store.experiments.glob("*")):
             shutil.rmtree(store.root, ignore_errors=True)
         raise
@@ -56,7 +56,7 @@ def _sweep(root: Path) -> None:
 
 
 def take_out(placed: Iterable[Path]) -> None:
-    """Remove what was placed, the experiment first and in one rename: no half of it is ever seen."""
+    """Remove what was placed, the experiment first and in one rename: half of it is never visible."""
     for path in reversed([*placed]):
         with contextlib.suppress(OSError):
             aside = path.with_name(f"{REMOVED}{path.name}-{secrets.token_hex(4)}")

@@ -1,5 +1,5 @@
-"""Where publications from a URL lie while they are open. Law: a folder goes with the process that fetched into it; of
-one that was killed, with the next that fetches.
+"""Cache folders of publications opened from a URL. Law: a folder is deleted with the process that fetched into it, or
+after a kill by the next process that fetches.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from workbench.store.owner.runtime import temporary
 
 
 def cache() -> Path:
-    """A new folder that lasts as long as this process."""
+    """A new folder that exists as long as this process."""
     folder = temporary("opened") / "store"
     folder.mkdir()
     return folder

@@ -1,4 +1,4 @@
-"""Which files make an experiment whole, by their places in a store. Law: names of known shapes and nothing else."""
+"""The files that make an experiment complete, by their places in a store. Law: only names of known shapes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.store.keeping.kept import blobs_in
 from workbench.store.keeping.naming import named_by_experiment
 
 _PART = r"[^/\\\x00-\x1f]{1,200}"
-#: Names that a file of a store may have. What is not of one of these shapes is never written anywhere.
+#: Allowed names of a store's files. A file with any other name is never written.
 _SHAPES = re.compile(
     rf"""(?x)
     experiments/(?P<experiment>[0-9A-Za-z-]{{10,60}})/
@@ -27,17 +27,17 @@ _SHAPES = re.compile(
     | blobs/[0-9a-f]{{64}}
     """
 )
-#: Inside one process they mean something; anywhere else, nothing.
+#: Files that have a meaning only inside one process.
 _PASSING = re.compile(r"(^|/)\.|(^|/)(fence|.*\.(writing|old))$")
 
 
 def is_name(name: str) -> bool:
-    """True for the name that a file of a store may have: relative, without ``..``, and in a known place."""
+    """True for a valid name of a store's file: relative, without ``..``, and in a known place."""
     return _SHAPES.fullmatch(name) is not None and not {"..", "."} & set(name.split("/"))
 
 
 def experiment_of(name: str) -> str | None:
-    """The id of the experiment in whose folder ``name`` lies, or None."""
+    """The id of the experiment whose folder contains ``name``, or None."""
     match = _SHAPES.fullmatch(name)
     return match["experiment"] if match else None
 
@@ -45,11 +45,11 @@ def experiment_of(name: str) -> str | None:
 def files_of(
     store: Store, experiment_id: str, aside: Path | None = None, *, checkpoints: bool = True, data: bool = False
 ) -> Iterator[tuple[str, Path]]:
-    """Name and path of every file that the experiment needs, but its series (see :func:`copy_series`).
+    """Name and path of every file that the experiment needs, except its series (see :func:`copy_series`).
 
-    aside: a folder that gets packed files, unpacked, and a link to each file that the engine may pack or remove
-    meanwhile; where None, packed files are left out. checkpoints: also those of its trials, and with them what can be
-    loaded and replayed from a step. data: also files that its trials read, as far as they are kept.
+    ``aside``: a folder for unpacked copies of packed files, and for a link to each file that the engine may pack or
+    remove meanwhile; if None, packed files are left out. checkpoints: include its trials' checkpoints, and whatever
+    loading and replaying from a step needs. data: include files that its trials read, if they were kept.
     """
     paths = store.experiment(experiment_id)
     if not paths.spec.exists():
@@ -82,20 +82,20 @@ def files_of(
         if blob.is_file():
             yield f"blobs/{needed}", blob
         for path in _files_in(snapshot):
-            # Data beside a module is linked from where it lies: it is named, and does not go along.
+            # Data beside a module is a link to the original: it is listed, and not included.
             if path.is_file() and not path.is_symlink() and is_name(name := path.relative_to(store.root).as_posix()):
                 yield name, path
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """What lies in ``folder`` and below it; others may remove some of it meanwhile."""
+    """The files in ``folder`` and below it; other processes may remove some of it meanwhile."""
     return sorted(Path(place, name) for place, _, names in os.walk(folder) for name in names)
 
 
 def _held(path: Path, held: Path) -> Path | None:
-    """The file of a trial at ``held``, where its engine does not take it away; None where it has done so.
+    """Link a trial's file at ``held``, so that its engine cannot remove it; None if it is already gone.
 
-    On another disk, what is not in one file (large checkpoints) is used as it lies.
+    On another disk, files that are not packed (large checkpoints) are used in place.
     """
     try:
         os.link(path, held)
@@ -112,7 +112,7 @@ def _held(path: Path, held: Path) -> Path | None:
 
 
 def copy_series(store: Store, experiment_id: str, target: Path) -> bool:
-    """A copy of the experiment's series that stands for itself (no WAL beside it); False where there is none."""
+    """Make a self-contained copy of the experiment's series (no WAL beside it); False if there is none."""
     path = store.experiment(experiment_id).series
     if not path.exists():
         return False

@@ -1,7 +1,7 @@
-"""An experiment's files as others may have them. Law: texts are masked, what cannot be masked is looked through, and
-each secret is told by its place and kind.
+"""An experiment's files for others. Law: texts are masked, what cannot be masked is searched, and each secret is
+reported with its place and kind.
 
-A blob is what its name says, or is not there: a notebook's that holds a secret stays behind, and the snapshot shows the
+A blob must match its name: the notebook's blob is left out if it contains a secret, and the snapshot shows the
 notebook masked.
 """
 
@@ -35,7 +35,7 @@ from workbench.snapshot.secrets.literals import masked_code
 from workbench.snapshot.secrets.masking import hearing, is_secret, masked
 from workbench.store import Store
 
-#: What a trial has printed, and its older parts.
+#: The log of a trial, and its older parts.
 _LOG = re.compile(r"/(t\d+\.)?log\.txt(\.\d+)?$")
 
 
@@ -49,10 +49,10 @@ def copied(
     checkpoints: bool,
     data: bool = False,
 ) -> list[tuple[str, Path]]:
-    """Names and paths of the files that others may have: masked ones in ``folder``, those that are unpacked in
-    ``aside``. ``findings`` hears of secrets.
+    """Names and paths of the files for others: masked ones are in ``folder``, unpacked ones in ``aside``. Secrets are
+    added to ``findings``.
 
-    Raises BadInput where a captured value is one: without it the experiment is none.
+    Raises BadInput if a captured value is a secret: the experiment is incomplete without it.
     """
     files = [*files_of(store, experiment_id, aside, checkpoints=checkpoints, data=data)]
     kept, raw = [], []
@@ -75,17 +75,17 @@ def copied(
 
 
 def look(files: Sequence[tuple[str, Path]], findings: Findings) -> None:
-    """Look through files that go along as they are."""
+    """Search files that are included unchanged."""
     raw = [(name, path) for name, path, shown in _looked_at(files, findings, CARRIED) if shown is None]
     for name, path in raw:
-        with contextlib.suppress(FileNotFoundError):  # a checkpoint that has gone since
+        with contextlib.suppress(FileNotFoundError):  # a checkpoint that has been deleted since
             findings.add(place_of(name), kinds_in(path, findings.known), CARRIED)
 
 
 def _looked_at(
     files: Sequence[tuple[str, Path]], findings: Findings, done: str
 ) -> Iterable[tuple[str, Path, bytes | None]]:
-    """Each file, and how it is shown; None for one that is no text. Texts come first: what is found in them is looked
+    """Each file, and its masked content; None if it is not a text. Texts come first: secrets found in them are searched
     for in the others.
     """
     notebooks = _notebooks(files)
@@ -99,7 +99,7 @@ def _looked_at(
 
 
 def refuse_secrets(store: Store, experiment_id: str) -> None:
-    """Raise BadInput where a captured value or a notebook's parameter is by name a secret."""
+    """Raise BadInput if the name of a captured value or a notebook's parameter marks it as a secret."""
     _refuse_secret_values(store, experiment_id)
     _refuse_secret_parameters(files_of(store, experiment_id, checkpoints=False))
 
@@ -124,7 +124,7 @@ def _refuse_secret_values(store: Store, experiment_id: str) -> None:
 
 
 def _may_be_secret(about: dict[str, Any]) -> bool:
-    """Whether a captured value may be a secret: ``max_tokens = 100`` is none."""
+    """Whether a captured value may be a secret: ``max_tokens = 100`` is not."""
     return about.get("words") not in ("int", "float", "bool", "NoneType")
 
 
@@ -140,13 +140,13 @@ def _refuse_secret_parameters(files: Iterable[tuple[str, Path]]) -> None:
 
 
 def _batches(files: Iterable[tuple[str, Path]]) -> list[dict[str, Any]]:
-    """Executions of notebooks among the blobs of an experiment."""
+    """Batches of notebook executions among the blobs of an experiment."""
     return [found for name, path in files if name.startswith("blobs/") and (found := unpacked(path)) is not None]
 
 
 def _without_secrets(files: Sequence[tuple[str, Path]], findings: Findings) -> list[tuple[str, Path]]:
-    """Of files that go along as they are, those without a secret. Raises BadInput where a captured value is one:
-    without it the experiment is none.
+    """Files without a secret, of those that are included unchanged. Raises BadInput if a captured value is a secret:
+    the experiment is incomplete without it.
     """
     captured = captured_blobs(files)
     holding = {name: kinds for name, path in files if (kinds := kinds_in(path, findings.known))}
@@ -155,7 +155,7 @@ def _without_secrets(files: Sequence[tuple[str, Path]], findings: Findings) -> l
             f"a value that the training code uses from the notebook holds a secret ({', '.join(inside)}), and would be "
             "published. Read it inside the train cell (from the environment, say) and train again."
         )
-    # A checkpoint without one of its files is none.
+    # A checkpoint is unusable without one of its files.
     broken = {checkpoint_of(name) for name in holding} - {None}
     left = {name for name, _ in files if name in holding or checkpoint_of(name) in broken}
     for name, kinds in holding.items():
@@ -164,7 +164,7 @@ def _without_secrets(files: Sequence[tuple[str, Path]], findings: Findings) -> l
 
 
 def _notebooks(files: Sequence[tuple[str, Path]]) -> set[str]:
-    """Names of blobs that are notebooks: those that snapshots kept, and those that are executed with parameters."""
+    """Names of blobs that are notebooks: those in snapshots, and those that are executed with parameters."""
     found = [batch.get("source") for batch in _batches(files)]
     for name, path in files:
         if name.startswith("snapshots/") and name.endswith("/snapshot.json"):
@@ -174,10 +174,10 @@ def _notebooks(files: Sequence[tuple[str, Path]]) -> set[str]:
 
 
 def _shown(name: str, path: Path) -> bytes | None:
-    """What others may see of a file; None for all of it."""
+    """The masked content of a file; None if it may be shown unchanged."""
     kind, _, *parts = name.split("/")
     if kind == "snapshots" and len(parts) == 1:
-        return masked_notebook(path.read_bytes())  # and what is written in its way
+        return masked_notebook(path.read_bytes())  # and text in the same format
     if kind == "snapshots" and parts[0] == "code" and name.endswith(".py"):
         return masked_code(path.read_bytes().decode(errors="surrogateescape")).encode(errors="surrogateescape")
     if kind == "experiments" and parts == ["spec.json"]:
@@ -194,7 +194,7 @@ def _shown(name: str, path: Path) -> bytes | None:
 
 
 def _masked_file(data: bytes) -> bytes | None:
-    """A file that training code kept, if it is a text; None for a picture, a sound, or what else has its bytes."""
+    """Mask a file that training code kept, if it is a text; None for an image, audio, or other binary files."""
     if b"\0" in data[:4096]:
         return None
     try:
@@ -205,12 +205,12 @@ def _masked_file(data: bytes) -> bytes | None:
 
 
 def _has_lines(name: str) -> bool:
-    """Whether a file's lines are those that its readers see."""
+    """Whether the lines of a file are those that its readers see."""
     return name.endswith((".py", ".txt", ".jsonl")) or _LOG.search(name) is not None
 
 
 def mask_series(path: Path) -> None:
-    """Take secrets out of a copied series: texts of errors and reasons, and whatever else is text in it."""
+    """Mask secrets in a copied series: in texts of errors and reasons, and in all other texts."""
     with closing(sqlite3.connect(path)) as copy:
         copy.execute("PRAGMA secure_delete=ON")
         for table in ("meta", "trials", "legs"):
@@ -220,4 +220,4 @@ def mask_series(path: Path) -> None:
                 changed = [(shown, text) for (text,) in told.fetchall() if (shown := masked_word(text)) != text]
                 copy.executemany(f'UPDATE {table} SET "{column}" = ? WHERE "{column}" = ?', changed)
         copy.commit()
-        copy.execute("VACUUM")  # what was deleted before it was copied
+        copy.execute("VACUUM")  # remove rows that were deleted before the copy

@@ -1,7 +1,7 @@
-"""What others will see of an experiment's secrets. Law: nothing here is unpickled, and no secret is ever shown.
+"""The secrets of an experiment that others would see. Law: nothing is unpickled, and no secret is ever shown.
 
-Texts are masked and told. What travels as it is (captured values, checkpoints, data) is looked through: pickles by
-their opcodes, which are read and not carried out, and other files by the readable letters in them.
+Texts are masked and reported. Files that are included unchanged (captured values, checkpoints, data) are searched:
+pickles by their opcodes, which are read but not executed, and other files by their readable characters.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from typing import IO, Any
 
 from workbench.snapshot.secrets.masking import BY_NAME, MASK, Heard, found, is_likely, look_alikes, may_hold
 
-#: What is done with a secret: masked in the copy, its file left out of the copy, or carried along as it is.
+#: What happens to a secret: masked in the copy, its file left out of the copy, or included unchanged.
 MASKED, LEFT_OUT, CARRIED = "masked", "left out", "carried"
-#: Bytes up to which a pickle is read opcode by opcode; of a larger one the readable letters are read.
+#: Pickles up to this many bytes are read by opcode; larger ones by their readable characters.
 _MOST_PICKLE = 256 << 20
-#: Shorter runs of letters in a file that is no text hold no key of a service.
+#: In a binary file, shorter runs of characters cannot contain a service's key.
 _READABLE = re.compile(rb"[\x20-\x7e\t]{16,}")
-#: A secret that was found in a text is looked for in other files if it has so many letters. A shorter one is a word.
+#: A secret found in a text is searched for in other files if it is at least this long. A shorter one may be a word.
 _LEAST_ELSEWHERE = 8
-#: How a capture's list begins.
+#: The first bytes of a capture's list.
 _CAPTURE = b'{"buffers":'
-#: Secrets from texts that are looked for, and lines of one file that are told.
+#: The most secrets from texts that are searched for, and the most lines reported per file.
 _MOST_KNOWN, _MOST_LINES = 1000, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Secrets of one kind in one file. place: the file in words. done: masked, left out or carried."""
+    """Secrets of one kind in one file. place: a description of the file. done: masked, left out or carried."""
 
     place: str
     kind: str
@@ -55,20 +55,20 @@ class Finding:
 
 
 def told(findings: Sequence[Finding]) -> dict[str, Any]:
-    """Findings as an answer has them: as data, and as lines for a person."""
+    """Findings in the form of an answer: as data, and as lines for the user."""
     return {"findings": [one.to_json() for one in findings], "said": [str(one) for one in findings]}
 
 
 @dataclass(slots=True)
 class Findings:
-    """What was found in the files of an experiment so far."""
+    """The findings in the files of an experiment so far."""
 
     found: list[Finding] = field(default_factory=list)
-    #: Secrets in texts, to be looked for where no text is.
+    #: Secrets found in texts, to be searched for in other files.
     known: set[bytes] = field(default_factory=set)
 
     def hear(self, place: str, heard: list[Heard], done: str = MASKED, *, has_lines: bool = False) -> None:
-        """Add what was heard while the file ``place`` was masked."""
+        """Add the secrets reported while the file ``place`` was masked."""
         for kind in sorted({one.kind for one in heard}):
             lines = [one.line for one in heard if one.kind == kind]
             told = tuple(dict.fromkeys(sorted(lines)))[:_MOST_LINES] if has_lines else ()
@@ -78,12 +78,12 @@ class Findings:
                 self.known.add(one.secret.encode(errors="surrogateescape"))
 
     def add(self, place: str, kinds: list[str], done: str) -> None:
-        """Add the kinds of secrets that a file holds which is not masked."""
+        """Add the kinds of secrets in a file that is not masked."""
         self.found += [Finding(place, kind, 1, done) for kind in kinds]
 
 
 def place_of(name: str) -> str:
-    """A file of a store in words."""
+    """A description of a store's file."""
     kind, _, *parts = name.split("/")
     if kind == "blobs":
         return f"a value or file that is kept (blob {name[6:18]})"
@@ -108,7 +108,7 @@ _EXPERIMENT = {"spec.json": "train cell and settings", "events.jsonl": "journal"
 
 
 def carried(names: Iterable[str]) -> dict[str, int]:
-    """How many files of each sort are among ``names``."""
+    """The number of files of each kind among ``names``."""
     found = dict.fromkeys(("notebook", "code", "values and data", "logs", "checkpoints", "files", "records"), 0)
     for name in names:
         found[_sort(name)] += 1
@@ -138,7 +138,7 @@ def checkpoint_of(name: str) -> str | None:
 
 
 def captured_blobs(files: Iterable[tuple[str, Path]]) -> set[str]:
-    """Names of the blobs among ``files`` in which captured values are: lists of captures, their streams and buffers."""
+    """Names of the blobs among ``files`` that contain captured values: lists of captures, their streams and buffers."""
     found: set[str] = set()
     for name, path in files:
         if name.startswith("blobs/"):
@@ -152,7 +152,7 @@ def captured_blobs(files: Iterable[tuple[str, Path]]) -> set[str]:
 
 
 def kinds_in(path: Path, known: Collection[bytes] = ()) -> list[str]:
-    """The kinds of secrets in a file, whatever it is. known: secrets that a text of the experiment holds."""
+    """The kinds of secrets in any file. known: secrets that a text of the experiment contains."""
     if path.stat().st_size == 0:
         return []
     kinds: set[str] = set()
@@ -164,7 +164,7 @@ def kinds_in(path: Path, known: Collection[bytes] = ()) -> list[str]:
                         kinds.update(_in_pickle(part))
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[: len(_CAPTURE)] == _CAPTURE:
-            # Beside cells it holds digests by names, which may be those of secrets.
+            # Besides cells it contains digests by names, which may be names of secrets.
             return sorted({kind for source in _sources(data[:]) for kind in _in_text(source)})
         if data[:1] == b"\x80" and len(data) <= _MOST_PICKLE:
             kinds.update(_in_pickle(file))
@@ -184,7 +184,7 @@ def _sources(capture: bytes) -> list[str]:
 
 
 def _text(data: mmap.mmap) -> str | None:
-    """The text of a file that is one."""
+    """The text of a file; None for a binary file."""
     if len(data) > _MOST_PICKLE or data.find(b"\0", 0, 4096) >= 0:
         return None
     try:
@@ -200,14 +200,14 @@ def _in_text(text: str) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------------------
 # Pickles, by their opcodes
 
-#: Where the entries of a tuple, a list or a dictionary begin on a pickle's stack.
+#: Where the entries of a tuple, a list or a dictionary start on a pickle's stack.
 _MARK = object()
 _TEXTS = (str, bytes, bytearray)
 
 
 def _in_pickle(file: IO[bytes]) -> Iterator[str]:
-    """Kinds of secrets in the texts of the pickles in ``file``, and of those given to a secret's name. Each entry of a
-    dictionary, and so each attribute of an object, is a name with its value; and so is a captured value.
+    """Kinds of secrets in the texts of the pickles in ``file``, and of values given to a secret's name. Each entry of a
+    dictionary, and so each attribute of an object, is a name with its value; so is a captured value.
     """
     file.seek(0)
     reader = _Reader()
@@ -217,18 +217,18 @@ def _in_pickle(file: IO[bytes]) -> Iterator[str]:
             for opcode, argument, _ in pickletools.genops(file):
                 yield from reader.take(opcode, argument)
     except (ValueError, IndexError, KeyError, AttributeError, UnicodeError):
-        return  # no pickle, or one that is cut: its readable letters are looked at as well
+        return  # not a pickle, or a truncated one: its readable characters are searched as well
 
 
 class _Reader:
-    """A pickle's stack on which only texts, and pairs of them, are anything."""
+    """A pickle's stack that represents only texts, and pairs of them."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
 
     def take(self, opcode: Any, argument: Any) -> Iterator[str]:
-        """Follow one opcode; the kinds of secrets in what it makes."""
+        """Process one opcode; the kinds of secrets in what it makes."""
         name, stack = opcode.name, self._stack
         if name in ("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"):
             self._memo[len(self._memo) if argument is None else int(argument)] = stack[-1] if stack else None
@@ -281,12 +281,12 @@ def _spelled(text: str | bytes | bytearray) -> str:
 
 
 def _short(text: str | bytes | bytearray) -> str | None:
-    """A text as a name or a value; None for one that is too long for either."""
+    """A text as a name or a value; None for one that is too long for both."""
     return _spelled(text) if len(text) <= 4096 else None
 
 
 def _pair(name: Any, value: Any) -> Iterator[str]:
-    """The kind of a secret that a name is given."""
+    """The kind of a secret that is the value of a name."""
     if isinstance(name, str) and isinstance(value, str) and len(name) < 200:
         if is_likely(name, value) and value != MASK:
             yield BY_NAME

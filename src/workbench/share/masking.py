@@ -1,4 +1,4 @@
-"""Secrets out of what others will read. Law: code stays code; everything else loses whatever looks like a secret."""
+"""Masks secrets in what others will read. Law: code stays code; everything else loses what looks like a secret."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.snapshot.surroundings.environment import variables_that_matter
 
 
 def masked_data(data: Json) -> Json:
-    """Plain data in which every text lost its secrets."""
+    """Plain data in which every text is masked."""
     if isinstance(data, str):
         return masked(data)
     if isinstance(data, list):
@@ -27,15 +27,15 @@ def masked_data(data: Json) -> Json:
 
 
 def without_own(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A spec without what is its author's: places that are written to, and people and commands that are told. Each may
-    hold a secret, and whoever takes the experiment in chose none of them.
+    """A spec without its author's private fields: places to write to, and people and commands to notify. Each may
+    contain a secret, and the user who imports the experiment chose none of them.
     """
     own: dict[str, Any] = {"storage": None, "mirror": [], "notify": None}
     return {**spec, **{key: nothing for key, nothing in own.items() if key in spec}}
 
 
 def masked_spec(data: dict[str, Any]) -> dict[str, Any]:
-    """A spec for others: its code stays code, and of its variables those stay that may change a result."""
+    """A spec for others: its code is unchanged, and of its variables only those remain that may change a result."""
     found: dict[str, Any] = {key: masked_data(value) for key, value in data.items() if key != "program"}
     program = {**data["program"], "source": masked_code(data["program"]["source"])}
     env = variables_that_matter(found["training"].get("env") or {})
@@ -44,7 +44,7 @@ def masked_spec(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _since(since: Any) -> Any:
-    """What changed since an earlier version, of variables the names only."""
+    """What changed since an earlier version; of variables only the names."""
     if not isinstance(since, dict):
         return since
     told = [one | {"before": None, "after": None} if one.get("kind") == "variable" else one for one in _listed(since)]
@@ -56,7 +56,7 @@ def _listed(since: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def masked_lines(data: bytes) -> bytes:
-    """JSON lines, each masked as data; a line that is no JSON as text."""
+    """JSON lines, each masked as data; a line that is not JSON as text."""
     return b"".join(_masked_line(line) for line in data.splitlines(keepends=True))
 
 
@@ -68,7 +68,7 @@ def _masked_line(line: bytes) -> bytes:
 
 
 def masked_word(text: str) -> str:
-    """A text of a table, masked as data where it is JSON."""
+    """A text of a table, masked as data if it is JSON."""
     try:
         data = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The page of a published experiment: one HTML file that needs nobody. Law: what came from training is text in it."""
+"""The page of a published experiment: one self-contained HTML file. Law: what came from training is text in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.status.board import Board, sentence
 from workbench.status.figure import plotly
 from workbench.store import Store
 
-#: Trials in the page's table, the best first; the store beside it holds all.
+#: Trials in the page's table, the best first; the store beside it contains all.
 MOST_ROWS = 500
 
 _STYLE = """

@@ -1,6 +1,6 @@
-"""An experiment for others to look at: a read-only store and a page. Law: secrets are masked before it is written.
+"""An experiment published for others: a read-only store and a page. Law: secrets are masked before it is written.
 
-The page needs no network and no server. ``wb.open(DEST)`` shows, compares, loads and replays what lies beside it.
+The page needs no network and no server. ``wb.open(DEST)`` shows, compares, loads and replays the store beside it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from workbench.store.lists.catalog import read_entry, resolve
 
 PAGE = "index.html"
 PUBLISHED = "workbench publication"
-#: What a publication holds beside the files of a store.
+#: What a publication contains besides the files of a store.
 _OWN = ("published.json", "catalog.json", PAGE)
 
 
-#: Hears what was found and masked, before anything can be seen by others; says whether to go on.
+#: Gets the findings before others can see anything; returns whether to continue.
 Consent = Callable[[Sequence[Finding]], bool]
 
 
@@ -44,10 +44,10 @@ def publish(
 ) -> dict[str, Any]:
     """Write the experiment ``ref`` for others into ``destination``: a folder, or a URL that fsspec knows.
 
-    It must not be there yet, or be empty. checkpoints: with the trials' checkpoints, so that models can be loaded; one
-    that holds a secret is left out. consent: asked before the destination is written; where it says no, Declined is
-    raised, and nothing is left. ``findings`` of the answer says what was masked and left out.
-    Raises BadInput where a captured value or a notebook's parameter is a secret: it would go along as it is.
+    The destination must not exist, or be empty. checkpoints: include the trials' checkpoints, so that models can be
+    loaded; one that contains a secret is left out. consent: called before the destination is written; if it returns
+    False, Declined is raised, and nothing is left. ``findings`` of the answer lists what was masked and left out.
+    Raises BadInput if a captured value or a notebook's parameter is a secret: it would be included unchanged.
     """
     experiment_id = resolve(store.check(), ref).experiment
     refuse_secrets(store, experiment_id)
@@ -101,7 +101,7 @@ def _send(
 
 
 def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) -> tuple[int, list[Finding]]:
-    """The read-only store and the page in ``folder``; their bytes, and the secrets that were found."""
+    """Write the read-only store and the page into ``folder``; their size in bytes, and the secrets found."""
     findings = Findings()
     with tempfile.TemporaryDirectory(prefix="workbench-publish-") as aside:
         files = copied(store, experiment_id, folder, Path(aside), findings, checkpoints=checkpoints)
@@ -129,7 +129,7 @@ def _write(store: Store, experiment_id: str, folder: Path, checkpoints: bool) ->
 
 
 def opened(source: str) -> Store | None:
-    """The published store at ``source``, a folder or a URL; None where it is neither. A URL is fetched into a cache."""
+    """The published store at ``source``, a folder or a URL; None if it is neither. A URL is fetched into a cache."""
     if "://" in source:
         return _fetched(source)
     folder = Path(source).expanduser()
@@ -140,7 +140,7 @@ def _fetched(source: str) -> Store:
     folder = cache()
     try:
         system, path = fsspec.core.url_to_fs(source)
-        # A server's names are its own: what has no place in a publication is not fetched.
+        # The server chooses the names: only those that belong to a publication are fetched.
         root = path.rstrip("/")
         found = {one.removeprefix(root).lstrip("/"): one for one in system.find(f"{root}/") if one.startswith(root)}
         wanted = {name: one for name, one in found.items() if name in _OWN or is_name(name)}

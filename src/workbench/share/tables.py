@@ -1,4 +1,4 @@
-"""An experiment's trials and curves as plain tables. Law: every point goes along, with its trial's configuration."""
+"""An experiment's trials and curves as plain tables. Law: they contain every point, with its trial's configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.store.series import Series
 
 def points(store: Store, ref: str) -> pd.DataFrame:
     """One row for each point: experiment, trial, metric, step, index inside the step, value, time (UTC), and the
-    trial's hyperparameters and state beside it.
+    trial's hyperparameters and state.
     """
     experiment = resolve(store.check(), ref).experiment
     label = store.read_spec(experiment).label
@@ -36,7 +36,7 @@ def points(store: Store, ref: str) -> pd.DataFrame:
 
 
 def write_table(store: Store, ref: str, target: Path) -> dict[str, Any]:
-    """Write all points as ``.csv`` or ``.parquet``; how many rows, and where."""
+    """Write all points as ``.csv`` or ``.parquet``; the number of rows, and the path."""
     if target.suffix not in (".csv", ".parquet"):
         raise BadOption(f"{target}: expected a name that ends with .csv or .parquet.")
     frame = points(store, ref)
@@ -45,7 +45,7 @@ def write_table(store: Store, ref: str, target: Path) -> dict[str, Any]:
             frame.to_csv(target, index=False)
         else:
             try:
-                # A choice may mix numbers and words; Parquet's columns may not.
+                # A choice may mix numbers and texts; Parquet's columns must not.
                 mixed = [name for name in frame.columns if frame[name].map(type).nunique() > 1]
                 frame.astype(dict.fromkeys(mixed, "string")).to_parquet(target, index=False)
             except ImportError:

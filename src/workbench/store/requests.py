@@ -1,8 +1,8 @@
-"""What people asked, one file each. Law: who asks writes the file, whole; the engine alone takes it away.
+"""Users' requests, one file each. Law: the asker writes the file, in one go; only the engine removes it.
 
 A request is acknowledged when :func:`put` has returned. Its answer is a line of the store's own journal. One with
-``not_before`` (UTC, ISO 8601) waits until then, and its asker may take it back: of :func:`withdraw` and :func:`take`
-one wins, and the other is told.
+``not_before`` (UTC, ISO 8601) waits until then, and its asker may withdraw it: of :func:`withdraw` and :func:`take`
+only one succeeds, and the other reports it.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ from workbench.store.files.atomic import (
 from workbench.store.layout import Store
 from workbench.store.owner.ownership import check_ours, claim
 
-#: After so many seconds a file that is still being written belongs to nobody any more.
+#: After this many seconds a file that is still being written counts as abandoned.
 ABANDONED_S = 60.0
 
-#: A request may wait so many seconds for its ``not_before``: an engine stays for it.
+#: The longest time in seconds that a request may wait for its ``not_before``: an engine stays alive for it.
 MOST_WAIT_S = 24 * 3600.0
-#: What ends the name of a request that an engine has taken, and whose answer is not written yet.
+#: The suffix of a request that an engine has taken, and whose answer is not written yet.
 TAKEN = ".taken"
 
-#: Bytes of the largest request. The longest that people write is a note.
+#: The size of the largest request, in bytes. The longest that users write is a note.
 MOST_BYTES = 4 << 20
-#: Errors that pass: then a file is moved away at the next look.
+#: Temporary errors: the file is moved away at a later look.
 _WAITS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
-#: At one look so many requests are taken, and so many that are none are moved away: the engine has other work.
+#: The most requests taken, and invalid files moved away, at one look: the engine has other work.
 MOST_DUE, MOST_REFUSED = 1000, 500
 
 _ID = re.compile(r"\d{8}-\d{6}-\d{6}-[0-9a-f]{8}")
 _numbering = threading.Lock()
 _newest = 0
-#: Requests that wait for their time, by path, with what their files were like: they are not read at each look.
+#: Requests that wait for their time, by path, with the state of their files: they are not read at each look.
 _dues: dict[Path, tuple[tuple[int, int, int], datetime]] = {}
-#: Files that are no requests and cannot be moved away either, with their inodes. Each is told once.
+#: Invalid files that cannot be moved away either, with their inodes. Each is reported once.
 _stuck: set[tuple[Path, int]] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A request that could not be read. It lies in ``path`` now, and ``why`` says what is wrong with it."""
+    """A request that could not be read. It is now at ``path``, and ``why`` says what is wrong with it."""
 
     id: str
     path: Path
@@ -71,10 +71,10 @@ class Refused:
 
 
 def put(store: Store, request: Mapping[str, Json]) -> str:
-    """Ask the engine for something; give the request's id. It is on the disk when this returns.
+    """Send a request to the engine; return the request's id. It is on the disk when this returns.
 
-    ``request`` is plain data with its ``kind``. Raises NotAdopted for a store that is not this person's, StoreFull or
-    StoreReadOnly, and then nothing was asked.
+    ``request`` is plain data with its ``kind``. Raises NotAdopted for a store of another user, StoreFull or
+    StoreReadOnly; then nothing was requested.
     """
     store.check_writable()
     claim(store)
@@ -88,11 +88,11 @@ def put(store: Store, request: Mapping[str, Json]) -> str:
 def pending(
     store: Store, refused: list[Refused] | None = None, skip: Collection[str] = ()
 ) -> list[tuple[str, dict[str, Json]]]:
-    """The requests that are due, oldest first; those that an engine had taken when it died too. It is for the engine.
+    """The requests that are due, oldest first, with those that an engine had taken when it died. For the engine only.
 
-    What is no request (half-written, of a later Workbench, not JSON, a link, a pipe) is moved to ``requests/refused/``
-    and added to ``refused``, so that it is answered once and never met again. A file that is being written right now is
-    let be. skip: ids that are being carried out. One look does not take more than :data:`MOST_DUE`.
+    Invalid files (half-written, of a later Workbench, not JSON, a link, a pipe) are moved to ``requests/refused/``
+    and added to ``refused``, so that they are answered once and never read again. Files that are still being written
+    are left alone. skip: ids that are being carried out. One look takes at most :data:`MOST_DUE`.
     """
     now = datetime.now(UTC)
     waiting = _waiting(store, [] if refused is None else refused, skip)
@@ -104,16 +104,16 @@ def _is_due(due: datetime | None, now: datetime) -> bool:
 
 
 def next_due(store: Store) -> float | None:
-    """Seconds until the next request is due (0 for one that is); None where none waits."""
+    """Seconds until the next request is due (0 for one that is); None if none waits."""
     now = datetime.now(UTC)
     waiting = (0.0 if due is None else max(0.0, (due - now).total_seconds()) for _, _, due in _waiting(store, None))
     return min(waiting, default=None)
 
 
 def take(store: Store, request_id: str) -> bool:
-    """Claim a request before acting on it: from now on nobody takes it back. False where somebody just has.
+    """Claim a request before acting on it: from now on it cannot be withdrawn. False if it has just been withdrawn.
 
-    It still waits for its answer: an engine that dies before :func:`remove` leaves it to the next one.
+    It still waits for its answer: if an engine dies before :func:`remove`, the next one handles it.
     """
     path = _path(store, request_id)
     taken = path.with_suffix(TAKEN)
@@ -126,9 +126,9 @@ def take(store: Store, request_id: str) -> bool:
 
 
 def withdraw(store: Store, request_id: str) -> Literal["withdrawn", "taken", "gone"]:
-    """Take a request back. ``taken``: the engine acts on it; ``gone``: it was answered, withdrawn, or never was.
+    """Withdraw a request. ``taken``: the engine acts on it; ``gone``: it was answered, withdrawn, or never existed.
 
-    Only with ``withdrawn`` is it certain that the engine never acts on it. Raises BadName for what is no id.
+    Only with ``withdrawn`` is it certain that the engine never acts on it. Raises BadName for an invalid id.
     """
     store.check_writable()
     check_ours(store)
@@ -143,13 +143,13 @@ def withdraw(store: Store, request_id: str) -> Literal["withdrawn", "taken", "go
 
 
 def state(store: Store, request_id: str) -> Literal["waiting", "taken", "gone"]:
-    """Where a request stands; ``gone`` is answered (the store's journal says how), withdrawn, or never there."""
+    """The state of a request; ``gone`` is answered (the store's journal says how), withdrawn, or never existed."""
     path = _path(store, request_id)
     return "waiting" if path.exists() else "taken" if path.with_suffix(TAKEN).exists() else "gone"
 
 
 def peek(store: Store) -> list[tuple[str, dict[str, Json]]]:
-    """The requests that wait or were taken, oldest first, as they are. It is for viewers: nothing is moved."""
+    """The requests that wait or were taken, oldest first. For viewers: no file is moved."""
     found = []
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir(store.requests)):
@@ -166,9 +166,9 @@ _Waiting = list[tuple[str, dict[str, Json] | None, datetime | None]]
 
 
 def _waiting(store: Store, refused: list[Refused] | None, skip: Collection[str] = ()) -> _Waiting:
-    """Ids with the requests and when they are due. The request is None where it is known to wait for its time.
+    """Ids with the requests and when they are due. The request is None if it is known to wait for its time.
 
-    What is none is moved away and added to ``refused``; without that it counts as due, for somebody to move it.
+    Invalid files are moved away and added to ``refused``; if that is None, they count as due, for the engine to move.
     """
     waiting: _Waiting = []
     try:
@@ -191,7 +191,7 @@ def _waiting(store: Store, refused: list[Refused] | None, skip: Collection[str] 
         try:
             found = _read(path, request_id, suffix)
         except FileNotFoundError:
-            continue  # taken back meanwhile
+            continue  # withdrawn meanwhile
         except (ValueError, TypeError, OSError) as error:
             moved += 1
             if refused is None:
@@ -210,7 +210,7 @@ def _waiting(store: Store, refused: list[Refused] | None, skip: Collection[str] 
 
 
 def _read(path: Path, request_id: str, suffix: str) -> tuple[dict[str, Json], datetime | None] | None:
-    """A request and when it is due; None for one that is being written. Raises ValueError and its kin for any other."""
+    """A request and when it is due; None for one that is being written. Raises ValueError and the like if invalid."""
     if path.name.endswith(WRITING):
         if _age(path) > ABANDONED_S:
             raise ValueError("its writer died before it was complete; it was never acknowledged")
@@ -232,7 +232,7 @@ def _read(path: Path, request_id: str, suffix: str) -> tuple[dict[str, Json], da
 
 
 def _check_owner(path: Path, stat: os.stat_result) -> None:
-    """Raises ValueError for a file that somebody else may change, or owns: it says what they want."""
+    """Raise ValueError for a file that another user owns or may change: it says what is expected."""
     if stat.st_nlink > 1:
         raise ValueError("it is a hard link: its file has another name elsewhere")
     if stat.st_uid not in (0, os.getuid(), os.stat(path.parent).st_uid):
@@ -271,7 +271,7 @@ def _state(path: Path) -> tuple[int, int, int]:
 
 
 def _due(request: Mapping[str, Json]) -> datetime | None:
-    """When a request may be taken; None for at once. Raises ValueError for no time, or one too far off."""
+    """When a request may be taken; None for at once. Raises ValueError for an invalid time, or one too far off."""
     text = request.get("not_before")
     if text is None:
         return None
@@ -283,7 +283,7 @@ def _due(request: Mapping[str, Json]) -> datetime | None:
 
 
 def remove(store: Store, request_id: str) -> None:
-    """Take a request away: it was answered. One that is gone already is no error."""
+    """Remove an answered request. It may already be gone."""
     path = _path(store, request_id)
     for one in (path, path.with_suffix(TAKEN)):
         with telling(one), contextlib.suppress(FileNotFoundError):
@@ -297,7 +297,7 @@ def _path(store: Store, request_id: str) -> Path:
 
 
 def set_aside(store: Store, path: Path, why: str) -> Refused | None:
-    """Move what is no request away; None where it cannot be moved and that was told before."""
+    """Move an invalid file away; None if it cannot be moved and that was reported before."""
     name = path.name.lstrip(".")[:200] or "unnamed"
     request_id = name.split(".")[0]
     try:
@@ -314,10 +314,10 @@ def set_aside(store: Store, path: Path, why: str) -> Refused | None:
             target = target.with_name(f"{name}.{secrets.token_hex(4)}")
         os.replace(path, target)
     except FileNotFoundError:
-        return None  # taken back meanwhile
+        return None  # withdrawn meanwhile
     except OSError as error:
         if error.errno in _WAITS:
-            raise store_error(path, error) from error  # a full disk: it is moved when there is room
+            raise store_error(path, error) from error  # a full disk: it is moved when there is space
         _stuck.add(stuck)
         return Refused(request_id, path, f"{why}; and it cannot be moved away ({error.strerror or error})")
     return Refused(request_id, target, why)
@@ -331,7 +331,7 @@ def _age(path: Path) -> float:
 
 
 def _next_id() -> str:
-    """The time in microseconds and random letters. Rising within a process, even where the clock is set back."""
+    """The time in microseconds and random letters. Rising within a process, even if the clock is set back."""
     global _newest
     with _numbering:
         _newest = max(time.time_ns() // 1000, _newest + 1)

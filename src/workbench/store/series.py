@@ -1,7 +1,7 @@
 """Curves, trials and legs of one experiment, in SQLite. Law: the engine writes, in groups; readers never wait for it.
 
-Every row carries a number of one counter that only rises, so a reader asks for what is new by the last number it saw.
-What is buffered is lost with the process; what was flushed survives ``kill -9``, and a power cut may take its last
+Every row has a number from one counter that only rises, so a reader asks for new rows by the last number it saw.
+Buffered rows are lost with the process; flushed ones survive ``kill -9``, and a power cut may lose the last
 second.
 """
 
@@ -31,34 +31,34 @@ from workbench.store.journal import Damage
 #: trial, metric, step, index inside the step, value, time (seconds since 1970)
 Point = tuple[int, str, int, int, float, float]
 
-#: Levels that are looked for by one question: SQLite takes some 900 values.
+#: The number of levels in one query: SQLite allows some 900 values.
 _AT_ONCE = 300
 
 
 class _Files(NamedTuple):
-    """What tells that a database was touched: the inodes of its files; size and time of the main one."""
+    """Shows whether a database was changed: the inodes of its files; size and modification time of the main one."""
 
     inodes: tuple[int, ...]
     content: tuple[int, ...]
 
 
 class Series:
-    """One experiment's database: :meth:`open` for the engine, :meth:`read` for whoever shows it.
+    """One experiment's database: :meth:`open` for the engine, :meth:`read` for viewers.
 
-    Both may be used from several threads. A writer reads what was flushed, like everybody else.
+    Several threads may use either. A writer reads only what was flushed, like all readers.
     """
 
     def __init__(self, path: Path, writer: Opened | None, reader: Opened | None) -> None:
         self.path = path
-        #: Tables and indexes that were missing when the engine opened it: all for a new one. Fill them again.
+        #: Tables and indexes that were missing when the engine opened it: all for a new one. They must be filled again.
         self.missing: tuple[str, ...] = writer.missing if writer else ()
-        #: What was wrong with the file and was got round.
+        #: Problems of the file that were worked around.
         self.damage: list[Damage] = list(writer.damage) if writer else []
-        #: Points that were none, and why. They were left out.
+        #: Invalid points, and why. They were left out.
         self.refused: list[tuple[Any, str]] = []
-        #: Files that were found broken while this was open, and lie elsewhere now. What they held is to be put back.
+        #: Files found broken while this was open, and moved away. Their content must be restored.
         self.broken: list[Path | None] = []
-        #: Called, in the thread that brings it, when something is buffered and nothing was: a flush is due.
+        #: Called when something is added to an empty buffer, in the thread that adds it: a flush is due.
         self.on_news: Callable[[], object] = _nothing
         self._writer = writer
         self._reader = reader
@@ -66,25 +66,25 @@ class Series:
         self._writing = threading.Lock()
         self._reading = threading.RLock()
         self._unwritten = Unwritten()
-        #: Numbers of the metrics' names, for the writer, and the other way round for the reader.
+        #: The metrics' numbers by name, for the writer, and the inverse for the reader.
         self._ids: dict[str, int] = {}
         self._names: dict[int, str] = {}
         self._change = 0
-        #: What the file was like after the last flush. Only this object writes it.
+        #: The state of the file after the last flush. Only this object writes it.
         self._files = _Files((), ())
-        #: It could not be read: the next flush looks at all of it.
+        #: Reading failed: the next flush checks the whole file.
         self._is_suspect = False
-        #: The reader's file: another one may have taken its place.
+        #: The inode of the reader's file, which may be replaced.
         self._inode = 0
 
     # Opening ---------------------------------------------------------------------------------------------------------
 
     @classmethod
     def open(cls, path: Path, *, network: bool | None = None) -> Series:
-        """Open ``path`` to write it, which only the engine does; it is made, whole, where it is missing.
+        """Open ``path`` for writing, which only the engine does; it is created, in one go, if it is missing.
 
-        ``network``: on a network file system (None looks) SQLite keeps a rollback journal instead of the WAL; readers
-        may then wait some milliseconds for a flush. A file that is no database is moved aside and reported in
+        ``network``: on a network file system (None detects it) SQLite has a rollback journal instead of a WAL; readers
+        may then wait some milliseconds for a flush. A file that is not a database is moved away and reported in
         :attr:`damage`. Raises NewerSchema, StoreFull, StoreReadOnly or StoreError.
         """
         with telling_sqlite(path):
@@ -98,7 +98,7 @@ class Series:
         return series
 
     def _count(self) -> None:
-        """Go on with the numbers that the file has."""
+        """Continue with the numbers in the file."""
         assert self._writer is not None
         connection = self._writer.connection
         counters = {"points": "id", "trials": "change", "legs": "change", "meta": "change"}
@@ -108,18 +108,18 @@ class Series:
         self._files = _files(self.path)
 
     def count_anew(self) -> None:
-        """Number what is written from now on above all that a database which was lost can have numbered.
+        """From now on, use numbers above all that a lost database can have used.
 
-        Who reads by the last number it saw is told of everything that is put back.
+        Readers that ask by the last number they saw then get everything that is restored.
         """
         with self._writing:
             self._change = max(self._change, int(clock.time() * 1000))
 
     @classmethod
     def read(cls, path: Path) -> Series:
-        """Open ``path`` to look at it: while the engine writes, long after, or in a folder that cannot be written.
+        """Open ``path`` for reading: while the engine writes, long after, or in a read-only folder.
 
-        Raises NotFound where the experiment has none yet.
+        Raises NotFound if the experiment has none yet.
         """
         if not os.path.lexists(path):
             raise NotFound(f"{path} is not there: the experiment has not started, or the file was moved away.")
@@ -129,7 +129,7 @@ class Series:
             return series
 
     def close(self) -> None:
-        """Flush (a writer) and close. It is closed even where flushing raises. Twice is no error."""
+        """Flush (a writer) and close. It is closed even if flushing raises. It may be called twice."""
         try:
             if self._writer is not None:
                 self.flush()
@@ -152,20 +152,20 @@ class Series:
 
     @property
     def waits(self) -> bool:
-        """Whether something is buffered that no flush has taken."""
+        """Whether something is buffered and not flushed."""
         return not self._unwritten.is_empty
 
     def add_points(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Take rows of (trial, metric, step, index, value, time). An equal value is ignored; another replaces it."""
+        """Add rows of (trial, metric, step, index, value, time). An equal value is ignored; another replaces it."""
         if self._unwritten.add_points(rows):
             self.on_news()
 
     def put_trial(self, number: int, **fields: Any) -> None:
-        """Set fields of a trial; those not named stay. Fields without a column of their own are kept as well."""
+        """Set fields of a trial; other fields are unchanged. Fields without a column of their own are stored too."""
         self._put("trials", (number,), fields)
 
     def put_leg(self, trial: int, attempt: int, **fields: Any) -> None:
-        """Set fields of a leg; those not named stay. Fields without a column of their own are kept as well."""
+        """Set fields of a leg; other fields are unchanged. Fields without a column of their own are stored too."""
         self._put("legs", (trial, attempt), fields)
 
     def put_meta(self, key: str, value: Json) -> None:
@@ -174,11 +174,11 @@ class Series:
             self.on_news()
 
     def flush(self) -> int:
-        """Write what is buffered in one transaction, and give the newest number of the counter.
+        """Write the buffer in one transaction, and return the newest number of the counter.
 
-        It blocks, so it is called in a thread. Where it raises (StoreFull when the disk is), nothing of it is written
-        and nothing is lost: it waits for the next call. A file that is gone or damaged is moved away and a new one
-        made, as :attr:`broken` says.
+        It blocks, so it is called in a thread. If it raises (StoreFull if the disk is full), nothing is written and
+        nothing is lost: the buffer waits for the next call. A missing or damaged file is moved away and a new one
+        created, as :attr:`broken` says.
         """
         with self._writing:
             taken = self._unwritten.take()
@@ -202,8 +202,8 @@ class Series:
     # Reading ---------------------------------------------------------------------------------------------------------
 
     def points(self, trials: Iterable[int] | None = None, names: Iterable[str] | None = None) -> list[Point]:
-        """Points of these trials and metrics (all where None), by metric, trial, step and index."""
-        # The name is a column of the answer, so that the rows need no making over; nor need they, mostly, for nan.
+        """Points of these trials and metrics (None: all), by metric, trial, step and index."""
+        # The name is a column of the result, so that rows need no conversion, mostly not even for nan.
         query = "SELECT trial, ?, step, idx, value, time FROM points WHERE name = ?"
         found: list[Point] = []
         for number, name in self._numbers(names):
@@ -218,7 +218,7 @@ class Series:
     def curves(
         self, trials: Iterable[int] | None = None, names: Iterable[str] | None = None
     ) -> dict[tuple[int, str], list[tuple[int, int, float]]]:
-        """Lists of (step, index, value) by (trial, metric): the quickest way to many curves."""
+        """Lists of (step, index, value) by (trial, metric): the fastest way to read many curves."""
         query = "SELECT step, idx, value FROM points WHERE name = ? AND trial = ? ORDER BY step, idx"
         wanted = None if trials is None else sorted(set(trials))
         found = {}
@@ -247,7 +247,7 @@ class Series:
         return count
 
     def points_after(self, cursor: int, limit: int | None = None) -> tuple[int, list[Point]]:
-        """What is new since ``cursor`` (0 in the beginning), oldest first, and the cursor for the next time."""
+        """New points since ``cursor`` (initially 0), oldest first, and the cursor for the next call."""
         query = "SELECT id, name, trial, step, idx, value, time FROM points WHERE id > ? ORDER BY id LIMIT ?"
         rows = self._fetch(query, (cursor, -1 if limit is None else limit))
         if not rows:
@@ -271,7 +271,7 @@ class Series:
         return found[0]
 
     def trials_after(self, change: int) -> tuple[int, list[dict[str, Any]]]:
-        """Trials that changed since ``change`` (0 in the beginning), and the number for the next time."""
+        """Trials that changed since ``change`` (initially 0), and the number for the next call."""
         return self._after("trials", change)
 
     def legs(self, trial: int | None = None) -> list[dict[str, Any]]:
@@ -288,27 +288,27 @@ class Series:
         sound = " AND ".join(f'("{name}" IS NULL OR json_valid("{name}"))' for name in texts)
         rows = self._fetch(f"SELECT trial, attempt, {sound} FROM legs")
         if not all(row[2] for row in rows):
-            self.legs()  # JSON as Python writes it has NaN, which SQLite does not know
+            self.legs()  # Python's JSON may contain NaN, which SQLite does not accept
         return {(trial, attempt) for trial, attempt, _ in rows}
 
     def what_is_wrong(self) -> str | None:
-        """What is wrong with the file when all of it is read; None where nothing is."""
+        """What is wrong with the file, after reading all of it; None if nothing is."""
         with self._reading, telling_sqlite(self.path):
             return database.looked_through(self._current().connection)
 
     def legs_after(self, change: int) -> tuple[int, list[dict[str, Any]]]:
-        """Legs that changed since ``change`` (0 in the beginning), and the number for the next time."""
+        """Legs that changed since ``change`` (initially 0), and the number for the next call."""
         return self._after("legs", change)
 
     def meta(self) -> dict[str, Json]:
-        """What :meth:`put_meta` set."""
+        """The facts that :meth:`put_meta` set."""
         return {key: json.loads(value) for key, value in self._fetch("SELECT key, value FROM meta")}
 
     def names(self) -> list[str]:
-        """Metrics that have been reported, in the order of their first report."""
+        """Reported metrics, in the order of their first report."""
         return [name for (name,) in self._fetch("SELECT name FROM names ORDER BY id")]
 
-    # How it is written -----------------------------------------------------------------------------------------------
+    # Internals of writing --------------------------------------------------------------------------------------------
 
     def _put(self, table: str, key: tuple[int, ...], fields: dict[str, Any]) -> None:
         if self._unwritten.put_row(table, key, fields):
@@ -324,7 +324,7 @@ class Series:
             change = write(connection, taken, ids, change, refused)
             connection.execute("COMMIT")
         except BaseException:
-            # A full disk may have ended the transaction already.
+            # A full disk may already have ended the transaction.
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
@@ -332,7 +332,7 @@ class Series:
         self.refused += refused
 
     def _check(self) -> None:
-        """Raises Broken where the files are not those that were written last, or were changed and are damaged."""
+        """Raise Broken if the files are not those that were last written, or were changed and are damaged."""
         now = _files(self.path)
         if self._are_removed(now):
             raise Broken(f"{self.path} was removed or replaced while it was open.")
@@ -346,11 +346,11 @@ class Series:
         return any(was and was != at for was, at in zip(self._files.inodes, now.inodes, strict=False))
 
     def _begin_anew(self) -> None:
-        """Move the broken file away and make a new one, with all that the open one still holds, if that is whole."""
+        """Move the broken file away and create a new one, with the content of the open one if that is complete."""
         assert self._writer is not None
         with self._reading:
-            # A file that was removed is whole as long as it is open; of one that was written over, old pages may be in
-            # memory beside new ones.
+            # A removed file is complete as long as it is open; of an overwritten file, memory may contain old pages
+            # besides new ones.
             is_removed = self._are_removed(_files(self.path))
             with telling_sqlite(self.path):
                 whole = database.copied(self._writer.connection, self.path) if is_removed else None
@@ -370,17 +370,17 @@ class Series:
             self.broken.append(moved)
 
     def _keep_what_was_removed(self) -> None:
-        """A file that was removed since the last flush is whole for as long as it is open: put it back."""
+        """A file removed since the last flush is complete as long as it is open: restore it."""
         with self._writing, self._reading:
             if self._writer is None or not self.path.parent.is_dir() or not self._are_removed(_files(self.path)):
                 return
-            with contextlib.suppress(OSError):  # on a full disk the journal and checkpoints still know the points
+            with contextlib.suppress(OSError):  # on a full disk: the journal and checkpoints still have the points
                 whole = database.copied(self._writer.connection, self.path)
                 if whole is not None:
                     database.put_away(self.path)
                     database.replace(whole, self.path)
 
-    # How it is read --------------------------------------------------------------------------------------------------
+    # Internals of reading --------------------------------------------------------------------------------------------
 
     def _fetch(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._reading, self._suspecting(), telling_sqlite(self.path):
@@ -390,7 +390,7 @@ class Series:
             except sqlite3.OperationalError as error:
                 if "no such table" not in str(error):
                     raise
-                # The engine makes it again, and fills it from the journal, when it opens the experiment.
+                # The engine creates it again, from the journal, when it opens the experiment.
                 if not any(damage.what == str(error) for damage in self.damage):
                     self.damage.append(Damage(self.path, 0, str(error)))
                 return []
@@ -418,13 +418,13 @@ class Series:
         return reader
 
     def _numbers(self, names: Iterable[str] | None) -> list[tuple[int, str]]:
-        """The metrics of these names that were reported, each with the number it has in the table of points."""
+        """Reported metrics with these names, each with its number in the table of points."""
         wanted = None if names is None else set(names)
         reported = self._fetch("SELECT id, name FROM names ORDER BY id")
         return [(number, name) for number, name in reported if wanted is None or name in wanted]
 
     def _reported(self, metric: int) -> Iterator[int]:
-        """Trials that reported a metric, rising; one look at the index for each instead of one at all points."""
+        """Trials that reported a metric, rising; one index lookup for each instead of a scan of all points."""
         trial = -1
         while True:
             rows = self._fetch("SELECT min(trial) FROM points WHERE name = ? AND trial > ?", (metric, trial))
@@ -447,11 +447,11 @@ class Series:
 
 
 def _nothing() -> None:
-    """What nobody waits for."""
+    """Do nothing: the default of ``on_news``."""
 
 
 def _floats(rows: list[tuple[Any, ...]], column: int) -> list[Any]:
-    """``rows`` with nan in ``column`` where SQLite has NULL, which is what it makes of nan."""
+    """``rows`` with nan in ``column`` in place of NULL, which SQLite stores for nan."""
     if None not in map(operator.itemgetter(column), rows):
         return rows
     return [row if row[column] is not None else (*row[:column], math.nan, *row[column + 1 :]) for row in rows]

@@ -1,6 +1,6 @@
 """What training code touches. In a script, ``from workbench import trial`` is the trial itself.
 
-Inside of Workbench its attributes (``steps``, ``report``, ``max_steps``, …) are those of the trial under way; outside,
+Inside of Workbench its attributes (``steps``, ``report``, ``max_steps``, …) are those of the current trial; outside,
 those of a trial that takes all steps and prints its reports, so that the script runs anywhere.
 """
 
@@ -15,7 +15,7 @@ _current: Trial | None = None
 
 
 def current() -> Trial:
-    """The trial under way in this process, or one that stands for it outside of Workbench."""
+    """The current trial of this process, or outside of Workbench a stand-in."""
     global _current
     if _current is None:
         from workbench.trial.api.local import local_trial
@@ -25,22 +25,22 @@ def current() -> Trial:
 
 
 def current_or_none() -> Trial | None:
-    """The trial under way in this process, if there is one."""
+    """The current trial of this process, if there is one."""
     return _current
 
 
 def make_current(trial: Trial | None) -> None:
-    """Name the trial under way; None when it is over."""
+    """Set the current trial; None when it has ended."""
     global _current
     _current = trial
 
 
 def keep_figure(figure: Any) -> None:
-    """Keep a figure that training code showed, under the step in which it did."""
+    """Keep a figure that training code showed, under the current step."""
     current()._course.show(figure)
 
 
-#: What the module answers in the trial's stead.
+#: Attributes that the module forwards to the trial.
 _OF_TRIAL = frozenset(
     {"steps", "batches", "report", "log", "track", "loader", "data", "save", "restore", "max_steps", "configuration"}
     | {"number", "label", "seed", "device", "folder"}

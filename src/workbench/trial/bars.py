@@ -1,4 +1,4 @@
-"""Progress bars: what they count may be reported. Law: a bar of the set-up counts on; one of the loop is made anew."""
+"""Progress bars: their counts may be reported. Law: a bar of the set-up keeps its count, one of the loop is remade."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 from workbench.trial.kinds import Fixed, IsLeft, See, Token, is_from
 
-#: What a bar counts and says, as plain values.
+#: The count and texts of a bar, as plain values.
 _COUNTED = ("n", "initial", "last_print_n", "total", "desc", "postfix")
-#: Attributes from which training code learns a bar's count.
+#: Attributes through which training code reads a bar's count.
 COUNTS = frozenset({"n", "last_print_n", "format_dict"})
 
 
 class Bar(Fixed):
-    """A ``tqdm`` bar: its count is put back; when it was begun, and where it writes, is the new one's."""
+    """A ``tqdm`` bar: its count is restored; its start time and output stream are those of the new bar."""
 
     def look(self, obj: Any, see: See) -> Token:
         return [(name, see(value, f".{name}")) for name, value in self.content(obj, lambda _: False).items()]
@@ -29,10 +29,10 @@ BAR = Bar()
 
 
 def is_bar(obj: Any) -> bool:
-    """True for a bar of tqdm's."""
+    """True for a tqdm bar."""
     return is_from(obj, ("tqdm",)) and "n" in getattr(obj, "__dict__", ())
 
 
 def counts_by_time(bar: Any) -> bool:
-    """True for a bar around an iterable: it brings its count up to date only when it draws itself."""
+    """True for a bar around an iterable: it updates its count only when it redraws itself."""
     return getattr(bar, "iterable", None) is not None and not getattr(bar, "disable", False)

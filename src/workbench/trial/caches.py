@@ -1,7 +1,7 @@
-"""What ``functools.lru_cache`` and ``cache`` keep. Law: a cache goes on with the values that it had, in their order.
+"""The contents of ``functools.lru_cache`` and ``cache``. Law: a resumed cache has the same values, in the same order.
 
 A cached value may depend on more than the arguments. Python gives no access to the values, but its garbage collector
-does; and a cache is filled again by calling it while its function gives the saved values instead of computing them.
+does; and to refill a cache, call it while its function returns the saved values instead of computing them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from workbench.trial.kinds import IsLeft, Kind, NotLookedInto, See, Token
 
 CACHE_TYPE = type(functools.lru_cache(lambda: None))
-#: Entries above which a cache is not looked into: each costs a few microseconds at every checkpoint.
+#: A cache with more entries is not inspected: each costs a few microseconds at every checkpoint.
 MOST = 10_000
 
 #: One cached call: arguments, keyword arguments, and the value.
@@ -22,7 +22,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any], Any]
 
 
 def calls(cache: Any) -> list[Call] | None:
-    """What ``cache`` keeps, the oldest first; None where that cannot be told."""
+    """The entries of ``cache``, the oldest first; None if they cannot be read."""
     size = cache.cache_info().currsize
     if not size:
         return []
@@ -54,13 +54,13 @@ def _arguments(key: Any, mark: Any, typed: bool) -> tuple[tuple[Any, ...], dict[
         return key[: len(key) // 2] if typed else key, {}
     rest = key[place + 1 :]
     if typed:
-        # Behind the keywords stand the types of all values.
+        # The types of all values follow the keywords.
         rest = rest[: 2 * ((len(rest) - place) // 3)]
     return key[:place], dict(zip(rest[::2], rest[1::2], strict=True))
 
 
 def fill(cache: Any, saved: list[Call]) -> None:
-    """Have ``cache`` keep these calls and no others; its function is not run."""
+    """Replace the entries of ``cache`` with these calls; its function is not run."""
     cache.cache_clear()
     function = cache.__wrapped__
     code, values = function.__code__, iter([value for _, _, value in saved])
@@ -73,7 +73,7 @@ def fill(cache: Any, saved: list[Call]) -> None:
 
 
 def _giving(values: Any, free: tuple[str, ...]) -> types.CodeType:
-    """Code of a function that gives the next of ``values`` at each call, whatever its arguments."""
+    """Code of a function that returns the next of ``values`` at each call, whatever its arguments."""
 
     def give(*arguments: Any, **keywords: Any) -> Any:
         return "the values".__next__()  # type: ignore[attr-defined]
@@ -84,9 +84,9 @@ def _giving(values: Any, free: tuple[str, ...]) -> types.CodeType:
 
 
 class Cache(Kind):
-    """A function below ``lru_cache`` or ``cache``: what it keeps, and the function."""
+    """A function wrapped by ``lru_cache`` or ``cache``: its entries, and the function."""
 
-    #: The keys' hashes may need what else is put back.
+    #: Hashing the keys may need other objects that are restored earlier.
     order = 2
 
     def look(self, obj: Any, see: See) -> Token:

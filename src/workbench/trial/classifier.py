@@ -1,4 +1,4 @@
-"""Which kind each object is. Law: told by its class, remembered, and in doubt compared by its pickle."""
+"""The kind of each object. Law: the class decides, the answer is cached, and in doubt pickles are compared."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from workbench.trial.looking.inline import (
 Inline = Callable[[Any, kinds.See, "str | int"], Token]
 How = Kind | Inline
 
-#: Machinery of torch below what people hold: compilers and what they made. It is made again by itself.
+#: Internal machinery of torch: compilers and their output. It is rebuilt automatically.
 MACHINERY = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch.export", "triton")
-#: Objects of these packages show things; they are no state of the training, and the set-up code makes them again.
+#: Objects of these packages only display things; they are not training state, and the set-up code makes them again.
 SHOWN_ONLY = ("tqdm", "rich", "matplotlib", "plotly", "logging", "IPython", "ipywidgets", "seaborn", "tensorboard")
 
 _LOCK_TYPES = (
@@ -41,7 +41,7 @@ _LOCK_TYPES = (
     threading.Condition,
     threading.Semaphore,
 )
-#: What of these does not pickle is around the training and no state of it: the set-up code makes it again.
+#: Objects of these that do not pickle are not training state: the set-up code makes them again.
 _SURROUNDINGS = frozenset(
     {
         "_multiprocessing",
@@ -72,17 +72,17 @@ GENERATOR = Fixed()
 FILE = Fixed()
 EXECUTOR = Fixed()
 SILENT = Fixed()
-#: Why an object of a kind cannot be saved, as the trial's page says it. SILENT ones are not worth a word.
+#: Why an object of a kind cannot be saved, as the trial's page says it. SILENT ones are not mentioned.
 REASONS: dict[Kind, str] = {
     GENERATOR: "an iterator or generator cannot be saved: after a resume it restarts",
     FILE: "an open file or connection cannot be saved: the set-up code opens it again",
 }
-#: Of what the set-up code makes again as good as it was: said only where the loop has made it.
+#: Kinds that the set-up code makes again just as well: mentioned only if the loop made them.
 LATE_REASONS: dict[Kind, str] = {EXECUTOR: "an executor cannot be saved: make it before the loop"}
 
 
 class Opaque(Kind):
-    """An object of another language's making that pickles: compared by its pickle, replaced where it changed."""
+    """A picklable object implemented in another language: compared by its pickle, replaced if it changed."""
 
 
 OPAQUE = Opaque()
@@ -98,9 +98,9 @@ def _bits(generator: Any) -> tuple[Any, int]:
 
 
 def _put_bits(generator: Any, saved: Any) -> None:
-    # Checkpoints of earlier versions hold the state alone.
+    # Checkpoints of earlier versions contain only the state.
     generator.state, spawned = saved if isinstance(saved, tuple) else (saved, 0)
-    # Children are told apart by their number, which only spawning moves on.
+    # Children differ by their number, which only spawning increases.
     missing = spawned - getattr(generator.seed_seq, "n_children_spawned", 0)
     if missing > 0:
         generator.seed_seq.spawn(missing)
@@ -110,7 +110,7 @@ BIT_GENERATOR = kinds.Generator(_bits, _put_bits)
 
 
 def set_torch_state(generator: Any, state: bytes) -> None:
-    """Put a torch generator where it was."""
+    """Restore the state of a torch generator."""
     torch = loaded("torch")
     generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
 
@@ -119,10 +119,10 @@ TORCH_GENERATOR = kinds.Generator(lambda g: g.get_state().numpy().tobytes(), set
 
 
 class Classifier:
-    """Says how an object is looked into; remembers it by class. ``main`` is the namespace of the training code."""
+    """Decides how an object is inspected, and caches it by class. ``main`` is the namespace of the training code."""
 
     def __init__(self, main: Mapping[str, Any], modules: Collection[str] = ()) -> None:
-        """modules: names of the experiment's own, whose classes and functions may hold state as the cell's do."""
+        """modules: the experiment's own modules, whose classes and functions may hold state as the cell's do."""
         self.main = main
         self.modules = frozenset(modules)
         self.storages = torch_kinds.Storage()
@@ -141,7 +141,7 @@ class Classifier:
         self._iterators: dict[type, Kind] = {}
 
     def how(self, obj: Any) -> How:
-        """The kind of ``obj``, or the function that gives its token where it has no identity worth keeping."""
+        """The kind of ``obj``, or the function that returns its token if its identity does not matter."""
         cls = type(obj)
         how = self._by_class.get(cls)
         if how is not None:
@@ -150,7 +150,7 @@ class Classifier:
             return CLASS if obj.__module__ == "__main__" or obj.__module__ in self.modules else inline_global
         if cls is types.FunctionType:
             own = obj.__globals__ is self.main or obj.__closure__ or "<locals>" in obj.__qualname__
-            # Of a module's own functions only those that hold something: there may be thousands.
+            # Of a module's own functions, only those that hold state: there may be thousands.
             own = own or (
                 obj.__module__ in self.modules and bool(obj.__dict__ or obj.__defaults__ or obj.__kwdefaults__)
             )
@@ -161,7 +161,7 @@ class Classifier:
         return self._of_object(obj, how)
 
     def _of_object(self, obj: Any, how: How) -> How:
-        """The kind of this one object, where its class alone does not tell."""
+        """The kind of this one object, if its class alone does not decide."""
         if how is TENSOR and not torch_kinds.is_strided(obj):
             return OPAQUE
         if how is caches.CACHE and not self._is_own(obj.__wrapped__):
@@ -171,7 +171,7 @@ class Classifier:
         return how
 
     def _is_own(self, function: Any) -> bool:
-        """True for a function of the cell's, or of the experiment's modules."""
+        """True for a function of the cell, or of the experiment's modules."""
         is_cells = getattr(function, "__globals__", None) is self.main
         return is_cells or getattr(function, "__module__", None) in self.modules
 
@@ -256,7 +256,7 @@ class Classifier:
 
 
 def lost(obj: Any, error: Exception) -> str:
-    """What a resumed trial loses of an object of the set-up that does not pickle; empty for what has no state."""
+    """What a resumed trial loses of an unpicklable object of the set-up; empty if it has no state."""
     cls = type(obj)
     if isinstance(obj, Iterator):
         return REASONS[GENERATOR]
@@ -269,7 +269,7 @@ def lost(obj: Any, error: Exception) -> str:
 
 
 def has_state_dict(obj: Any) -> bool:
-    """True for an object (no class) that can give its state and take it back."""
+    """True for an object (not a class) that can return its state and load it."""
     return (
         not isinstance(obj, type)
         and callable(getattr(obj, "state_dict", None))
@@ -308,7 +308,7 @@ _PLAIN_REDUCE = {
 
 
 def _is_plain(obj: Any, cls: type) -> bool:
-    """True where attributes, slots and items are all there is: no state in C, no class that hides or computes it."""
+    """True if its state is only attributes, slots and items: none in C, and no class that hides or computes it."""
     reduce_ex: Any = cls.__reduce_ex__
     reduce: Any = cls.__reduce__
     computes = reduce_ex is not object.__reduce_ex__ or reduce not in _PLAIN_REDUCE

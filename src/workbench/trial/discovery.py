@@ -1,9 +1,9 @@
-"""Which state the training code has: surveys of all that its names reach, and what changed between two of them.
+"""The state of the training code: surveys of all that its names reach, and what changed between two of them.
 
 Law: nothing is declared. A survey at the end of the set-up numbers every object that the names of the cell (and the
-locals of the functions around the loop) reach, and keeps a signature of each one's own content. A later survey tells
-what is new and what changed since. What did not change is never saved: the set-up code makes it again. What changed is
-put back into the very object that the set-up code made, found by its path, so that whoever else holds it sees it too.
+locals of the functions around the loop) reach, and stores a signature of each one's own content. A later survey tells
+what is new and what changed since. Unchanged objects are not saved: the set-up code makes them again. Changed content
+is restored into the object that the set-up code made, found by its path, so all other holders of the object see it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from workbench.trial.looking.digests import signature
 from workbench.trial.marks import holds_addresses, is_loose, mark_of, may_hold_addresses
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Roots: where the walk begins
+# Roots: where the walk starts
 
 
 class Names(Kind):
-    """A namespace from which the walk begins: the cell's, or the locals of one function around the loop."""
+    """A namespace where the walk starts: the cell's, or the locals of one function around the loop."""
 
     order = 3
 
@@ -54,15 +54,15 @@ class Names(Kind):
         self.set = put
         #: True for the globals of a module.
         self.is_module = label.endswith(".")
-        #: Names that the checkpoint under way does without.
+        #: Names that the current checkpoint omits.
         self.skipped: set[str] = set()
 
     def named(self, name: str) -> str:
-        """The name as people write it: a module's with the module."""
+        """The name as shown to users: names of a module include the module."""
         return f"{self.label}{name}" if self.is_module else name
 
     def values(self) -> Mapping[str, Any]:
-        """What its names stand for now."""
+        """The current values of its names."""
         values = self._values()
         if not self.skipped:
             return values
@@ -71,7 +71,7 @@ class Names(Kind):
 
 @dataclass(slots=True)
 class Found:
-    """What a survey found, as the trial's page lists it."""
+    """The result of a survey, as the trial's page lists it."""
 
     objects: list[str]
     names: list[str]
@@ -80,7 +80,7 @@ class Found:
     resumes: str = ""
     #: Names that the set-up does not make again: every checkpoint holds them.
     kept: list[str] = field(default_factory=list)
-    #: What this leg has lost where it resumed: names with reasons.
+    #: What this leg lost when it resumed: names with reasons.
     inexact: list[dict[str, str]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -97,22 +97,22 @@ class Found:
 
 @dataclass(slots=True)
 class Entry:
-    """One object that a survey met."""
+    """One object of a survey."""
 
     number: int
     parent: int
     key: str | int
     how: Kind
     ref: Callable[[], Any]
-    #: Stands for the path in every process: see :mod:`workbench.trial.course.made`.
+    #: The path's mark, equal in every process: see :mod:`workbench.trial.course.made`.
     mark: int = 0
-    #: True for what differs from process to process by its nature, and for all below it.
+    #: True for objects that naturally differ between processes, and for all below them.
     loose: bool = False
     signature: bytes = b""
 
 
 class _Strong:
-    """Stands for a weak reference to an object of a type that allows none."""
+    """Replaces a weak reference for objects whose type does not support them."""
 
     __slots__ = ("obj",)
 
@@ -124,7 +124,7 @@ class _Strong:
 
 
 def _nothing() -> None:
-    """No reference: a later survey is asked nothing once it is written."""
+    """Replaces the references of a later survey, which is not queried once it is written."""
 
 
 def _reference(obj: Any) -> Callable[[], Any]:
@@ -143,32 +143,32 @@ def _is_bare(how: Kind) -> bool:
 
 
 class Survey:
-    """All that the roots reach. With ``base`` (the survey at the end of the set-up), also what changed since."""
+    """Everything that the roots reach. With ``base`` (the survey at the end of the set-up), also what changed since."""
 
     def __init__(self, classifier: Classifier, roots: list[Names], base: Survey | None = None) -> None:
         self.classifier = classifier
         self.base = base
-        #: Numbers below this one were given by the base survey; the others are new objects.
+        #: Smaller numbers come from the base survey; the others are new objects.
         self.size: int = base.size if base is not None else 1 << 60
         self.entries: dict[int, Entry] = {}
-        #: Number of each object met, by its id; ``objects`` keeps them alive, so that ids stay theirs.
+        #: Number of each visited object, by its id; ``objects`` keeps them alive, so that no id is reused.
         self.numbers: dict[int, int] = {}
         self.objects: dict[int, Any] = {}
-        #: Base objects whose own content changed, in the order of the walk.
+        #: Base objects whose own content changed, in walk order.
         self.changed: list[int] = []
-        #: Opaque base objects that changed: they are saved as new ones, and their holders point to those.
+        #: Opaque base objects that changed: they are saved as new objects, and their holders refer to those.
         self.replaced: set[int] = set()
-        #: What cannot be saved, by id, and why; new objects only.
+        #: New objects that cannot be saved, by id, with the reason.
         self.left: dict[int, str] = {}
-        #: What is iterated or open since the set-up, and may have moved on: number and reason.
+        #: Iterators and open files of the set-up that may have moved on: number and reason.
         self.unsaved: list[tuple[int, str]] = []
-        #: The same for names that turned out not to pickle.
+        #: The same for names whose values turned out not to pickle.
         self.unsaved_names: list[tuple[str, str]] = []
-        #: Tensors that came of a computation and still have its graph.
+        #: Tensors that result from a computation and still have its graph.
         self._computed: list[int] = []
-        #: Of each opaque object and each of those tensors, who holds it: numbers, or a root and a name in it.
+        #: The holders of each opaque object and each of those tensors: numbers, or a root and a name in it.
         self._holders: dict[int, set[int | tuple[int, str]]] = {}
-        #: Of each object that is compared by its pickle: the numbers that stand in it.
+        #: The numbers of the objects inside each object that is compared by its pickle.
         self._refers: dict[int, set[int]] = {}
         self._todo: collections.deque[tuple[int, Any, Kind]] = collections.deque()
         self._parent = 0
@@ -177,7 +177,7 @@ class Survey:
         self._next = 0
         self.roots = roots
         self._root_tokens: dict[str, dict[str, bytes]] = {}
-        # A walk makes many small objects and no garbage: collections in between would find nothing, again and again.
+        # A walk makes many small objects and no garbage: automatic collections would find nothing, again and again.
         collects = gc.isenabled()
         gc.disable()
         try:
@@ -192,7 +192,7 @@ class Survey:
 
     def _walk(self) -> None:
         self._next = self.base.size if self.base is not None else 1
-        # Number 0 is the namespace itself: a cell may hold its globals(), which is no state of its own.
+        # Number 0 is the namespace itself: a cell may hold its globals(), which must not count as state.
         main = self.classifier.main
         self.numbers[id(main)], self.objects[0] = 0, main
         self.entries[0] = Entry(0, -1, "globals()", SILENT, _Strong(main), mark_of("globals()", 0))
@@ -203,7 +203,7 @@ class Survey:
             for name, value in root.values().items():
                 self._name = name
                 tokens[name] = signature(self.see(value, name))
-        # What is compared by its pickle comes last: by then everything that such a pickle may refer to has its number.
+        # Objects compared by pickle come last: by then everything that such a pickle may refer to has its number.
         last: list[tuple[int, Any, Kind]] = []
         addresses: list[int] = []
         see = self.see
@@ -222,7 +222,7 @@ class Survey:
             try:
                 found = signature(how.look(obj, see))
             except Exception as error:
-                # Somebody's class that does not let itself be looked into: the trial is not to fail for it.
+                # A class of another library that cannot be inspected: the trial must not fail because of it.
                 self._give_up(number, obj, error)
             else:
                 self._compare(number, found)
@@ -235,7 +235,7 @@ class Survey:
                 self.entries[number].loose = True
 
     def see(self, child: Any, key: str | int) -> Token:
-        """The token of ``child``, which stands at ``key`` in the object that is looked into now."""
+        """The token of ``child``, which is at ``key`` in the object that is being inspected."""
         cls = type(child)
         if cls in SCALARS:
             return child
@@ -243,7 +243,7 @@ class Survey:
         if number is None:
             try:
                 how = self.classifier.how(child)
-            except Exception:  # somebody's class that answers no question
+            except Exception:  # a class of another library that raises here
                 how = SILENT
             if not isinstance(how, Kind):
                 return how(child, self.see, key)
@@ -302,7 +302,7 @@ class Survey:
             content = obj if how is OPAQUE else how.content(obj, self.is_left)
             found, self._refers[number] = digest_of(content, self)
         except Exception as error:
-            # Nothing to compare by: whatever it has become, a resumed trial has what the set-up code makes.
+            # Nothing to compare: a resumed trial always gets what the set-up code makes.
             found = b""
             if number >= self.size:
                 self.left[id(obj)] = f"{type(obj).__name__} cannot be pickled: {error}"
@@ -322,7 +322,7 @@ class Survey:
                 self.changed.append(holder)
 
     def _replace_holders(self, pickled: list[tuple[int, Any, Kind]]) -> None:
-        """Whatever holds a replaced object inside its own pickle would go on with the old one: it goes along."""
+        """Also replace pickled holders of a replaced object: otherwise they would keep the old one."""
         waiting = list(self.replaced)
         while waiting:
             one = waiting.pop()
@@ -339,10 +339,10 @@ class Survey:
     def _holder(self) -> int | tuple[int, str]:
         return self._parent if self._parent >= 0 else (self._parent, self._name)
 
-    # -- asking ------------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
     def entry_of(self, obj: Any) -> Entry | None:
-        """The entry of an object of this survey that still lives, or None."""
+        """The entry of a live object of this survey, or None."""
         number = self.numbers.get(id(obj))
         if number is None:
             return None
@@ -354,18 +354,18 @@ class Survey:
         return id(obj) in self.left
 
     def release(self) -> None:
-        """Let go of the objects: from now on only those that nobody could refer to weakly are held."""
+        """Release the objects: from now on only those without weak references are kept alive."""
         self.objects.clear()
 
     def forget(self, later: Survey) -> None:
-        """Forget the objects that ``later`` no longer met, so that they can be freed. Their paths stay known."""
+        """Forget the objects that ``later`` did not visit, so that they can be freed. Their paths stay known."""
         for number, entry in self.entries.items():
             if number not in later.entries:
                 entry.ref = _nothing
         self.numbers = {key: number for key, number in self.numbers.items() if number in later.entries}
 
     def path(self, number: int) -> str:
-        """Where the object stands, as a person would write it: ``model.0.weight``, ``history[3]``."""
+        """The path of the object, as a user would write it: ``model.0.weight``, ``history[3]``."""
         keys: list[str] = []
         entry_number = number
         while entry_number >= 0:
@@ -376,14 +376,14 @@ class Survey:
         return label + "".join(reversed(keys))
 
     def top(self, number: int) -> str:
-        """The name through which the object was met first, as a person would write it: with its function, if any."""
+        """The name that led to the object first, as a user would write it: with its function, if any."""
         while number >= 0:
             entry = self.entries[number]
             number = entry.parent
         return f"{self.roots[-1 - number].label}{entry.key}"
 
     def tokens(self) -> Iterator[tuple[Names, str, Token]]:
-        """What each name stood for: its root, the name, its token."""
+        """The value of each name: its root, the name, its token."""
         for root in self.roots:
             for name, token in self._root_tokens[root.label].items():
                 yield root, name, token
@@ -391,10 +391,10 @@ class Survey:
     def save_from_now_on(
         self, numbers: Iterable[int], by_value: Iterable[int], names: Iterable[tuple[str, str]]
     ) -> None:
-        """Have later surveys find these changed, whether they are or not.
+        """Have later surveys report these as changed in any case.
 
-        numbers: objects that are put back in place. by_value: objects that a later survey takes for new ones, so that
-        their holders refer to what is made of the checkpoint. names: (label of the root, name).
+        numbers: objects that are restored in place. by_value: objects that a later survey treats as new, so that their
+        holders refer to the objects made from the checkpoint. names: (label of the root, name).
         """
         for number in numbers:
             self.entries[number].signature = b""
@@ -404,7 +404,7 @@ class Survey:
             self._root_tokens[label][name] = b""
 
     def name(self, number: int) -> str:
-        """The name through which the object was met first."""
+        """The name that led to the object first."""
         while True:
             entry = self.entries[number]
             if entry.parent < 0:
@@ -413,27 +413,27 @@ class Survey:
             number = entry.parent
 
     def heaviest(self) -> tuple[str, int] | None:
-        """The name through which most objects of Python are reached, and about how many."""
+        """The name that leads to the most Python objects, and about how many."""
         counts: collections.Counter[str] = collections.Counter()
         for number, obj in self.objects.items():
             if type(obj) in (list, dict, set, collections.deque) and len(obj) >= kinds.MANY:
                 counts[self._top(number)] += len(obj)
-        apart = max(1, len(self.entries) // 10_000)  # a sample says it, where there are very many
+        apart = max(1, len(self.entries) // 10_000)  # if there are very many, a sample is enough
         for number in list(self.entries)[::apart]:
             counts[self._top(number)] += apart
         return max(counts.items(), key=lambda one: one[1], default=None)
 
     def _top(self, number: int) -> str:
-        """The name, with the function that it belongs to."""
+        """The name, with the function to which it belongs."""
         while (parent := self.entries[number].parent) >= 0:
             number = parent
         return self.path(number)
 
     def graphs(self) -> Iterator[tuple[str, Names, str]]:
-        """Tensors whose graph no checkpoint holds, and which no set-up code makes again: path, root, name in it.
+        """Tensors whose graph is in no checkpoint and is not made again by the set-up: path, root, name in it.
 
-        Only those that a name stands for, or that lie in its lists and dicts: what a module keeps of its last forward
-        it gives anew in the next.
+        Only values of names, and items of their lists and dicts: what a module keeps of its last forward pass is
+        replaced in the next.
         """
         changed = set(self.changed)
         for number in self._computed:
@@ -451,7 +451,7 @@ class Survey:
                     yield f"{self.path(holder)}[0]", self.roots[-1 - entry.parent], str(entry.key)
 
     def changed_names(self, root: Names) -> tuple[list[str], list[str]]:
-        """Names of ``root`` that stand for something else than in the base survey, and names that are gone."""
+        """Names of ``root`` that have other values than in the base survey, and names that are gone."""
         assert self.base is not None
         before, now = self.base._root_tokens.get(root.label, {}), self._root_tokens[root.label]
         changed = [name for name, token in now.items() if before.get(name) != token]
@@ -463,7 +463,7 @@ class Survey:
         return changed, [name for name in before if name not in now and name not in root.skipped]
 
     def state_dict_owner(self, number: int) -> int | None:
-        """The base object above ``number`` that gives and takes its own state, past modules and optimizers."""
+        """The base object above ``number`` that saves and loads its own state, past modules and optimizers."""
         torch = loaded("torch")
         while number >= 0:
             entry = self.entries[number]

@@ -1,8 +1,8 @@
-"""What changed since the set-up, as one pickled graph. Law: what the set-up code makes again stands in it as a path.
+"""What changed since the set-up, as one pickled graph. Law: what the set-up code makes again appears in it as a path.
 
-The graph holds a *patch* for each object that changed in place, and what names stand for now. In it, objects of the
+The graph contains a *patch* for each object that changed in place, and the values of names. In it, objects of the
 set-up are references (their path), torch's storages are keys into ``tensors.safetensors``, functions of the cell are
-re-made on the cell's own namespace, and variables shared by closures stay shared.
+recreated in the cell's own namespace, and variables shared by closures stay shared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from workbench.trial.kinds import Instance, Kind, LeftOut, loaded
 from workbench.trial.looking.digests import digest, digest_of_buffer
 
 PICKLE_PROTOCOL = 5
-#: Containers that are pickled apart where they are long and hold only plain values.
+#: Containers that are pickled separately if they are long and contain only plain values.
 _HEAPS = frozenset({list, dict, set, collections.deque})
 
 
@@ -36,7 +36,7 @@ _HEAPS = frozenset({list, dict, set, collections.deque})
 
 
 class GraphPickler(cloudpickle.Pickler):
-    """Pickles what is new, and refers to what the set-up code made."""
+    """Pickles new objects, and refers to those that the set-up code made."""
 
     def __init__(self, file: Any, survey: Survey, **options: Any) -> None:
         super().__init__(file, PICKLE_PROTOCOL, **options)
@@ -46,16 +46,16 @@ class GraphPickler(cloudpickle.Pickler):
         self._references: dict[int, tuple[str, str, str] | None] = {}
         self._storage_type = loaded("torch").UntypedStorage if loaded("torch") is not None else None
         self._tensor_types = torch_kinds.tensor_types()
-        #: Storages that are new, by their key in tensors.safetensors.
+        #: New storages, with their key in tensors.safetensors.
         self.storages: dict[int, str] = {}
         self.new_storages: dict[str, Any] = {}
-        #: Cells whose contents are still to be written: apart, so that what closes over itself can be made again.
+        #: Cells with contents still to be written: separately, so that a closure over itself can be recreated.
         self.cells: list[types.CellType] = []
-        #: Of each long container: how it stands in the graph, and itself, so that its id stays its own.
+        #: Of each long container: its form in the graph, and itself, so that its id is not reused.
         self._heaps: dict[int, tuple[Any, Any]] = {}
 
     def persistent_id(self, obj: Any) -> Any:
-        # Asked of every number and text in the graph: most are neither known nor a storage.
+        # This runs for every number and text in the graph: most are neither known nor a storage.
         number = self._numbers.get(id(obj))
         if number is not None and number < self._size and number not in self.survey.replaced:
             return self._reference(number, obj)
@@ -67,7 +67,7 @@ class GraphPickler(cloudpickle.Pickler):
         return None
 
     def _heap(self, obj: Any) -> Any:
-        """A long container of plain values, pickled apart: its million values need not be asked for one by one."""
+        """A long container of plain values, pickled separately: its many values need not be checked one by one."""
         heap = self._heaps.get(id(obj))
         if heap is None:
             pid = None
@@ -79,7 +79,7 @@ class GraphPickler(cloudpickle.Pickler):
     def _reference(self, number: int, obj: Any) -> tuple[str, str, str]:
         reference = self._references.get(number)
         if reference is None:
-            # One tuple for each object, so that pickle writes the path once.
+            # One tuple per object, so that pickle writes the path once.
             base = self.survey.base or self.survey
             reference = self._references[number] = ("made", base.path(number), type(obj).__name__)
         return reference
@@ -130,7 +130,7 @@ class GraphPickler(cloudpickle.Pickler):
             tensor.storage_offset(),
             tuple(tensor.shape),
             tensor.stride(),
-            # What came of a computation comes back without its graph, and so not as something to be trained.
+            # A computed tensor is restored without its graph, so it does not require a gradient.
             tensor.requires_grad and tensor.is_leaf,
         )
         grad = tensor.grad if tensor.is_leaf else None
@@ -141,7 +141,7 @@ class GraphPickler(cloudpickle.Pickler):
 
 
 def digest_of(obj: Any, survey: Survey) -> tuple[bytes, set[int]]:
-    """A digest of the object's pickle, and the numbers in it: what the survey knows already stands in it as one."""
+    """A digest of the object's pickle, and the numbers in it: objects that the survey knows appear as their number."""
     file = io.BytesIO()
     buffers: list[bytes] = []
 
@@ -162,7 +162,7 @@ class _DigestPickler(GraphPickler):
 
     def __init__(self, file: Any, survey: Survey, buffer: Callable[[pickle.PickleBuffer], None]) -> None:
         super().__init__(file, survey, buffer_callback=buffer)
-        #: Numbers of the objects that stand in the pickle as such.
+        #: Numbers of the objects that appear in the pickle as such.
         self.refers: set[int] = set()
 
     def persistent_id(self, obj: Any) -> Any:
@@ -181,9 +181,9 @@ Patch = tuple[Any, str, Any]
 
 
 def write_graph(file: Any, survey: Survey, header: Mapping[str, Any]) -> GraphPickler:
-    """Write header, patches and names into ``file``; the pickler knows the new storages afterwards.
+    """Write header, patches and names into ``file``; the returned pickler knows the new storages.
 
-    A patch that does not pickle (a foreign object deep inside it) is left out and listed in ``survey.left``.
+    A patch that does not pickle (it contains an unpicklable object) is left out and listed in ``survey.left``.
     """
     patches = list(_patches(survey))
     names = [_root_patch(survey, root) for root in survey.roots]
@@ -280,14 +280,14 @@ def _root_patch(survey: Survey, root: Names) -> tuple[str, dict[str, Any], list[
 
 
 class GraphUnpickler(pickle.Unpickler):
-    """Reads a graph; paths in it are looked up among what the set-up code has made this time."""
+    """Reads a graph; its paths are resolved among the objects that the set-up code has made this time."""
 
     def __init__(
         self, file: Any, made: Mapping[str, Any], storages: Callable[..., Any], alone: tuple[str, ...] = ()
     ) -> None:
         super().__init__(file)
         self._made, self._storages = made, storages
-        #: Beginnings of the paths of what belongs to modules that are left alone.
+        #: Path prefixes of objects of modules that are skipped.
         self._alone = alone
         self._heaps: dict[str, Any] = {}
 
@@ -304,7 +304,7 @@ class GraphUnpickler(pickle.Unpickler):
 
 
 def found(made: Mapping[str, Any], path: str, type_name: str) -> Any:
-    """The object that the set-up code has made at ``path`` this time. Raises CannotResume where it made another."""
+    """The object that the set-up code made at ``path`` this time. Raises CannotResume if it made a different one."""
     if path not in made:
         raise CannotResume(
             f"the checkpoint holds {path} (a {type_name}), but this time the set-up code made no such thing. Set-up "
@@ -320,18 +320,18 @@ def found(made: Mapping[str, Any], path: str, type_name: str) -> Any:
 
 
 def _becomes(obj: Any, type_name: str) -> bool:
-    """True for torch's lazy modules and parameters, which turn into another class at their first use."""
+    """True for torch's lazy modules and parameters, which change their class at first use."""
     return type(obj).__name__ in (f"Lazy{type_name}", f"Uninitialized{type_name}")
 
 
 def read_header(file: Any) -> dict[str, Any]:
-    """The header of a graph; the rest of the file is not looked at."""
+    """The header of a graph; the rest of the file is not read."""
     header: dict[str, Any] = GraphUnpickler(file, {}, lambda *_: None).load()
     return header
 
 
 def read_lost(file: Any) -> dict[str, str]:
-    """What a leg that goes on from this checkpoint has lost, behind the graph: reasons by name."""
+    """What a leg that resumes from this checkpoint has lost, stored after the graph: reasons by name."""
     try:
         found: dict[str, str] = pickle.load(file)
     except EOFError:  # of an earlier version
@@ -348,9 +348,9 @@ def apply_graph(
     later: frozenset[str] = frozenset(),
     modules: tuple[str, ...] = (),
 ) -> list[Any]:
-    """Put a graph's patches and names into what the set-up code has made; the objects that were patched.
+    """Restore a graph's patches and names into what the set-up code made; the objects that were patched.
 
-    later: roots that are not there yet. modules: roots that are left alone where they are not among ``roots``.
+    later: roots that do not exist yet. modules: roots that are skipped unless they are among ``roots``.
     """
     by_label = {root.label: root for root in roots}
     alone = tuple(label for label in modules if label not in by_label)
@@ -390,11 +390,11 @@ def _kind(name: str, obj: Any, content: Any, classifier: Classifier) -> Kind:
     return how
 
 
-# -- what pickles call to make things again ------------------------------------------------------------------------
+# -- functions that pickles call to recreate objects -----------------------------------------------------------------
 
 
 def main_namespace() -> dict[str, Any]:
-    """The namespace in which functions of the cell are made again: set while a checkpoint is read."""
+    """The namespace in which functions of the cell are recreated: set while a checkpoint is read."""
     return _namespace if _namespace is not None else sys.modules["__main__"].__dict__
 
 
@@ -402,7 +402,7 @@ _namespace: dict[str, Any] | None = None
 
 
 def make_in(namespace: dict[str, Any] | None) -> None:
-    """Name the namespace for the functions of the next graph, or None for ``__main__``'s."""
+    """Set the namespace for the functions of the next graph; None for that of ``__main__``."""
     global _namespace
     _namespace = namespace
 

@@ -1,7 +1,7 @@
 """What a leg that resumes from a checkpoint loses. Law: only what moved since the set-up and the next turn reads again.
 
-What cannot be saved is often no loss: a generator that each turn makes anew, one that the loop never touched, a file
-that is only written. What is lost is named with the checkpoint, and told by each leg that goes on from it.
+State that cannot be saved is often no loss: a generator that each turn makes again, one that the loop never touched,
+a file that is only written. Losses are stored with the checkpoint, and reported by each leg that resumes from it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from workbench.trial.classifier import (
 )
 from workbench.trial.discovery import Names, Survey
 
-#: A name and why it is not as it was.
+#: A name, and why its value is not restored.
 Lost = tuple[str, str]
-#: ``reads(root, name)``: whether the next turn may read the name as this turn has left it.
+#: ``reads(root, name)``: whether the next turn may read the value that this turn left in the name.
 Reads = Callable[[Names, str], bool]
 
 IN_WORKERS = "its data set draws from generators of its own in workers that outlive a pass: they restart"
@@ -35,7 +35,7 @@ _RANDOM = (PYTHON_RANDOM, NUMPY_RANDOM, BIT_GENERATOR, TORCH_GENERATOR)
 
 
 def places(survey: Survey) -> dict[int, Any]:
-    """Where each iterator and each bar of the set-up stands, by its number."""
+    """The position of each iterator and each bar of the set-up, by its number."""
     kinds = (GENERATOR, bars.BAR)
     return {number: _place(survey.objects[number]) for number, one in survey.entries.items() if one.how in kinds}
 
@@ -47,10 +47,10 @@ def lost(
     mentioned: Callable[[], set[str]],
     lasting: list[tuple[int, Any]],
 ) -> list[Lost]:
-    """What the checkpoint of this moment lacks and the next turn misses, each with its reason.
+    """What a checkpoint of this moment lacks and the next turn needs, each with its reason.
 
     before: :func:`places` when the set-up was done. mentioned: the names and attributes in the training code.
-    lasting: loaders, with their numbers, whose workers live on from pass to pass.
+    lasting: loaders with persistent workers, with their numbers.
     """
     found: dict[str, str] = {}
 
@@ -81,7 +81,7 @@ def lost(
 
 
 def owner(survey: Survey, number: int) -> tuple[Names, str]:
-    """The root, and the name in it, through which the object was met first."""
+    """The root, and the name in it, that led to the object first."""
     entry = survey.entries[number]
     while entry.parent >= 0:
         entry = survey.entries[entry.parent]
@@ -89,7 +89,7 @@ def owner(survey: Survey, number: int) -> tuple[Names, str]:
 
 
 def _place(obj: Any) -> Any:
-    """What tells whether an iterator has moved; None where nothing does."""
+    """A value that shows whether an iterator has moved; None if there is none."""
     if isinstance(obj, types.GeneratorType):
         state = inspect.getgeneratorstate(obj)
         return state if state in (inspect.GEN_CREATED, inspect.GEN_CLOSED) else None
@@ -103,19 +103,19 @@ def _has_moved(survey: Survey, number: int, before: dict[int, Any]) -> bool:
         known = number in before and before[number] is not None and before[number] == place
         return not known and not _is_own_iterator(survey, number)
     if how is FILE:
-        # What is written goes on where the set-up opens it again; what is read begins again.
+        # Writing continues where the set-up reopens the file; reading restarts.
         return hasattr(obj, "readable") and not obj.closed and obj.readable()
     return True
 
 
 def _is_own_iterator(survey: Survey, number: int) -> bool:
-    """True for the iterator that a loader with lasting workers keeps: it is begun anew with each pass."""
+    """True for the iterator inside a loader with persistent workers: it restarts with each pass."""
     holder = survey.objects.get(survey.entries[number].parent)
     return holder is not None and getattr(holder, "_iterator", None) is survey.objects[number]
 
 
 def _with_own_generators(survey: Survey, lasting: list[tuple[int, Any]]) -> list[int]:
-    """Loaders whose data set holds random generators: each lasting worker has copies of those."""
+    """Loaders whose dataset holds random generators: each persistent worker has copies of those."""
     datasets = {survey.numbers.get(id(one.dataset)): number for number, one in lasting}
     if not datasets:
         return []

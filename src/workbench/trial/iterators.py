@@ -1,9 +1,9 @@
 """An iterator over a DataLoader that the loop keeps: ``it = iter(loader)``. Law: the order of its pass is drawn again.
 
-A sampler is a generator, which cannot be saved. So a pass notes what its order depends on when it begins (random
-states, those of the samplers included) and how many batches of indices it gave. After a resume the same order is
-drawn again the first time that a batch is wanted, and what was given is dropped as bare indices: nothing is loaded.
-Random states are afterwards as they were before.
+A sampler is a generator, which cannot be saved. So when a pass starts, the random states that its order depends on
+(also those of the samplers) are recorded, and then how many batches of indices it has yielded. After a resume the same
+order is drawn again when the first batch is requested, and batches already yielded are dropped as bare indices: their
+data is not loaded. Random states are afterwards as they were before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SINGLE, _MULTI = "_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIte
 
 
 def watch() -> None:
-    """From now on iterators over DataLoaders can be saved. Where torch is not imported yet, nothing is done."""
+    """From now on, iterators over DataLoaders can be saved. Does nothing if torch is not imported yet."""
     different.clear()
     torch_loader = loaded("torch.utils.data.dataloader")
     if torch_loader is None or hasattr(torch_loader, "workbench_watches"):
@@ -50,7 +50,7 @@ def _watch_single(cls: Any) -> None:
 
 
 def is_exact(obj: Any) -> bool:
-    """True for an iterator over a DataLoader, without workers, whose place can be saved."""
+    """True for an iterator over a DataLoader, without workers, whose position can be saved."""
     return type(obj).__name__ == _SINGLE and type(vars(obj).get("_sampler_iter")) is Indices
 
 
@@ -61,10 +61,10 @@ class Indices:
 
     def __init__(self, loader: Any, before: Any, indices: Iterator[Any] | None) -> None:
         self._loader, self._before, self._indices = loader, before, indices
-        #: What the order depends on: as it was before the first was drawn; None as long as none is.
+        #: The state that the order depends on, from before the first draw; None until then.
         self._first: Any = None
         self._last: Any = None
-        #: Batches of indices given so far.
+        #: Batches of indices yielded so far.
         self.given = 0
 
     def __iter__(self) -> Indices:
@@ -75,18 +75,18 @@ class Indices:
             self._first = _order(self._loader)
         if self._indices is None:
             self._indices = self._again()
-        # Counted before: the last draw of a pass, which gives nothing, moves generators as well.
+        # Counted before the draw: the last draw of a pass, which yields nothing, also advances generators.
         self.given += 1
         self._last = None
         self._last = next(self._indices)
         return self._last
 
     def saved(self) -> tuple[Any, ...]:
-        """All that it takes to draw the same order again, but for the loader."""
+        """Everything needed to draw the same order again, except the loader."""
         return self._before, self._first, self.given, self._last
 
     def put(self, saved: tuple[Any, ...]) -> None:
-        """Be where ``saved`` was. The order is drawn again when it is needed: by then all else is put back."""
+        """Restore the position in ``saved``. The order is drawn again when needed: all else is restored by then."""
         self._before, self._first, self.given, self._last = saved
         self._indices = None
 
@@ -110,7 +110,7 @@ class Indices:
 
 
 DIFFERENT = "its sampler does not give the same order again"
-#: Iterators of this leg that did not come out as they were.
+#: Iterators of this leg that were not restored exactly.
 different: list[str] = []
 
 
@@ -121,7 +121,7 @@ def _indices(loader: Any, saved: tuple[Any, ...]) -> Indices:
 
 
 class IndicesKind(Kind):
-    """How :class:`Indices` are looked into: by how the pass began, and how far it is."""
+    """How :class:`Indices` are inspected: by how the pass started, and its position."""
 
     def look(self, obj: Any, see: See) -> Token:
         return (obj.given, digest(repr(obj.saved()).encode()), see(obj._loader, "._loader"))
@@ -137,7 +137,7 @@ INDICES = IndicesKind()
 
 
 def reduced(obj: Any) -> Any:
-    """How pickle makes such an iterator again: torch's class refuses to be pickled."""
+    """How pickle recreates such an iterator: torch's class refuses to be pickled."""
     return object.__new__, (type(obj),), dict(vars(obj))
 
 
@@ -151,7 +151,7 @@ def _is_pipe(dataset: Any) -> bool:
 
 
 def _is_lazy(loader: Any) -> bool:
-    """True where nothing is drawn before the first batch is wanted: the sampler's ``__iter__`` is a generator."""
+    """True if nothing is drawn before the first batch is requested: the sampler's ``__iter__`` is a generator."""
     return inspect.isgeneratorfunction(type(loader._index_sampler).__iter__)
 
 
@@ -159,7 +159,7 @@ def _order(loader: Any) -> Any:
     samplers = samplers_of(loader)
     torch = loaded("torch")
     if all(type(one).__module__.startswith("torch.") for one in samplers):
-        # Torch's own draw from torch's generators alone, and this is asked at every pass.
+        # Only torch's own draws from torch's generators; this runs at every pass.
         numbers: Any = torch.get_rng_state().numpy().tobytes()
     else:
         numbers = seeds.state()
@@ -177,17 +177,17 @@ def _put_order(loader: Any, order: Any) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Workers that outlive a pass
+# Persistent workers
 
 
 class Seeded(list[Any]):
-    """The indices of one batch. Whoever reads them draws from here on what this batch of this pass draws."""
+    """The indices of one batch. Reading them in a worker seeds its generators for this batch of this pass."""
 
     seed = 0
 
     def __iter__(self) -> Iterator[Any]:
         torch, numpy = loaded("torch"), loaded("numpy")
-        # The training's own process reads them too, to send them to a worker.
+        # The main process reads them too, to send them to a worker.
         if torch is not None and torch.utils.data.get_worker_info() is not None:
             random.seed(self.seed)
             torch.manual_seed(self.seed)
@@ -197,9 +197,9 @@ class Seeded(list[Any]):
 
 
 def _seed_lasting_workers(cls: Any) -> None:
-    """Have what is random in a batch depend on its pass and number alone, where workers live from pass to pass.
+    """With persistent workers, make all randomness of a batch depend only on its pass and number.
 
-    Their own random state lies in their processes: no checkpoint reaches it.
+    Their own random state is in their processes, where no checkpoint reaches it.
     """
     reset, following = cls._reset, cls._next_index
 
@@ -222,11 +222,11 @@ def _seed_lasting_workers(cls: Any) -> None:
 
 
 def workers_of(loader: Any) -> tuple[int, int] | None:
-    """Where the lasting workers of ``loader`` are: their seed, and passes begun; None where it has none."""
+    """The position of the persistent workers of ``loader``: their seed, and passes started; None if it has none."""
     lasting = getattr(loader, "_iterator", None)
     return None if lasting is None else (lasting._base_seed, getattr(lasting, "workbench_pass", 0))
 
 
 def put_workers(loader: Any, saved: tuple[int, int]) -> None:
-    """Put the workers of ``loader``, which were begun anew, where those of :func:`workers_of` were."""
+    """Restore the position that :func:`workers_of` returned for the restarted workers of ``loader``."""
     loader._iterator._base_seed, loader._iterator.workbench_pass = saved

@@ -1,7 +1,7 @@
-"""How each sort of object is looked into, and how a content is put back into it. Law: in place, so that aliases stay.
+"""How each kind of object is inspected, and how content is restored into it. Law: in place, so that aliases stay.
 
 A *kind* knows three things about its objects: what to compare (``look``), what to save (``content``) and how to put
-that into the object that the set-up code made again (``put``). Children are met through ``see``, which gives a token;
+that into the object that the set-up code made again (``put``). Children are visited by ``see``, which returns a token;
 an object has changed when its tokens have.
 """
 
@@ -20,20 +20,20 @@ from workbench.errors import CannotResume
 from workbench.trial.looking.digests import digest, digest_of_buffer
 
 Token = Any
-#: ``see(child, key)``: the child's token; ``key`` is its place in the parent (text, or a position).
+#: ``see(child, key)``: the child's token; ``key`` is its position in the parent (text, or a number).
 See = Callable[[Any, "str | int"], Token]
-#: True for a child that cannot be saved: its holder keeps what the set-up code puts there.
+#: True for a child that cannot be saved: its holder keeps what the set-up code put there.
 IsLeft = Callable[[Any], bool]
 
 SCALARS = frozenset({int, float, str, bool, type(None), bytes, complex})
-#: From so many items on, a container of plain values is looked at and pickled as a whole, past Python's objects.
+#: A container of at least this many plain values is compared and pickled as a whole, which is faster.
 MANY = 1000
-#: Tuples inside one another, at most, that count as plain.
+#: The deepest nesting of tuples that counts as plain.
 _DEPTH = 4
 
 
 def are_plain(items: Iterable[Any]) -> bool:
-    """Whether all of ``items`` are plain values, or tuples of such: nothing in them can change, or is known by name."""
+    """Whether all of ``items`` are plain values, or tuples of such: they can neither change nor be known by name."""
     level: Iterable[Any] = items
     for _ in range(_DEPTH):
         types_met = set(map(type, level))
@@ -46,7 +46,7 @@ def are_plain(items: Iterable[Any]) -> bool:
 
 
 def is_plain_heap(obj: Any) -> bool:
-    """Whether a container is so long, and its items so plain, that C looks at them as one value."""
+    """Whether a container is so long, and its items so plain, that it is handled as one value."""
     return len(obj) >= MANY and are_plain(obj)
 
 
@@ -56,13 +56,13 @@ def type_name(cls: type) -> str:
 
 
 class NotLookedInto(Exception):
-    """Why an object could not be looked into, in words for the trial's page."""
+    """Why an object could not be inspected, in words for the trial's page."""
 
 
 class Kind:
-    """One sort of object. This one has nothing inside that could change: what the set-up code makes is right."""
+    """One kind of object. This base class has no content that could change: what the set-up code makes is right."""
 
-    #: When its contents are put back: buffers first, hash tables last, since their keys' hashes may need the rest.
+    #: The order of restoring: buffers first, hash tables last, since hashing their keys may need the rest.
     order = 1
 
     def look(self, obj: Any, see: See) -> Token:
@@ -70,11 +70,11 @@ class Kind:
         return 0
 
     def content(self, obj: Any, left: IsLeft) -> Any:
-        """What to save of a changed object; children stand in it as they are."""
+        """What to save of a changed object; children appear in it as they are."""
         raise NotImplementedError
 
     def put(self, obj: Any, content: Any) -> None:
-        """Make ``obj`` hold ``content``."""
+        """Set the content of ``obj`` to ``content``."""
         raise NotImplementedError
 
 
@@ -90,7 +90,7 @@ def _container(cls: type) -> type | None:
 
 
 class Instance(Kind):
-    """An object of Python's own making: attributes, slots, and the items of a builtin container below its class."""
+    """An object implemented in Python: attributes, slots, and the items of a builtin container that it extends."""
 
     def __init__(self, cls: type) -> None:
         self.container = _container(cls)
@@ -144,7 +144,7 @@ class Instance(Kind):
 
     @staticmethod
     def attributes(obj: Any) -> dict[str, Any]:
-        """The attributes themselves, past any ``__getattribute__`` of the class."""
+        """The attributes themselves, bypassing any ``__getattribute__`` of the class."""
         try:
             own: dict[str, Any] = object.__getattribute__(obj, "__dict__")
         except AttributeError:
@@ -199,7 +199,7 @@ class Instance(Kind):
             collections.deque.extend(obj, items)
         else:
             kept = {key: obj[key] for key in content["kept"] if dict.__contains__(obj, key)}
-            # The container's own methods: a class below it may have given them another meaning.
+            # Call the container's own methods: a subclass may have overridden them.
             mapping: Any = container
             mapping.clear(obj)
             for key, value in (*items, *kept.items()):
@@ -207,9 +207,9 @@ class Instance(Kind):
 
 
 class Queue(Instance):
-    """A ``queue.Queue``: what waits in it. Threads that wait at it are told; what one had taken is awaited no more."""
+    """A ``queue.Queue``: its items. Threads that wait on it are notified; items taken but not done are forgotten."""
 
-    #: Its contents and their count are put back under its lock: a thread may take from it meanwhile.
+    #: Contents and count are restored under its lock: a thread may take from it meanwhile.
     _COUNTED = ("queue", "unfinished_tasks")
 
     def look(self, obj: Any, see: See) -> Token:
@@ -240,7 +240,7 @@ class Queue(Instance):
 
 
 class ByState(Kind):
-    """An object whose class says itself what its state is: ``state_dict`` or ``__getstate__``."""
+    """An object whose class defines its state: ``state_dict`` or ``__getstate__``."""
 
     def __init__(self, get: str, put: str) -> None:
         self._get, self._put = get, put
@@ -257,11 +257,11 @@ BY_GETSTATE = ByState("__getstate__", "__setstate__")
 
 
 class Fixed(Kind):
-    """An object that cannot be saved (a lock, an open file, an iterator): the set-up code's new one stands for it."""
+    """An object that cannot be saved (a lock, an open file, an iterator): the set-up code's new one replaces it."""
 
 
 class Function(Kind):
-    """A function of the cell, with its defaults, attributes and what it closes over."""
+    """A function of the cell, with its defaults, attributes and closure."""
 
     def look(self, obj: Any, see: See) -> Token:
         tokens = [see(value, f"<default {number}>") for number, value in enumerate(obj.__defaults__ or ())]
@@ -379,7 +379,7 @@ class NumpyGenerator(Kind):
 
 
 class Array(Kind):
-    """A NumPy array. A view's memory is its base's."""
+    """A NumPy array. The memory of a view belongs to its base."""
 
     order = 0
 
@@ -404,19 +404,19 @@ class Array(Kind):
 
 
 def offset_of(view: Any) -> int:
-    """Bytes from the beginning of a view's base to the view."""
+    """Offset in bytes of a view from the start of its base."""
     return int(view.__array_interface__["data"][0] - view.base.__array_interface__["data"][0])
 
 
 def buffer_of_array(array: Any) -> memoryview:
-    """The bytes of an array without objects in it; a copy where they are scattered."""
+    """The bytes of an array without objects in it; a copy if they are not contiguous."""
     if not array.flags.c_contiguous:
         array = array.copy()
     return memoryview(array.reshape(-1).view("u1")) if array.size else memoryview(b"")
 
 
 class LeftOut:
-    """Stands in a resumed trial for what could not be saved, inside something that could. Using it says so."""
+    """Takes the place, in a resumed trial, of what could not be saved inside something that could. Using it says so."""
 
     def __init__(self, reason: str) -> None:
         self.__dict__["reason"] = reason
@@ -439,11 +439,11 @@ class LeftOut:
 
 
 def is_from(obj: Any, names: Iterable[str]) -> bool:
-    """True where the object's class, or one below it, comes from one of the named packages."""
+    """True if the object's class, or one of its bases, comes from one of the named packages."""
     wanted = frozenset(names)
     return any(cls.__module__.partition(".")[0] in wanted for cls in type(obj).__mro__)
 
 
 def loaded(name: str) -> Any:
-    """The module where the training code has imported it, else None: nobody pays for what is not used."""
+    """The module if the training code has imported it, else None: unused libraries cost nothing."""
     return sys.modules.get(name)

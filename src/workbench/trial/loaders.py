@@ -12,7 +12,7 @@ class Order:
 
     def __init__(self, size: int, seed: int, shuffle: bool) -> None:
         self.size, self.seed, self.shuffle = size, seed, shuffle
-        #: Epochs begun so far.
+        #: Epochs started so far.
         self.epoch = 0
 
     def __len__(self) -> int:
@@ -29,11 +29,11 @@ class Order:
 
 
 def loader(dataset: Any, seed: int, **options: Any) -> Any:
-    """A torch DataLoader over ``dataset`` in :class:`Order`. Options are DataLoader's; one's own sampler is kept."""
+    """A torch DataLoader over ``dataset`` in :class:`Order`. Options are DataLoader's; a given sampler is kept."""
     import torch
     from torch.utils.data import DataLoader, IterableDataset
 
-    # A generator of its own: the workers' seeds are drawn from it and not from the state that dropout draws from.
+    # Its own generator: the workers' seeds are drawn from it, not from the state that dropout draws from.
     options.setdefault("generator", torch.Generator().manual_seed(_seed(seed, -1)))
     if isinstance(dataset, IterableDataset) or options.get("sampler") is not None or "batch_sampler" in options:
         return DataLoader(dataset, **options)

@@ -1,7 +1,7 @@
-"""How objects of a set-up are told apart in every process: by a mark of their path, never by address or number.
+"""Identity of a set-up's objects across processes: a mark of their path, never an address or a number.
 
-Law: the same code with the same content gives the same marks and signatures wherever it runs. What cannot (an address,
-the order of a set that goes by addresses, a connection) is *loose*: it is not compared between processes.
+Law: the same code with the same content gives the same marks and signatures in every process. Objects for which this
+is impossible (an address, a set ordered by addresses, a connection) are *loose*: they are not compared.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import xxhash
 from workbench.trial import torch_kinds
 from workbench.trial.kinds import SCALARS, Instance, Kind
 
-#: Objects of these packages stand for what is outside of the process (a server, a file, another process) or show
-#: things: each process has its own, whatever the training code does.
+#: Objects of these packages represent something outside of the process (a server, a file, another process) or display
+#: something: each process has its own, whatever the training code does.
 SURROUNDINGS = frozenset(
     {
         *("wandb", "mlflow", "neptune", "comet_ml", "clearml", "aim", "tensorboardX", "sacred"),
@@ -50,22 +50,22 @@ SURROUNDINGS = frozenset(
         *("sqlalchemy", "psycopg", "psycopg2", "pymongo", "redis", "tqdm", "rich", "loguru"),
     }
 )
-#: Integers beyond this may be addresses of objects.
+#: Larger integers may be addresses of objects.
 _ADDRESS = 1 << 32
 
 
 def mark_of(key: str | int, parent: int) -> int:
-    """The mark of what stands at ``key`` in the object marked ``parent``: 63 bits that tell paths apart."""
+    """The mark of the object at ``key`` in the object marked ``parent``: 63 bits that tell paths apart."""
     return xxhash.xxh3_64_intdigest(str(key).encode("utf-8", "surrogatepass"), parent) >> 1
 
 
 def print_of(mark: int, signature: bytes) -> int:
-    """64 bits of an object's path and content, to be summed up."""
+    """64 bits for an object's path and content; prints are added up."""
     return xxhash.xxh3_64_intdigest(signature, mark)
 
 
 def is_loose(obj: Any, how: Kind) -> bool:
-    """True for an object whose content differs from process to process by its nature."""
+    """True for an object whose content naturally differs between processes."""
     if isinstance(how, torch_kinds.Storage):
         tensor = how.seen_by.get(id(obj))
         return obj.device.type != "cpu" and tensor is not None and tensor.requires_grad
@@ -76,7 +76,7 @@ def is_loose(obj: Any, how: Kind) -> bool:
 
 
 def may_hold_addresses(obj: Any, how: Kind) -> bool:
-    """True where it is worth a look whether ``obj`` holds addresses, once all objects are known."""
+    """True if ``obj`` should be checked for addresses once all objects are known."""
     if not isinstance(how, Instance) or not how.bare or not obj:
         return False
     first = next(iter(obj))

@@ -1,7 +1,7 @@
-"""Globals of the experiment's own modules: they are state as the cell's names are. Law: what is installed is no state.
+"""Globals of the experiment's own modules: they are state, like the cell's names. Law: installed modules are not state.
 
-A module that the set-up has imported is a root of the survey, with all its names. Of one that only the loop imports,
-plain values are kept: its import makes the rest again.
+A module that the set-up imported is a root of the survey, with all its names. Of one that only the loop imports,
+plain values are saved: importing it again makes the rest.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _INSTALLED = ("site-packages", "dist-packages")
 _PLAIN = (bytearray, list, dict, set, tuple, collections.deque)
 
 
-#: Modules that were found to be no experiment's own, by name: there are thousands, and each step of a leg asks.
+#: Modules known not to be the experiment's own, by name: there are thousands, and each step of a leg checks.
 _foreign: dict[str, types.ModuleType] = {}
 
 
 def own_modules(main: dict[str, Any]) -> dict[str, types.ModuleType]:
-    """The modules that belong to the experiment, by name, but for the one whose namespace is ``main``."""
+    """The modules that belong to the experiment, by name, except the one with the namespace ``main``."""
     found = {}
     for name, module in list(sys.modules.items()):
         if _foreign.get(name) is module or not isinstance(module, types.ModuleType) or vars(module) is main:
@@ -47,7 +47,7 @@ def _is_own(name: str, module: types.ModuleType) -> bool:
     if top != name and top in sys.modules and is_installed(sys.modules[top]):  # made by an installed package
         return False
     file = getattr(module, "__file__", None)
-    if file is None:  # made by hand, or a folder without __init__.py, which holds only modules
+    if file is None:  # made by code, or a folder without __init__.py, which only contains modules
         return "." not in name and getattr(module, "__spec__", None) is None
     return not is_installed(module) and not any(part in str(file) for part in _INSTALLED)
 
@@ -58,7 +58,7 @@ def module_roots(modules: dict[str, types.ModuleType]) -> list[Names]:
 
 
 def late_roots(modules: dict[str, types.ModuleType], known: Collection[str]) -> list[Names]:
-    """The same for modules that were imported since the set-up: those whose label is not ``known``."""
+    """The same for modules imported since the set-up: those whose label is not ``known``."""
     late = {name: module for name, module in modules.items() if f"{name}." not in known}
     return [_root(name, module, late=True) for name, module in sorted(late.items())]
 

@@ -18,18 +18,18 @@ _OURS = str(Path(__file__).resolve().parent.parent)
 
 
 def roots(main: dict[str, Any], frames: list[types.FrameType], hidden: Iterable[str]) -> list[Names]:
-    """Where surveys begin: the cell's namespace but for ``hidden`` names, then the frames, outermost first."""
+    """The roots of surveys: the cell's namespace without ``hidden`` names, then the frames, outermost first."""
     found = [_of_namespace(main, frozenset(hidden))]
     return [*found, *frame_roots(frames, found)]
 
 
 def frame_roots(frames: Iterable[types.FrameType], beside: Iterable[Names]) -> list[Names]:
-    """The locals of ``frames`` (outermost first) as roots, with labels that none of the roots ``beside`` has."""
+    """The locals of ``frames`` (outermost first) as roots, with labels that differ from those of ``beside``."""
     found: list[Names] = []
     labels = {root.label for root in beside}
     for frame in frames:
         label = f"{frame.f_code.co_qualname}():"
-        while label in labels:  # a function that calls itself
+        while label in labels:  # a recursive function
             label = f"{label[:-1]}+:"
         labels.add(label)
         found.append(_of_frame(frame, label))
@@ -41,8 +41,8 @@ def frames_around(
 ) -> list[types.FrameType]:
     """The frames of the training code's functions from ``frame`` up to the code ``top`` that runs it, outermost first.
 
-    The top level of the cell is not among them, nor are frames of installed libraries (a progress bar around the
-    steps), but for the library whose function has the loop (a trainer's ``run``).
+    The top level of the cell is not included, nor are frames of installed libraries (a progress bar around the
+    steps), except for the library whose function has the loop (a trainer's ``run``).
     """
     found, owner = [], _owner(frame, main)
     while frame is not None and frame.f_code is not top:
@@ -53,7 +53,7 @@ def frames_around(
 
 
 def loop_frame(frame: types.FrameType | None, main: dict[str, Any]) -> types.FrameType | None:
-    """The innermost frame of the training code at or above ``frame``: the one in which the loop stands."""
+    """The innermost frame of the training code at or above ``frame``: the one that runs the loop."""
     owner = _owner(frame, main)
     while frame is not None and frame.f_locals is not main and not _counts(frame, main, owner):
         frame = frame.f_back
@@ -61,9 +61,9 @@ def loop_frame(frame: types.FrameType | None, main: dict[str, Any]) -> types.Fra
 
 
 def _owner(frame: types.FrameType | None, main: dict[str, Any]) -> str:
-    """The package of the installed library whose function has the loop; empty where the loop is the user's.
+    """The package of the installed library whose function has the loop; empty if the loop is the user's.
 
-    Generators and iterators between the loop and its steps only hand them on.
+    Generators and iterators between the loop and its steps only forward them.
     """
     while frame is not None and frame.f_locals is not main and not _is_users(frame, main):
         if not _hands_on(frame):
@@ -74,7 +74,7 @@ def _owner(frame: types.FrameType | None, main: dict[str, Any]) -> str:
 
 
 def _counts(frame: types.FrameType, main: dict[str, Any], owner: str) -> bool:
-    """Whether the locals of ``frame`` are state: the user's functions', and those of the library that has the loop."""
+    """Whether the locals of ``frame`` are state: those of the user's functions and of the library with the loop are."""
     return _is_users(frame, main) or (bool(owner) and _package(frame) == owner and not _hands_on(frame))
 
 
@@ -100,7 +100,7 @@ def _installed() -> tuple[str, ...]:
 
 @functools.cache
 def _libraries() -> tuple[str, ...]:
-    """Where installed libraries lie, Python's own apart."""
+    """Folders of installed libraries, except Python's own."""
     paths = sysconfig.get_paths()
     return tuple({paths[name] for name in ("purelib", "platlib")})
 
@@ -126,7 +126,7 @@ def _of_frame(frame: types.FrameType, label: str) -> Names:
         return dict(frame.f_locals)
 
     def put(changed: dict[str, Any], gone: list[str]) -> None:
-        # Up to 3.12 `f_locals` is a copy, and fetching it again discards what was put into it: fetched once, then
+        # Up to 3.12 `f_locals` is a copy, and fetching it again discards changes: fetched once, then
         # written back. From 3.13 on it writes through.
         names = frame.f_locals
         names.update(changed)

@@ -1,8 +1,8 @@
-"""How a pass over a loader begins at its n-th batch. Law: the same batches as ever; those before are not read.
+"""How a pass over a loader starts at its n-th batch. Law: the same batches as always; those before are not read.
 
-The order of a pass is drawn when it begins. So a checkpoint inside it holds the random state (and the sampler's) of
-that moment: put back, the same order is drawn again, its first batches are skipped as bare indices, and nothing is
-loaded.
+The order of a pass is drawn when it starts. So a checkpoint inside it holds the random state (and the sampler's) of
+that moment: with it restored, the same order is drawn again, its first batches are skipped as bare indices, and no
+data is loaded.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
 
 class Pass(Protocol):
-    """One sort of loader, and how it is begun."""
+    """One kind of loader, and how its pass starts."""
 
-    #: Why it cannot be begun anywhere but at its first batch; empty where it can.
+    #: Why it can start only at its first batch; empty if it can start anywhere.
     refused: str
-    #: What is not as before where it is begun later; empty where nothing is.
+    #: What differs if it starts later; empty if nothing does.
     remark: str
 
     def state(self) -> Any:
-        """What its order depends on, taken before it begins; plain data."""
+        """The state that its order depends on, taken before it starts; plain data."""
 
     def put(self, state: Any) -> None:
-        """Put that back, before it begins again."""
+        """Restore that state before it starts again."""
 
     def begin(self, skip: int) -> Iterator[Any]:
         """The batches from number ``skip`` on."""
 
 
 def pass_over(loader: Any) -> Pass:
-    """How a pass over ``loader`` is begun."""
+    """How a pass over ``loader`` starts."""
     if has_state_dict(loader):
         return OwnState(loader)
     torch = loaded("torch")
@@ -82,7 +82,7 @@ class Rows(_Plain):
 
 
 class Items(_Plain):
-    """A data set that is asked for one item after another."""
+    """A dataset that returns one item at a time."""
 
     def begin(self, skip: int) -> Iterator[Any]:
         for number in itertools.count(skip):
@@ -94,7 +94,7 @@ class Items(_Plain):
 
 
 class Again(_Plain):
-    """Something that gives its batches in their order and in no other: those before are read again, and dropped."""
+    """An iterable that yields its batches in a fixed order: earlier batches are read again, and dropped."""
 
     remark = "its first batches are read again and dropped, because it cannot start at a later one"
 
@@ -106,7 +106,7 @@ class Again(_Plain):
 
 
 class Once(_Plain):
-    """An iterator: nobody can say what it has given already."""
+    """An iterator: how much it has already yielded is unknown."""
 
     refused = "an iterator cannot be restarted: give trial.batches() the loader itself"
 
@@ -115,14 +115,14 @@ class Once(_Plain):
 
 
 class OwnState(_Plain):
-    """A loader that knows where it is and takes that back (``state_dict``), as torchdata's StatefulDataLoader."""
+    """A loader that saves and loads its position (``state_dict``), as torchdata's StatefulDataLoader."""
 
     def begin(self, skip: int) -> Iterator[Any]:
         return iter(self.loader)
 
 
 class Loader(_Plain):
-    """A torch DataLoader over a data set that is asked by index."""
+    """A torch DataLoader over a dataset with an index."""
 
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
@@ -131,7 +131,7 @@ class Loader(_Plain):
         )
         if self._keeps_workers:
             self.remark = "random numbers that its workers draw restart: their processes outlive a pass"
-        #: Workers of an earlier pass live on, and their seed was drawn then.
+        #: Workers of an earlier pass persist, and their seed was drawn then.
         self._has_workers = False
 
     def state(self) -> Any:
@@ -139,7 +139,7 @@ class Loader(_Plain):
         return seeds.state(), sampler_states(samplers_of(self.loader), self.loader.dataset), self._has_workers
 
     def put(self, state: Any) -> None:
-        random_state, samplers, *more = state  # checkpoints of earlier versions hold two
+        random_state, samplers, *more = state  # checkpoints of earlier versions contain two
         self._has_workers = any(more)
         put_samplers(samplers_of(self.loader), samplers)
         seeds.put(random_state)
@@ -167,7 +167,7 @@ class Loader(_Plain):
 
 
 class Skipping:
-    """A sampler without its first indices. They are drawn where the sampler would draw them, and then dropped."""
+    """A sampler without its first indices. They are drawn when the sampler would draw them, and then dropped."""
 
     def __init__(self, sampler: Iterable[Any], skip: int) -> None:
         self._sampler, self._skip = sampler, skip
@@ -181,7 +181,7 @@ class Skipping:
         return len(self._sampler)  # type: ignore[arg-type]
 
     def prime(self) -> None:
-        """Draw what is skipped now: afterwards the random state is put where the checkpoint has it."""
+        """Draw the skipped indices now: afterwards the random state is set to that of the checkpoint."""
         if self._last is not None:
             self._last.prime()
 
@@ -204,7 +204,7 @@ class _Skipped:
 
 
 class Seeding:
-    """In a loader's worker: what is random in a batch depends on the pass and the batch's number alone."""
+    """In a loader's worker: make all randomness of a batch depend only on the pass and the batch's number."""
 
     def __init__(self, collate: Any, init: Any, workers: int, first: int) -> None:
         self._collate, self._init, self._workers = collate, init, workers
@@ -213,7 +213,7 @@ class Seeding:
         self._pass = 0
 
     def begin(self, worker: int) -> None:
-        """Called in the worker as it begins."""
+        """Called in the worker when it starts."""
         from torch.utils.data import get_worker_info
 
         if self._init is not None:

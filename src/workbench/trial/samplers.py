@@ -8,12 +8,12 @@ from typing import Any
 
 from workbench.trial.kinds import loaded
 
-#: Bytes up to which a foreign sampler's attribute is taken along with its order.
+#: A foreign sampler's attribute of at most this many bytes is saved with its order.
 _SMALL = 1 << 20
 
 
 def samplers_of(loader: Any) -> list[Any]:
-    """A DataLoader and its samplers, down to the one that is asked last."""
+    """A DataLoader and its samplers, down to the innermost."""
     found = [loader]
     for obj in found:
         below = (getattr(obj, name, None) for name in ("batch_sampler", "sampler"))
@@ -27,13 +27,13 @@ def sampler_states(samplers: list[Any], dataset: Any) -> list[dict[str, Any]]:
 
 
 def put_samplers(samplers: list[Any], states: list[dict[str, Any]]) -> None:
-    """Put back what :func:`sampler_states` gave."""
+    """Restore what :func:`sampler_states` returned."""
     for sampler, saved in zip(samplers, states, strict=False):
         _put_sampler(sampler, saved)
 
 
 def _sampler_state(sampler: Any, dataset: Any) -> dict[str, Any]:
-    """Its generators, and what a class that is not torch's keeps in attributes: an epoch, a permutation."""
+    """Its generators, and the attributes of a class that is not torch's: an epoch, a permutation."""
     torch = loaded("torch")
     own = not type(sampler).__module__.startswith("torch.")
     state: dict[str, Any] = {}
@@ -41,7 +41,7 @@ def _sampler_state(sampler: Any, dataset: Any) -> dict[str, Any]:
         if isinstance(value, torch.Generator):
             state[name] = ("torch", value.get_state().numpy().tobytes())
         elif own and value is not dataset and not _is_large(value):
-            with contextlib.suppress(Exception):  # what cannot be taken along is no state of an order
+            with contextlib.suppress(Exception):  # what cannot be copied does not count as state of an order
                 state[name] = ("pickle", pickle.dumps(value))
     return state
 

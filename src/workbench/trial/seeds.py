@@ -1,8 +1,8 @@
-"""Random state: set from the trial's seeds when a leg begins, saved and put back with a checkpoint.
+"""Random state: set from the trial's seeds when a leg starts, saved and restored with a checkpoint.
 
 Law: every generator that training code may use without naming it is covered: Python's, NumPy's global one, torch's on
-the CPU and on each GPU that was used. Generators held in names are found as state; those that are made without a seed
-get one of the trial's (:mod:`workbench.trial.unseeded`).
+the CPU and on each GPU in use. Generators held in names are found as state; those that are made without a seed get
+one of the trial's (:mod:`workbench.trial.unseeded`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from workbench.trial.process.isolation import INSTALLED
 def set_all(
     experiment_seed: int, trial: int, *, is_strict: bool = False, imported: Callable[[], None] | None = None
 ) -> None:
-    """Set every global generator from the trial's seeds. CUDA is not initialised by it: its seed waits until it is.
+    """Set every global generator from the trial's seeds. It does not initialise CUDA, whose seed is set when it starts.
 
-    is_strict: torch is also held to what strict mode promises, where it is imported only later too. imported: called
-    after each import of something that is installed.
+    is_strict: also apply strict mode to torch, even if it is imported later. imported: called after each import of an
+    installed module.
     """
     random.seed(trial_seed(experiment_seed, trial, "python"))
     for name in ("numpy", "torch"):
@@ -44,7 +44,7 @@ def set_all(
 
 
 def forget() -> None:
-    """Seed no library any more that is imported from now on, and no generator that is made without a seed."""
+    """Stop seeding libraries that are imported from now on, and generators that are made without a seed."""
     _on_import.seed = None
     unseeded.forget()
 
@@ -55,7 +55,7 @@ def _set_library(name: str, experiment_seed: int, trial: int) -> None:
     if name == "numpy":
         module.random.seed(seed)
         return
-    # Not `torch.manual_seed`: without a GPU it spends half a millisecond on noting a call for when CUDA will begin.
+    # Not `torch.manual_seed`: without a GPU it takes half a millisecond to queue a call for when CUDA starts.
     module.default_generator.manual_seed(seed)
     if module.version.cuda or module.version.hip:
         module.cuda.manual_seed_all(seed)
@@ -66,9 +66,9 @@ def _set_library(name: str, experiment_seed: int, trial: int) -> None:
 class OnImport(importlib.abc.MetaPathFinder):
     """Keeps imports from moving the trial's generators, and seeds NumPy and torch when they are first imported.
 
-    Some installed modules draw numbers while they are imported (scikit-learn does). A runner that has such a module
-    already would draw others afterwards than one that imports it now. The experiment's own modules are let be: every
-    leg imports those anew.
+    Some installed modules draw numbers while they are imported (scikit-learn does). A runner that has already imported
+    such a module would draw other numbers afterwards than one that imports it now. The experiment's own modules are
+    not affected: every leg imports those again.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class OnImport(importlib.abc.MetaPathFinder):
     def _found(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
-        """What the other finders find, as if this one were not there."""
+        """What the other finders return, as if this one did not exist."""
         for finder in sys.meta_path:
             look = getattr(finder, "find_spec", None)
             if finder is not self and look is not None:
@@ -118,7 +118,7 @@ class OnImport(importlib.abc.MetaPathFinder):
 
 
 def _drawn_from(beginning: str) -> dict[str, Any]:
-    """The state of what can be drawn from while the module ``beginning``, which is no more than a name yet, begins."""
+    """The state of all generators that can be used while the module ``beginning`` is only starting to load."""
     numpy, torch = loaded("numpy"), loaded("torch")
     found: dict[str, Any] = {"python": random.getstate()}
     if numpy is not None and beginning != "numpy":
@@ -160,7 +160,7 @@ def state() -> dict[str, Any]:
 
 
 def put(saved: dict[str, Any]) -> None:
-    """Put back what :func:`state` gave. Last of all: making and restoring objects may draw numbers."""
+    """Restore what :func:`state` returned. Call it last: making and restoring objects may draw numbers."""
     random.setstate(saved["python"])
     unseeded.put_counts(saved.get("unseeded", {}))
     numpy, torch = loaded("numpy"), loaded("torch")
@@ -169,7 +169,7 @@ def put(saved: dict[str, Any]) -> None:
     if torch is not None and "torch" in saved:
         torch.set_rng_state(_bytes(torch, saved["torch"]))
         if "cuda" in saved and torch.cuda.is_available():
-            # A device less than last time is no reason to fail: what it drew is gone, the others go on exactly.
+            # With fewer devices than last time it must not fail: the others continue exactly.
             for device, one in enumerate(saved["cuda"][: torch.cuda.device_count()]):
                 torch.cuda.set_rng_state(_bytes(torch, one), device)
 

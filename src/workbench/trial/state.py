@@ -1,11 +1,11 @@
-"""What a checkpoint holds of a trial's state, and how it is put back.
+"""What a checkpoint contains of a trial's state, and how it is restored.
 
-    tensors.safetensors   torch's storages that changed, and the state dicts of the objects found: plain bytes and JSON
-    tensors-….bin         a large storage, named by its bytes: the file of the checkpoint before, where it has it
+    tensors.safetensors   torch's changed storages, and the state dicts of the objects found: plain bytes and JSON
+    tensors-….bin         a large storage, named by its bytes: linked from the checkpoint before, if it has it
     graph.pkl             header (step, history of reports, shapes), the state of the global random generators, then
                           everything else that changed since the set-up
 
-Law: what the set-up code makes again is not saved; what cannot be put back exactly is refused, never guessed.
+Law: what the set-up code makes again is not saved; what cannot be restored exactly is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from workbench.trial.kinds import SCALARS, loaded
 from workbench.trial.modules import import_late, late_roots, module_roots, own_modules
 from workbench.trial.namespace import frame_roots, loop_frame, roots
 
-#: Bytes from which on a value is left out where every turn assigns it before reading it.
+#: From this size in bytes on, a value is left out if every turn assigns it before reading it.
 LARGE = 1 << 20
-#: Seconds of looking at the state from which on people are told what makes it slow.
+#: If surveying the state takes more seconds, the user is told what makes it slow.
 SLOW_S = 0.5
 GRAPH_LOST = "it cannot be saved: after a resume no gradient flows back through it"
 
 
 class State:
-    """The state of one leg: surveyed when the set-up code is done, saved and put back relative to that."""
+    """The state of one leg: surveyed when the set-up code is done, saved and restored relative to that."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class State:
         resumes: str = "",
         modules: bool = False,
     ) -> None:
-        """modules: the experiment's own modules are state too; in a process that is not ours they are left alone."""
+        """modules: the experiment's own modules are state too; in a process that is not a runner they are not."""
         self._main = main
-        #: Names that are saved although they did not change, since the set-up does not make them again.
+        #: Names that are saved even if unchanged, because the set-up does not make them again.
         self.kept: list[str] = []
         self._has_modules = modules
         own = own_modules(main) if modules else {}
@@ -70,32 +70,32 @@ class State:
         self._roots += module_roots(own)
         begun = time.perf_counter()
         self._base = Survey(self._classifier, self._roots)
-        #: What makes looking at the state slow, once it was: a name, and how many objects of Python it reaches.
+        #: What made surveying the state slow, if it was: a name, and the number of Python objects that it reaches.
         self.heavy: tuple[str, int] | None = None
-        #: Seconds that it took to look at the state: most of what training waits for at a checkpoint.
+        #: Seconds that the survey took: most of the time that training waits for a checkpoint.
         self.survey_s = time.perf_counter() - begun
         self._reads = Reads(main, self._base)
         self._places = inexact.places(self._base)
-        #: What this leg, or one before it, has lost by resuming: reasons by name.
+        #: What this leg, or one before it, lost by resuming: reasons by name.
         self.lost: dict[str, str] = {}
         self._shapes = _shapes(self.objects())
-        #: What the set-up gave each optimizer as options, by its path: a mapping for each of its groups.
+        #: The options that the set-up gave each optimizer, by its path: a mapping for each of its groups.
         self.options = self._options()
-        #: What was found of the state, as of the last survey.
+        #: The contents of the state, as of the last survey.
         self.found = self._found(self._base, [])
 
     def settle(self) -> None:
-        """The state is put back, or need not be: let go of what only the set-up needed."""
+        """The state is restored, or need not be: release what only the set-up needed."""
         self._base.release()
 
     @property
     def base(self) -> Survey:
-        """The survey of what the set-up has made."""
+        """The survey of what the set-up made."""
         return self._base
 
     @property
     def roots(self) -> list[Names]:
-        """Where the state begins: the cell's names, and the locals of the functions around the loop."""
+        """The roots of the state: the cell's names, and the locals of the functions around the loop."""
         return self._roots
 
     def capture(
@@ -106,11 +106,11 @@ class State:
         *,
         aside: bool = False,
     ) -> Captured:
-        """Take the state as it is now.
+        """Capture the current state.
 
-        frame: where the loop waits for its next turn. Large values that every turn gives anew are left out.
-        frames: functions that the loop has called, and whose locals are state as well.
-        aside: copy what training changes, for it goes on while the checkpoint is written.
+        frame: where the loop waits for its next turn. Large values that every turn assigns again are left out.
+        frames: functions that the loop has called, whose locals are state as well.
+        ``aside``: copy what training changes, because training continues while the checkpoint is written.
         """
         begun = time.perf_counter()
         below = frame_roots(frames, self._roots)
@@ -124,7 +124,7 @@ class State:
         header.made = made(self._base, survey).to_plain()
         stream = io.BytesIO()
         fields = {name: getattr(header, name) for name in header.__dataclass_fields__ if name != "found"}
-        # Pickled apart: its thousand numbers need not be asked for references one by one.
+        # Pickled separately: its thousand numbers need not be checked for references one by one.
         fields["random"] = pickle.dumps(seeds.state(), 5)
         lasting = _with_workers(survey)
         fields["workers"] = [
@@ -136,7 +136,7 @@ class State:
         self.lost |= dict.fromkeys(iterators.different, iterators.DIFFERENT)
         reads = partial(self._reads.may_read, frames=self._reads.frames_of(loop))
         missed = inexact.lost(survey, self._places, reads, partial(self._reads.mentions, loop), lasting)
-        # Behind all that is put back, since only writing that has shown what does not pickle.
+        # Last, because only writing the rest shows what does not pickle.
         pickle.dump({**self.lost, **dict(missed)}, stream)
         survey.unsaved_names += skipped
         self.found = self._found(
@@ -146,7 +146,7 @@ class State:
             self.heavy = survey.heaviest()
         captured = Captured(stream.getbuffer(), *gathered(pickler.new_storages, self.objects()), self.found)
         if aside:
-            # From a GPU at once to the host: a second copy on the device could take the memory that training needs.
+            # Copy from a GPU directly to the host: a second copy on the device could take memory that training needs.
             captured.storages = {
                 key: storage.clone() if storage.device.type == "cpu" else storage.cpu()
                 for key, storage in captured.storages.items()
@@ -155,9 +155,9 @@ class State:
         return captured
 
     def restore(self, folder: Folder, frames: Sequence[types.FrameType] | None = None) -> Header:
-        """Put the checkpoint in ``folder`` into what the set-up code has made. Raises CannotResume.
+        """Restore the checkpoint in ``folder`` into what the set-up code made. Raises CannotResume.
 
-        frames: functions that the loop has called, for a checkpoint from inside a turn; None where none is called yet.
+        frames: functions that the loop has called, for a checkpoint inside a turn; None if none is called yet.
         """
         with opened(folder) as file:
             saved = graph.read_header(file)
@@ -170,8 +170,8 @@ class State:
                 for path, cls, *where in saved.get("workers", ()):
                     loader = found_at(objects, path, cls)
                     if loader._iterator is None:
-                        # It draws a seed for its workers, which a trial that was not left has done long ago: drawn
-                        # now, before all generators and samplers are put where they were.
+                        # It draws a seed for its workers, as an uninterrupted trial did long ago: draw it now,
+                        # before all generators and samplers are restored.
                         iter(loader)
                     if where and where[0] is not None:
                         iterators.put_workers(loader, where[0])
@@ -201,7 +201,7 @@ class State:
         return header
 
     def given_anew(self, frame: types.FrameType | None) -> list[str]:
-        """Names that a next turn of the loop, which waits in ``frame``, gives anew before it reads them."""
+        """Names that the next turn of the loop, which waits in ``frame``, assigns before it reads them."""
         loop = loop_frame(frame, self._main)
         frames = self._reads.frames_of(loop)
         if loop is None:
@@ -214,9 +214,9 @@ class State:
         ]
 
     def differing(self, header: Header) -> list[str]:
-        """Names for which this set-up made something else than the first one of this trial; those that it added go.
+        """Names for which this set-up made something else than the trial's first one. Deletes names that it added.
 
-        To be asked when the checkpoint of ``header`` was put in: what it holds does not count, nor what is gone.
+        Call it after the checkpoint of ``header`` was restored: its contents and what is gone do not count.
         """
         if header.made is None:
             return []
@@ -228,21 +228,21 @@ class State:
         return differing(before, self._base, Survey(self._classifier, self._roots, self._base))
 
     def _late(self) -> list[Names]:
-        """Modules that were imported since the set-up, as roots."""
+        """Modules imported since the set-up, as roots."""
         if not self._has_modules:
             return []
         return late_roots(own_modules(self._main), {root.label for root in self._roots})
 
     def _hold_changed(self, buffer: Any) -> None:
-        """What was put back is saved from now on: of a large buffer no survey looks at all bytes."""
+        """Save restored objects from now on: no survey reads all bytes of a large buffer."""
         number = self._base.numbers.get(id(buffer))
         if number is not None:
             self._base.entries[number].signature = b""
 
     def made(self, kind: type) -> list[tuple[str, Any]]:
-        """The objects of a class that the set-up has made, each with its path."""
+        """The objects of a class that the set-up made, each with its path."""
         base = self._base
-        # By their type: an object's own answer to isinstance may be to raise.
+        # By type: an object's own ``isinstance`` hook may raise.
         return [(base.path(number), one) for number, one in base.objects.items() if issubclass(type(one), kind)]
 
     def _options(self) -> dict[str, list[dict[str, Any]]]:
@@ -258,7 +258,7 @@ class State:
         }
 
     def other(self, configuration: Mapping[str, Any]) -> list[tuple[Names, dict[str, Any]]]:
-        """Names of a configuration that stand for other plain values now, by the namespace that has them."""
+        """Names of a configuration whose plain values have changed, by the namespace that has them."""
         found = []
         for root in self._roots:
             if root.is_module:
@@ -274,7 +274,7 @@ class State:
         return found
 
     def names(self) -> dict[str, Any]:
-        """What the names of the training code stand for; those of its functions hide the namespace's."""
+        """The values of the training code's names; those of its functions hide the namespace's."""
         return {
             name: value
             for root in self._roots
@@ -283,7 +283,7 @@ class State:
         }
 
     def _skip(self, frame: types.FrameType | None, roots: list[Names]) -> list[tuple[str, str]]:
-        """Have the roots pass over large values that the next turn assigns before it reads them."""
+        """Have the roots skip large values that the next turn assigns before it reads them."""
         skipped: list[tuple[str, str]] = []
         for root in roots:
             root.skipped = set()
@@ -299,7 +299,7 @@ class State:
         return skipped
 
     def _graphs(self, survey: Survey, loop: types.FrameType | None) -> list[tuple[str, str]]:
-        """Tensors that the next turn may read and whose graph it needs then: path and reason."""
+        """Tensors that the next turn may read with their graph: path and reason."""
         found = list(survey.graphs()) if loop is not None else []
         frames = self._reads.frames_of(loop) if found else {}
         return [
@@ -311,7 +311,7 @@ class State:
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def objects(self) -> dict[str, Any]:
-        """What has a state of its own (modules, optimizers, schedulers, loaders), by name."""
+        """Objects with a state of their own (modules, optimizers, schedulers, loaders), by name."""
         return {
             root.named(name): value
             for root in self._roots
@@ -354,7 +354,7 @@ class State:
 
 
 def _with_workers(survey: Survey) -> list[tuple[int, Any]]:
-    """The set-up's loaders whose workers live on from pass to pass, and were begun, with their numbers."""
+    """The set-up's loaders with persistent workers that have started, with their numbers."""
     data = loaded("torch.utils.data")
     if data is None:
         return []
@@ -375,7 +375,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _listed(path: str) -> str:
-    """The path as the trial's page lists it: all items of a list are one line."""
+    """The path as the trial's page lists it: all items of a list become one line."""
     return re.sub(r"\[\d+\]", "[…]", path)
 
 
@@ -392,7 +392,7 @@ def _bytes(value: Any) -> int:
         return 0
     try:
         size = getattr(value, "nbytes", 0)
-    except RuntimeError:  # a sparse tensor does not tell
+    except RuntimeError:  # a sparse tensor does not have it
         return 0
     return size if isinstance(size, int) else 0
 
@@ -412,6 +412,6 @@ def _shapes(objects: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 def _tracked(tracked: Mapping[str, Any]) -> Any:
     def put(changed: dict[str, Any], gone: list[str]) -> None:
-        """Tracked objects are put back in place; their names are the trial's, not the cell's."""
+        """Restore tracked objects in place; their names are the trial's, not the cell's."""
 
     return Names("tracked:", lambda: dict(tracked), put)

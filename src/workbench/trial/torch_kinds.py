@@ -1,4 +1,4 @@
-"""How torch's objects are looked into. Law: a tensor is a view, a storage the bytes; torch is never imported here."""
+"""How torch's objects are inspected. Law: a tensor is a view, a storage the bytes; torch is never imported here."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from workbench.trial.kinds import Instance, IsLeft, Kind, See, Token, loaded, type_name
 from workbench.trial.looking.digests import LOOKED_AT_WHOLE, digest, digest_of_buffer
 
-#: Attributes of every module that hold its parts; looked into with the module itself.
+#: Attributes of every module that hold its parts; inspected with the module itself.
 _PARTS = ("_parameters", "_buffers", "_modules")
-#: The same as LOOKED_AT_WHOLE for what must be copied to the host to be looked at.
+#: The same as LOOKED_AT_WHOLE, for data that must be copied to the host first.
 ON_DEVICE_LOOKED_AT_WHOLE = 32 * 1024 * 1024
 _EMPTY = (dict, collections.OrderedDict)
 _always_new = itertools.count()
 
 
 class Module(Instance):
-    """A ``torch.nn.Module``: its parts, and whatever its class keeps beside them."""
+    """A ``torch.nn.Module``: its parts, and the other attributes of its class."""
 
     def look(self, obj: Any, see: See) -> Token:
         tokens: list[Token] = [type_name(type(obj)), see(type(obj), ".__class__")]
@@ -51,7 +51,7 @@ class Module(Instance):
 
 
 class Tensor(Kind):
-    """A strided tensor: where its numbers lie, how they are read, and its gradient."""
+    """A strided tensor: its storage, its layout there, and its gradient."""
 
     order = 0
 
@@ -73,7 +73,7 @@ class Tensor(Kind):
         return tokens
 
     def content(self, obj: Any, left: IsLeft) -> Any:
-        # A fresh view of the same storage: it pickles as itself, where `obj` would be a reference to the old one.
+        # A new view of the same storage: it pickles as itself, while `obj` would be a reference to the old one.
         view = obj.detach()
         grad = obj.grad if obj.is_leaf else None
         return view, obj.requires_grad and obj.is_leaf, grad, dict(getattr(obj, "__dict__", {}) or {}), type(obj)
@@ -109,7 +109,7 @@ class Storage(Kind):
     order = 0
 
     def __init__(self) -> None:
-        #: Of each storage that was met: the tensor that led to it (its dtype names the bytes), by the storage's id.
+        #: For each visited storage, by its id: the tensor that led to it (its dtype gives the bytes their type).
         self.seen_by: dict[int, Any] = {}
 
     def look(self, obj: Any, see: See) -> Token:
@@ -137,8 +137,8 @@ class Storage(Kind):
 def _digest_on_device(storage: Any, tensor: Any, trained: bool) -> Token:
     torch = loaded("torch")
     if trained:
-        # It is trained, so it has changed; telling so for sure would cost the copy that saving it makes anyway.
-        # (Its count of changes does not tell: a fused optimizer leaves it as it was.)
+        # It is trained, so it has changed; to be certain would cost the copy that saving it makes anyway.
+        # (Its version counter does not show it: a fused optimizer does not increase it.)
         return (str(storage.device), next(_always_new))
     view = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
     if view.numel() > ON_DEVICE_LOOKED_AT_WHOLE:
@@ -153,7 +153,7 @@ def is_tensor_class(cls: type) -> bool:
 
 
 def tensor_types() -> tuple[type, ...]:
-    """Torch's own classes of tensors, where torch is loaded."""
+    """Torch's own classes of tensors, if torch is loaded."""
     torch = loaded("torch")
     return () if torch is None else (torch.Tensor, torch.nn.Parameter)
 

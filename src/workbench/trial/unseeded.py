@@ -1,12 +1,12 @@
 """Generators that are made without a seed. Law: they follow the trial's seed, each by the place that makes it.
 
-``numpy.random.default_rng()``, ``random.Random()``, ``torch.Generator()`` and their kin ask the operating system for
-entropy (torch takes one constant), so a set-up that uses them would make something else each time that it runs. Here
-the n-th one that a function makes gets a seed of the trial's, named by that function and n. The counts are a part of
+``numpy.random.default_rng()``, ``random.Random()``, ``torch.Generator()`` and the like ask the operating system for
+entropy (torch uses one constant), so a set-up that uses them would make something else each time it runs. Here the
+n-th one that a function makes gets one of the trial's seeds, derived from that function and n. The counts are a part of
 the trial's random state: a generator made in the loop gets the same seed after a resume.
 
-In a loader's worker the seed is the worker's own, which torch draws from the trial's. In other processes that training
-code starts, the operating system's entropy stays: several of them would otherwise draw the same numbers.
+In a loader's worker the seed is the worker's own, which torch draws from the trial's. Other processes that training
+code starts still use the operating system's entropy: several of them would otherwise draw the same numbers.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from workbench.trial.kinds import loaded
 
 _OURS = str(Path(__file__).resolve().parent)
 _LIBRARY = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")})
-#: Modules through which a generator is made; who calls them is the place that makes it.
+#: Modules that make generators; the code that calls them is the place that makes it.
 _MAKERS = ("random", "numpy.random", "torch", "secrets")
 
 
 class _Seeds:
-    """Gives out seeds in the process that trains one trial."""
+    """Issues seeds in the process that trains one trial."""
 
     def __init__(self) -> None:
         self.seed: tuple[int, int] | None = None
@@ -44,7 +44,7 @@ class _Seeds:
         self._pid = os.getpid()
 
     def next(self) -> int | None:
-        """The seed for a generator that is made now; None where the operating system is to be asked."""
+        """The seed for a generator that is made now; None to ask the operating system."""
         place = _place() if self.seed is not None else None
         if self.seed is None or place is None:
             return None
@@ -57,12 +57,12 @@ class _Seeds:
 
 
 _seeds = _Seeds()
-#: Puts each patched library back.
+#: Restores each patched library.
 _undo: list[Callable[[], None]] = []
 
 
 def follow(experiment_seed: int, trial: int) -> None:
-    """From now on generators without a seed follow this trial's, in this process. Call :func:`forget` to end it."""
+    """From now on, generators without a seed follow this trial's, in this process. Call :func:`forget` to end it."""
     _seeds.begin(experiment_seed, trial)
     for name, patch in _PATCHES.items():
         if loaded(name) is not None:
@@ -70,18 +70,18 @@ def follow(experiment_seed: int, trial: int) -> None:
 
 
 def here() -> None:
-    """This process, forked from the one that called :func:`follow`, trains the same trial."""
+    """Mark this process, forked from the one that called :func:`follow`, as training the same trial."""
     _seeds.adopt()
 
 
 def library_imported(name: str) -> None:
-    """A library was imported after :func:`follow`."""
+    """Patch a library that was imported after :func:`follow`."""
     if _seeds.seed is not None and name in _PATCHES:
         _PATCHES[name](loaded(name))
 
 
 def forget() -> None:
-    """Generators without a seed ask the operating system again, and the libraries are as they were."""
+    """Undo :func:`follow`: generators without a seed ask the operating system again, and libraries are unpatched."""
     _seeds.seed = None
     while _undo:
         _undo.pop()()
@@ -93,15 +93,15 @@ def counts() -> dict[str, int]:
 
 
 def put_counts(saved: dict[str, int]) -> None:
-    """Put back what :func:`counts` gave."""
+    """Restore what :func:`counts` returned."""
     _seeds.counts = dict(saved)
 
 
 def _place() -> str | None:
-    """The function that makes a generator: its module and name. None for Python's own library, which names temporary
-    files by such numbers.
+    """The function that makes a generator: its module and name. None for Python's own library, which uses such numbers
+    in the names of temporary files.
 
-    Not its line: an edit further up must not give it another seed.
+    Not its line: an edit further up must not change the seed.
     """
     frame = sys._getframe(2)
     while frame.f_back is not None:
@@ -123,7 +123,7 @@ def _worker_seed() -> int | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Where each library asks for entropy
+# The place in each library that asks for entropy
 
 
 def _patch(owner: Any, **new: Any) -> None:
@@ -151,7 +151,7 @@ def _patch_python(module: Any) -> None:
 
     seed.workbench_before = before  # type: ignore[attr-defined]
     _patch(module.Random, seed=seed)
-    # The module's functions are methods of one hidden generator, bound when the module was imported.
+    # The module's functions are methods of one hidden generator, bound at import.
     _patch(module, seed=module._inst.seed)
 
 
@@ -175,7 +175,7 @@ def _patch_torch(module: Any) -> None:
         return
 
     class OfTorch(type(real)):  # type: ignore[misc]
-        """Answers as torch's own class does: what it makes is of that class."""
+        """Behaves as torch's own class: generators that it makes are of that class."""
 
         def __instancecheck__(cls, instance: Any) -> bool:
             return isinstance(instance, real)
@@ -188,7 +188,7 @@ def _patch_torch(module: Any) -> None:
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             made = real(*args, **kwargs)
-            # Torch's own samplers give theirs a seed at once, which they have drawn.
+            # Torch's own samplers immediately give theirs a seed that they have drawn.
             own = str(sys._getframe(1).f_globals.get("__name__", "")).startswith("torch.")
             seed = None if own else _seeds.next()
             if seed is not None:

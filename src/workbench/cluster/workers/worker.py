@@ -64,7 +64,7 @@ REUSE_BELOW_S = 1.0
 _WANTED = ("executing", "long-running", "memory", "error")
 #: Seconds that a runner which said it is done gets to end its process.
 LEAVE_S = 2.0
-#: How often a training environment is started that somebody kills before it is ready.
+#: How often a training environment is started again that is killed before it is ready.
 WARMS = 3
 #: Seconds that legs get to leave with a checkpoint when the machine gave notice: clouds and queues give 30 or more.
 NOTICE_S = 25.0
@@ -171,14 +171,14 @@ class Workplace(WorkerPlugin):
         self._forkservers.close()
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
-        """Dask's word that a task changed: a running leg that is no longer wanted must leave.
+        """Dask's word that a task changed: a running leg whose result is not needed any more must leave.
 
         Dask also says so when the engine died. Then the leg trains on, and the next engine decides about it.
         """
         if key in self._tasks and finish not in _WANTED:
             has_engine = self._has_engine()
             for leg in self._tasks[key]:
-                # Whoever keeps its state goes on with that: an engine that goes away cancels everything.
+                # An engine that goes away cancels everything: a leg whose messages are all kept trains on for the next one.
                 if leg.stop_reason is None and (has_engine or not self._outbox.unheard.is_whole(leg.order.key)):
                     leg.stop("its future was cancelled")
 
@@ -397,7 +397,7 @@ class Workplace(WorkerPlugin):
         self._go()
 
     def _go(self) -> None:
-        """As if nobody had asked for a delay."""
+        """End now, as SIGTERM would without this plugin."""
         self._let_go()
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""Trials as runs of MLflow, TensorBoard and W&B: once, or while they train. This file is what its entry point names."""
+"""Trials as runs of MLflow, TensorBoard and W&B: once, or while they train. The entry point names this file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from workbench.store import Store
 
 
-# The imports stand inside: a mirror's own process imports this package too, and the engine needs the keeper alone.
+# Imports are inside functions: a mirror's process imports this package too, and the engine needs only the keeper.
 def write(store: Store, order: Order) -> dict[str, Any]:
     """Write the experiment once; see :func:`workbench.exporters.mirrors.following.write`."""
     from workbench.exporters.mirrors.following import write
@@ -21,7 +21,7 @@ def write(store: Store, order: Order) -> dict[str, Any]:
 
 
 def lines(told: dict[str, Any]) -> list[str]:
-    """What was written, in words."""
+    """What was written, as lines for the user."""
     checked = f", {told['read_back']} read back" if "read_back" in told else ""
     return [f"{told['trials']} trials, {told['points']} points{checked}", f"Written: {told['to']}"]
 
@@ -34,7 +34,7 @@ def targets(words: Sequence[str], written: str) -> tuple[Json, ...]:
 
 
 def keeper(store: Store, tell: Callable[[str, str | None], None]) -> Mirrors:
-    """What starts a process for each mirror, and starts it again."""
+    """The keeper, which starts a process for each mirror, and restarts it when it dies."""
     from workbench.exporters.mirrors.keeping import Mirrors
 
     return Mirrors(store, tell)

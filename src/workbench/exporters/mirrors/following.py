@@ -1,9 +1,9 @@
 """An experiment's trials written into another program: once, or while they train. Law: it reads the series by cursor
-and keeps how far it came, so that whoever is killed on the way leaves nothing out and writes nothing twice.
+and saves its progress, so that a process that is killed omits nothing and duplicates nothing.
 
     python -m workbench.exporters.mirrors.following STORE EXPERIMENT KIND
 
-runs until all is there, or its input is closed.
+runs until everything is written, or its input is closed.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ from workbench.store.lists.catalog import resolve
 from workbench.store.lists.mirrors import Mirror
 from workbench.store.series import Series
 
-#: Seconds between looks while it trains, before a second try, and at most between two.
+#: Seconds between checks during training, before the first retry, and the maximum between retries.
 LOOK_S, FIRST_S, MOST_S = 1.0, 1.0, 60.0
-#: Points that are read, written and accounted for together.
+#: Points that are read, written and recorded together.
 MOST_POINTS = 5000
-#: Seconds for which one that is told to leave goes on with what it has begun.
+#: Seconds that a process told to leave has to finish its current work.
 LEAVING_S = 3.0
 
 
 class Mirroring:
-    """One experiment on its way into one program."""
+    """The mirroring of one experiment into one program."""
 
     def __init__(self, store: Store, spec: Spec, mirror: Mirror, known: Progress, keeps: bool) -> None:
         self._store, self._spec, self._mirror, self._keeps = store, spec, mirror, keeps
         self.known = known
         self.written = 0
-        #: Some process before this one was in the middle of something.
+        #: An earlier process was interrupted while sending.
         self._again = known.sending > known.cursor
         self._writer: Writer | None = None
         self._begun: dict[str, float | None] = {}
-        #: Trials as they were at the last look, and the number up to which that is known.
+        #: Trials as of the last check, and the series number up to which they are known.
         self._rows: dict[int, dict[str, Any]] = {}
         self._change = 0
 
     def look(self) -> bool:
-        """Write what is new; whether that is all there will ever be."""
+        """Write what is new; whether nothing more will ever come."""
         path = self._store.experiment(self._spec.id).series
         if not path.exists():
             return False
         if self._writer is None:
             self._writer = writer(self._mirror, self._spec)
         with Series.read(path) as series:
-            # Before the points: once it has ended, all of them are there.
+            # Before the points: once the experiment has ended, all of them are there.
             is_over = series.meta().get("state") in ENDED
             self._change, changed = series.trials_after(self._change)
             self._rows |= {int(row["number"]): row for row in changed}
@@ -79,7 +79,7 @@ class Mirroring:
         return is_over
 
     def close(self) -> None:
-        """Hand over what the other program's own library holds."""
+        """Flush what the other program's own library holds."""
         if self._writer is not None:
             self._writer.close()
 
@@ -94,7 +94,7 @@ class Mirroring:
         }
         self.known.sending = cursor
         self._keep()
-        # What is known of a run and the cursor are kept in one go: half of a batch must not count as written.
+        # What is known of a run and the cursor are saved together: half of a batch must not count as written.
         runs = dict(self.known.runs)
         for trial, points in of_trial.items():
             runs[str(trial)] = self._writer.points(begun[trial], runs[str(trial)], points, self._again)
@@ -126,9 +126,9 @@ class Mirroring:
 
 
 def write(store: Store, ref: str, word: str) -> dict[str, Any]:
-    """Write the experiment ``ref`` once into ``mlflow:WHERE`` (or ``tensorboard:``, ``wandb:``), as it is now.
+    """Write the current state of the experiment ``ref`` once into ``mlflow:WHERE`` (or ``tensorboard:``, ``wandb:``).
 
-    What an earlier writing left there is added to: MLflow is asked for it, TensorBoard's files are written anew. MLflow
+    It completes what an earlier export wrote there: MLflow is queried for it, TensorBoard's files are rewritten. MLflow
     is read back and compared, point by point. Raises BadOption, StoreError.
     """
     experiment = resolve(store.check(), ref).experiment
@@ -163,7 +163,7 @@ def _telling(mirror: Mirror) -> Iterator[None]:
         yield
     except WorkbenchError:
         raise
-    except Exception as error:  # other people's libraries raise what they like
+    except Exception as error:  # libraries of others may raise anything
         raise StoreError(f"{masked(str(mirror))} cannot be written: {_words(error)}") from error
 
 
@@ -173,16 +173,16 @@ def _words(error: BaseException) -> str:
 
 
 def main(folder: str, experiment: str, kind: str) -> int:
-    """Follow the experiment until all of it is there. It leaves when its input is closed."""
+    """Follow the experiment until everything is written. It leaves when its input is closed."""
     leaving = threading.Event()
     threading.Thread(target=_listen, args=(leaving,), daemon=True).start()
-    os.nice(10)  # training comes first
+    os.nice(10)  # training has priority
     store = Store(folder)
     spec = store.read_spec(experiment)
     mirror = next((one for one in map(Mirror.of, spec.mirror) if one.kind == kind), None)
     if mirror is None:
         raise BadOption(f"{spec.label} has no mirror {kind}.")
-    # What a person installs for the notebook is where the notebook finds it.
+    # Packages that the user installs for the notebook are found where the notebook finds them.
     installed = [entry for entry in spec.training.path if is_installed(entry)]
     sys.path[:] = [*installed, *(entry for entry in sys.path if entry not in installed)]
     known, pause = progress(store, experiment, kind), FIRST_S
@@ -194,12 +194,12 @@ def main(folder: str, experiment: str, kind: str) -> int:
             is_over = going.look()
             if is_over:
                 going.close()
-        except Exception as error:  # a server that is down, a folder that is full: training goes on, and this waits
-            known = progress(store, experiment, kind)  # as it is accounted for, not as far as it may have come
+        except Exception as error:  # a server is down or a folder is full: training continues, and this process waits
+            known = progress(store, experiment, kind)  # as recorded, which may be less than what arrived
             since = known.word.partition(": ")[0] if known.word else f"waits since {datetime.now(UTC):%H:%M:%S} UTC"
             known.word = f"{since}: {_words(error)}"
             keep(store, experiment, kind, known)
-            with contextlib.suppress(Exception):  # a program whose server is down may not let go of its runs
+            with contextlib.suppress(Exception):  # a program whose server is down may fail to close its runs
                 going.close()
             going = Mirroring(store, spec, mirror, known, keeps=True)
             wait, pause = pause, min(2 * pause, MOST_S)
@@ -217,8 +217,8 @@ def main(folder: str, experiment: str, kind: str) -> int:
 
 
 def _listen(leaving: threading.Event) -> None:
-    """The engine's end of the pipe closes when it lets go of this process, and when it is killed."""
-    while os.read(0, 4096):  # not sys.stdin: its lock is waited for when the process ends
+    """Wait until the engine's end of the pipe closes: it does when the engine ends this process, or is killed."""
+    while os.read(0, 4096):  # not sys.stdin: the process would wait for its lock when it ends
         pass
     leaving.set()
     threading.Event().wait(LEAVING_S)

@@ -1,7 +1,7 @@
-"""Mirrors of experiments in other programs, each written by a process of its own. Law: nobody waits for one.
+"""Mirrors of experiments in other programs, each written by a process of its own. Law: training never waits for one.
 
-A process that dies is started again, later each time. What it has not written, the next one writes: how far it came
-lies beside the experiment.
+A process that dies is restarted, with increasing delays. The next one writes what is missing: its progress is saved
+beside the experiment.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from workbench.store.lists.mirrors import MIRRORING, Mirror
 
 log = logging.getLogger("workbench.engine")
 
-#: What such a process runs.
+#: The module that such a process runs.
 FOLLOWING = "workbench.exporters.mirrors.following"
-#: Seconds before a process that died is started again, and at most between two starts.
+#: Seconds before a process that died is restarted, and the maximum between two starts.
 FIRST_S, MOST_S = 1.0, 60.0
-#: Seconds after which a process that was started again counts as well.
+#: A restarted process counts as running after this many seconds.
 STEADY_S = 5.0
-#: Seconds that an engine which leaves gives them.
+#: Seconds that an engine waits for them when it ends.
 LEAVING_S = 5.0
 
 
@@ -49,19 +49,19 @@ class _Going:
 
 
 class Mirrors:
-    """Keeps the processes. tell: hears an experiment's id and how its mirrors are, in words; None once all is there."""
+    """Manages the processes. tell: gets an experiment's id and its mirrors' state in words; None once all is done."""
 
     def __init__(self, store: Store, tell: Callable[[str, str | None], None]) -> None:
         self._store, self._tell = store, tell
         self._going: dict[tuple[str, str], _Going] = {}
 
     def take(self, spec: Spec) -> None:
-        """Have the experiment written where its spec says. Nothing happens for one without mirrors."""
+        """Mirror the experiment where its spec says. Does nothing for one without mirrors."""
         for one in map(Mirror.of, spec.mirror):
             self._going.setdefault((spec.id, one.kind), _Going(spec, one))
 
     def look(self) -> None:
-        """Called about once a second: start what is not running, and hear how they are."""
+        """Called about once a second: start what is not running, and read the state of each."""
         for key, going in list(self._going.items()):
             before = going.trouble
             if going.process is not None and going.process.poll() is not None:
@@ -82,27 +82,27 @@ class Mirrors:
                 self._tell(key[0], self.word(key[0]))
 
     def word(self, experiment: str) -> str | None:
-        """How the experiment's mirrors are; None where all is written."""
+        """The state of the experiment's mirrors; None if everything is written."""
         mine = [going for key, going in self._going.items() if key[0] == experiment]
         troubles = [f"{going.mirror.kind} {going.trouble}" for going in mine if going.trouble]
         return "; ".join(troubles) or (MIRRORING if mine else None)
 
     def forget(self, experiment: str) -> None:
-        """The experiment is being deleted."""
+        """Stop mirroring an experiment that is being deleted."""
         for key in [key for key in self._going if key[0] == experiment]:
             going = self._going.pop(key)
             self._let_go(going)
             if going.process is not None:
-                # It must not make the experiment's folder anew with its account.
+                # It must not recreate the experiment's folder when it saves its progress.
                 going.process.kill()
                 going.process.wait()
 
     def is_busy(self, resting: Collection[str] = ()) -> bool:
-        """Whether something is being written that will soon be there. resting: experiments of which nothing comes."""
+        """Whether data is being written that will soon be complete. resting: experiments that produce no data now."""
         return any(going.trouble is None for key, going in self._going.items() if key[0] not in resting)
 
     def close(self) -> None:
-        """Let all of them go, after what they are about. It blocks."""
+        """Let all of them finish their current work, and end. It blocks."""
         for going in self._going.values():
             self._let_go(going)
         deadline = time.monotonic() + LEAVING_S
@@ -118,7 +118,7 @@ class Mirrors:
         spec, kind = going.spec, going.mirror.kind
         path = place(self._store, spec.id, kind)
         going.begun = time.monotonic()
-        # The training environment is where a person installs what the notebook uses.
+        # The user installs the notebook's packages in the training environment.
         python = spec.training.python if os.access(spec.training.python, os.X_OK) else sys.executable
         try:
             make_folder(path.parent)

@@ -1,4 +1,4 @@
-"""How far a mirror has come. Law: it lies beside the experiment, in ``mirror/<kind>.json``; only the process that
+"""The progress of a mirror. Law: it is stored beside the experiment, in ``mirror/<kind>.json``; only the process that
 follows the experiment writes it.
 """
 
@@ -14,12 +14,12 @@ from workbench.store.layout import Store
 
 @dataclass(slots=True)
 class Progress:
-    """How far a mirror has come.
+    """The progress of a mirror.
 
-    cursor: the series' number up to which points are there. sending: the number up to which they were being sent; if
-    it is higher, nobody knows how many of those arrived. runs: what the writer knows of each trial's run, by number.
-    ended: trials whose end is there, and what it was. word: its trouble, in words; None where there is none.
-    is_done: the experiment has ended, and all is there.
+    cursor: the series' number up to which points are written. sending: the number up to which they were being sent; if
+    it is higher, it is unknown how many of those arrived. runs: what the writer knows of each trial's run, by number.
+    ended: trials whose end is written, with their state. word: its problem, in words; None if there is none.
+    is_done: the experiment has ended, and everything is written.
     """
 
     cursor: int = 0
@@ -32,12 +32,12 @@ class Progress:
 
 
 def place(store: Store, experiment: str, kind: str) -> Path:
-    """Where the progress of a mirror is kept."""
+    """The file of a mirror's progress."""
     return store.experiment(experiment).folder / "mirror" / f"{kind}.json"
 
 
 def progress(store: Store, experiment: str, kind: str) -> Progress:
-    """How far the mirror has come; from the beginning where nothing can be read."""
+    """The progress of the mirror; from the start if the file cannot be read."""
     try:
         data = read_json(place(store, experiment, kind))
     except (OSError, ValueError):
@@ -47,7 +47,7 @@ def progress(store: Store, experiment: str, kind: str) -> Progress:
 
 
 def keep(store: Store, experiment: str, kind: str, known: Progress) -> None:
-    """Keep how far it has come, on the disk when this returns."""
+    """Save the progress; it is on the disk when this returns."""
     path = place(store, experiment, kind)
     make_folder(path.parent)
     write_json(path, asdict(known))

@@ -1,5 +1,5 @@
-"""The words by which a person names mirrors: ``mlflow:http://host:5000``. Law: a word is checked before anything
-starts, and holds no secret.
+"""The words with which a user names mirrors: ``mlflow:http://host:5000``. Law: a word is checked before anything
+starts, and contains no secret.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from workbench.errors import BadOption
 from workbench.store.lists.mirrors import Mirror
 
-#: Kinds, with the module that each needs and how it is installed.
+#: Kinds, with the module that each needs and the package to install.
 KINDS = {
     "mlflow": ("mlflow", "pip install mlflow-skinny, or workbench[mlflow]"),
     "tensorboard": ("tensorboard", "pip install tensorboard"),
@@ -27,9 +27,9 @@ _PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,128}(/[A-Za-z0-9_.-]{1,128})?")
 def read(
     words: Iterable[str], written: str = "--mirror", *, installed: Callable[[str], object] = find_spec
 ) -> list[Mirror]:
-    """The mirrors that a person means by words such as ``mlflow``, ``mlflow:http://host:5000``, ``tensorboard:runs`` or
-    ``wandb:project``; folders are taken from here. Raises BadOption before anything starts, also for a package that
-    this Python lacks.
+    """The mirrors named by words such as ``mlflow``, ``mlflow:http://host:5000``, ``tensorboard:runs`` or
+    ``wandb:project``; folders are relative to the current one. Raises BadOption before anything starts, also for a
+    package that this Python lacks.
     """
     found: dict[str, Mirror] = {}
     for word in words:

@@ -1,4 +1,4 @@
-"""A trained model for other programs: safetensors, torch.export or ONNX. This file is what its entry point names."""
+"""A trained model for other programs: safetensors, torch.export or ONNX. The entry point names this file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from workbench.store import Store
 
 
-# The imports stand inside: the process in which a model is written imports this package too, and needs none of them.
+# Imports are inside functions: the process that writes a model imports this package too, and needs none of them.
 def write(store: Store, order: Order) -> dict[str, Any]:
     """Write the model of a trial; see :func:`workbench.exporters.model.ordering.write_model`."""
     from workbench.exporters.model.ordering import write_model
@@ -20,7 +20,7 @@ def write(store: Store, order: Order) -> dict[str, Any]:
 
 
 def lines(told: dict[str, Any]) -> list[str]:
-    """What was written and how it was checked, in words."""
+    """What was written and how it was checked, as lines for the user."""
     from workbench.exporters.model.ordering import sentence
 
     return [f"{sentence(told)}.", f"Written: {told['file']}"]

@@ -1,7 +1,7 @@
-"""A trained model written for other programs, and held against its own output. Law: what differs is never left behind.
+"""A trained model written for other programs and compared with its own output. Law: a file that differs is removed.
 
-It runs in a process of the training environment's Python: the training code's set-up runs there, the checkpoint is put
-in, and the loop goes on until it calls the model: that call's input is the example.
+It runs in a process of the training environment's Python: the training code's set-up runs there, the checkpoint is
+restored, and the loop continues until it calls the model: that call's input is the example.
 
     python -m workbench.exporters.model.exporting ORDER ANSWER      # two JSON files
 """
@@ -27,19 +27,19 @@ from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.api.trial import LegLeft
 from workbench.trial.export.loading import LoadCourse, brought
 
-#: What must be installed for each format, besides torch: the package as it is imported, and as pip calls it.
+#: What must be installed for each format, besides torch: the name to import, and the name for pip.
 NEEDS = {
     "safetensors": ("safetensors",),
     "torch.export": (),
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
 }
-#: Relative difference from the model's own output that is rounding: another order of adding up gives so much.
+#: Relative difference from the model's own output that counts as rounding, as another order of summation causes it.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 _WRITTEN = re.compile(r"(?P<type>\w+)\[(?P<shape>\d+(?:,\d+)*)?\]")
 
 
 def main(order_file: str, answer_file: str) -> None:
-    """Carry out the order; the answer says what was written, or what is wrong."""
+    """Carry out the order; the answer says what was written, or what went wrong."""
     order = json.loads(Path(order_file).read_text())
     sys.path[:] = [*order["path"], *(entry for entry in sys.path if entry not in order["path"])]
     try:
@@ -53,7 +53,7 @@ def write(order: Mapping[str, Any]) -> dict[str, Any]:
     """Write the model of a trial. The order: ``store``, ``experiment``, ``trial``, ``step``, ``configuration``,
     ``format``, ``target``, ``input`` (or None) and ``object`` (the model's name, or None).
 
-    Raises BadOption for a model or an input that cannot be taken, TrialFailed where the written model differs.
+    Raises BadOption for an unusable model or input, TrialFailed if the written model differs.
     """
     missing = [name for name in NEEDS[order["format"]] if not _is_there(name)]
     if missing or not _is_there("torch"):
@@ -89,7 +89,7 @@ def write(order: Mapping[str, Any]) -> dict[str, Any]:
     aside = Path(f"{order['target']}.writing")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # deprecations between torch and its exporters: nobody here can mend them
+            warnings.simplefilter("ignore")  # deprecations between torch and its exporters: the user cannot fix them
             told = _WRITERS[order["format"]](model, args, kwargs, own, aside)
         os.replace(aside, order["target"])
     finally:
@@ -114,13 +114,13 @@ def _is_there(name: str) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The model, and what it is called with
+# The model, and its example input
 
 
 class _Seeing(LoadCourse):
-    """Puts the checkpoint in, and goes on with the loop until it calls the model."""
+    """Restores the checkpoint, and continues the loop until it calls the model."""
 
-    #: The model's name as a person gave it, and whether its input is to be seen.
+    #: The model's name as the user gave it, and whether its input is to be recorded.
     wanted: str | None = None
     sees = True
 
@@ -150,7 +150,7 @@ class _Seeing(LoadCourse):
 
     def report(self, values: Mapping[str, Any], step: int | None) -> bool:
         if step is not None:
-            raise LegLeft("loaded")  # a loop of its own: it has put its weights in by itself, or has not
+            raise LegLeft("loaded")  # a loop of its own, which may have loaded its weights itself
         return True
 
 
@@ -159,9 +159,9 @@ def _kind(wanted: str | None, *, sees: bool) -> type[_Seeing]:
 
 
 def model_of(names: Mapping[str, Any], wanted: str | None) -> tuple[str, Any]:
-    """The model among ``names`` and what it is called: the one that is part of no other; ``model`` among several.
+    """The model among ``names``, with its name: the one that is not part of another; of several, ``model``.
 
-    wanted: a name, or a path such as ``trainer.model``. What torch.compile has wrapped is taken out.
+    ``wanted``: a name, or a path such as ``trainer.model``. A wrapper of torch.compile is removed.
     """
     import torch
 
@@ -189,7 +189,7 @@ def _bare(module: Any) -> Any:
 
 
 def _drawn(written: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments as a person described them: ``float32[8,64]``; drawn from a seed, whole numbers 0 and 1."""
+    """Arguments from their description: ``float32[8,64]``; random from a fixed seed, integers 0 and 1."""
     import torch
 
     made, generator = [], torch.Generator().manual_seed(0)
@@ -227,7 +227,7 @@ def _described(value: Any) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What comes out, compared
+# Comparing outputs
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
@@ -253,7 +253,7 @@ def _outputs(model: Any, args: Any, kwargs: Any) -> list[Any]:
 
 
 def difference(own: Sequence[Any], other: Sequence[Any], what: str) -> float:
-    """The largest absolute difference between two outputs. Raises TrialFailed where it is more than rounding."""
+    """The largest absolute difference between two outputs. Raises TrialFailed if it is more than rounding."""
     import torch
 
     if [tuple(one.shape) for one in own] != [tuple(one.shape) for one in other]:
@@ -267,7 +267,7 @@ def difference(own: Sequence[Any], other: Sequence[Any], what: str) -> float:
             continue
         kind = str(one.dtype).removeprefix("torch.")
         one, two = one.double(), two.double()
-        same = (one == two) | (one.isnan() & two.isnan())  # the same infinity is no difference
+        same = (one == two) | (one.isnan() & two.isnan())  # two equal infinities do not differ
         apart = (one - two).abs().masked_fill(same, 0.0)
         most = float("inf") if apart.isnan().any() else float(apart.max())
         finite = one[one.isfinite()]
@@ -282,7 +282,7 @@ def difference(own: Sequence[Any], other: Sequence[Any], what: str) -> float:
 
 
 def _safetensors(model: Any, args: Any, kwargs: Any, own: list[Any] | None, file: Path) -> dict[str, Any]:
-    """The weights alone, tied ones once; read back into the model, whose own were overwritten before."""
+    """The weights alone, tied ones once; read back into the model, after overwriting the model's own."""
     import torch
     from safetensors.torch import load_model, save_model
 
@@ -337,7 +337,7 @@ def _onnx(model: Any, args: Any, kwargs: Any, own: list[Any] | None, file: Path)
 
 
 def _session(file: Path) -> Any:
-    """What runs the written file, called as the model is."""
+    """A callable that runs the written file, with the model's signature."""
     import onnxruntime
     import torch
 
@@ -354,7 +354,7 @@ def _session(file: Path) -> Any:
 
 
 def _with_any_batch(written: Any, model: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """The model for batches of any size where it lets itself be written so, else for the example's size."""
+    """The model for any batch size if it can be exported so, else for the example's size."""
     shapes = _batches(model, args, kwargs)
     if shapes is not None:
         try:
@@ -362,7 +362,7 @@ def _with_any_batch(written: Any, model: Any, args: Any, kwargs: Any) -> dict[st
         except TrialFailed:
             raise
         except Exception as error:
-            told = _first_line(error)  # the next try says whether it was the size of the batch
+            told = _first_line(error)  # the next try shows whether the batch size was the cause
     else:
         told = ""
     try:
@@ -379,7 +379,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _batches(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
-    """The first dimension of every tensor as one of any size; None where they do not share one of more than 1."""
+    """The first dimension of every tensor as dynamic; None if they do not share one larger than 1."""
     import torch
 
     try:
@@ -398,7 +398,7 @@ def _batches(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[
 def _checked(
     model: Any, other: Any, args: Any, kwargs: Any, own: list[Any] | None, what: str, any_batch: bool
 ) -> dict[str, Any]:
-    """How far ``other`` is from the model, on the example and, where any size is promised, on a half of it."""
+    """How much ``other`` differs from the model, on the example and, if any size is promised, on half of it."""
     assert own is not None
     import torch
 

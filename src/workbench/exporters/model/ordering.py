@@ -1,5 +1,5 @@
-"""A trained model for other programs: safetensors, torch.export or ONNX. Law: it is written where torch is, in a
-process of the training environment's Python, and kept only where it gives the model's own output.
+"""A trained model for other programs: safetensors, torch.export or ONNX. Law: a process of the training environment's
+Python writes it, since torch is there, and it is kept only if it gives the model's own output.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workbench.store.owner.trust import check_trusted
 from workbench.store.series import Series
 from workbench.trial.process.surroundings import arranged, divided
 
-#: How each format's files are called.
+#: The file suffix of each format.
 SUFFIXES = {"safetensors": ".safetensors", "torch.export": ".pt2", "onnx": ".onnx"}
 
 
@@ -39,11 +39,11 @@ def write_model(
     """Write the model of the trial ``ref`` (of an experiment its best; ``digits@2/t0007:27`` at step 27) to ``target``.
 
     form: ``safetensors`` (the weights), ``torch.export`` or ``onnx``. inputs: what the model takes, such as
-    ``float32[8,64]``, one for each argument; where none is given, the training loop is entered and its first call of
-    the model is taken. name: the model's name in the training code, where it has several.
+    ``float32[8,64]``, one for each argument; by default the training loop is run until its first call of the model,
+    whose input is taken. name: the model's name in the training code, if it has several.
 
-    Tells ``difference``: the largest absolute difference between the model's own output and the written one's, and for
-    which ``batch`` it holds. Raises Untrusted, BadOption, NotFound, and TrialFailed where the outputs differ.
+    Returns ``difference``: the largest absolute difference between the model's own output and the written one's, and
+    the ``batch`` for which it holds. Raises Untrusted, BadOption, NotFound, and TrialFailed if the outputs differ.
     """
     if form not in SUFFIXES:
         raise BadOption(f"--model {form}: expected {', '.join(SUFFIXES)}.")

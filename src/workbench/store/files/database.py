@@ -1,4 +1,4 @@
-"""How the database of a series is made, opened and checked. Law: nobody ever sees one half made, and readers write
+"""How the database of a series is made, opened and checked. Law: no process ever sees it half made, and readers write
 nothing.
 """
 
@@ -23,30 +23,30 @@ from workbench.store.files.atomic import FILE_MODE, WRITING, fsync_folder, kind_
 from workbench.store.files.tables import TABLES
 from workbench.store.journal import Damage
 
-#: How long a reader waits for the moments in which the engine opens, closes or (network file systems) flushes.
+#: How long a reader waits while the engine opens, closes or (on network file systems) flushes.
 _BUSY_S = 10.0
 _NO_DATABASE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-#: Errors after which the file is taken for damaged, if the disk is not full.
+#: Errors after which the file counts as damaged, unless the disk is full.
 _BROKEN = _NO_DATABASE | {sqlite3.SQLITE_IOERR}
-#: What SQLite keeps beside a database.
+#: The files that SQLite keeps beside a database.
 BESIDE = ("-wal", "-shm", "-journal")
 _MAGIC, _HEADER = b"SQLite format 3\0", 100
-#: A database up to so many bytes is looked through whenever the engine opens it.
+#: A database of at most this many bytes is checked completely whenever the engine opens it.
 LOOKED_THROUGH = 32 << 20
 _CANNOT_SHARE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A connection, and what was found wrong on the way to it."""
+    """A connection, and the problems found while opening it."""
 
     connection: sqlite3.Connection
-    #: Tables and indexes that were not there.
+    #: Tables and indexes that did not exist.
     missing: tuple[str, ...] = ()
     damage: tuple[Damage, ...] = ()
-    #: Where a reader that may not share memory with the writer keeps a copy of its own.
+    #: The private copy of a reader that cannot share memory with the writer.
     copy: tempfile.TemporaryDirectory[str] | None = None
-    #: For such a reader, what the files were like; another value means that it looks at something old.
+    #: For such a reader, the state of the files; if it changes, the copy is out of date.
     state: tuple[object, ...] | None = None
 
     def close(self) -> None:
@@ -57,17 +57,17 @@ class Opened:
 
 
 def open_writer(path: Path, *, wal: bool) -> Opened:
-    """A connection that writes ``path``; made where it is missing, mended where tables are.
+    """A connection that writes ``path``; creates a missing database, and repairs missing tables.
 
-    A file that is no database, or a damaged one, is moved away (``series.db.broken-<n>``), and a new one made. Raises
-    NewerSchema for a later Workbench's.
+    A file that is not a database, or a damaged one, is moved away (``series.db.broken-<n>``), and a new one created.
+    Raises NewerSchema for one of a later Workbench.
     """
     journal = "WAL" if wal else "TRUNCATE"
     damage: tuple[Damage, ...] = ()
     made: tuple[str, ...] = ()
     wrong = what_is_wrong(path)
     if wrong is None and not os.access(path, os.W_OK):
-        # SQLite would open it all the same, to read it, and refuse at the first flush.
+        # SQLite would open it anyway, to read it, and refuse at the first flush.
         raise store_error(path, OSError(errno.EROFS, os.strerror(errno.EROFS)))
     if wrong is None:
         try:
@@ -81,7 +81,7 @@ def open_writer(path: Path, *, wal: bool) -> Opened:
         moved = put_away(path)
         damage = (Damage(path, 0, f"{wrong}; it lies in {moved.name if moved else 'no file'} now"),)
     else:
-        put_away(path)  # a WAL without its database: to another one it would be poison
+        put_away(path)  # a WAL without its database: it would corrupt another one
     _make(path, journal)
     made = tuple(TABLES)
     connection, _ = _open(path, journal)
@@ -89,7 +89,7 @@ def open_writer(path: Path, *, wal: bool) -> Opened:
 
 
 def put_away(path: Path) -> Path | None:
-    """Move a database away with all that SQLite keeps beside it; where it lies now, or None where none was there."""
+    """Move a database away with all of SQLite's files beside it; its new path, or None if it did not exist."""
     moved = move_away(path)
     for ending in BESIDE:
         beside = Path(f"{path}{ending}")
@@ -103,9 +103,9 @@ def put_away(path: Path) -> Path | None:
 
 
 def what_is_wrong(path: Path) -> str | None:
-    """What is wrong with the database at ``path``, as far as its first bytes and its size tell; None where nothing is.
+    """What is wrong with the database at ``path``, judged by its first bytes and its size; None if nothing is.
 
-    It opens no database, so it is quick, and it blocks at no pipe.
+    It does not open the database, so it is quick, and a pipe does not block it.
     """
     try:
         kind = kind_of(path.lstat().st_mode)
@@ -123,14 +123,14 @@ def what_is_wrong(path: Path) -> str | None:
         return "it is not a database"
     page = int.from_bytes(head[16:18], "big")
     pages = int.from_bytes(head[28:32], "big")
-    is_counted = head[24:28] == head[92:96]  # else an old SQLite wrote it, and did not count
+    is_counted = head[24:28] == head[92:96]  # else an old SQLite wrote it, and did not store the size
     if is_counted and size < pages * (65536 if page == 1 else page):
         return f"it was cut off after {size:,} bytes"
     return None
 
 
 def check(path: Path) -> str | None:
-    """What is wrong with the database at ``path`` when all of it is read; None where nothing is. It blocks."""
+    """What is wrong with the database at ``path``, after reading all of it; None if nothing is. It blocks."""
     wrong = what_is_wrong(path)
     if wrong is not None:
         return wrong
@@ -145,17 +145,17 @@ def check(path: Path) -> str | None:
 
 
 def looked_through(connection: sqlite3.Connection) -> str | None:
-    """What is wrong with an open database when all of it is read; None where nothing is."""
+    """What is wrong with an open database, after reading all of it; None if nothing is."""
     found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     return None if found == "ok" else f"it is damaged ({found.splitlines()[-1][:200]})"
 
 
 def open_reader(path: Path) -> Opened:
-    """A connection that reads ``path``, also where neither it nor its folder can be written.
+    """A connection that reads ``path``, even if neither it nor its folder is writable.
 
-    A reader of a WAL shares a file of memory with the writer. Where it can neither make nor find that (a folder that
-    cannot be written, after a crash), it looks at the file as it stands, or, where a WAL or a journal is left, at a
-    copy of both. Raises Broken for anything but a file: SQLite would wait at a pipe.
+    A reader of a WAL shares a memory file with the writer. If it can neither create nor find that file (in a read-only
+    folder, after a crash), it reads the database alone, or, if a WAL or a journal is left, a copy of
+    both. Raises Broken for anything but a file: SQLite would wait at a pipe.
     """
     kind = kind_of(path.lstat().st_mode)
     if kind is not None:
@@ -163,7 +163,7 @@ def open_reader(path: Path) -> Opened:
     state = state_of(path)
     left = [Path(f"{path}{ending}") for ending in ("-wal", "-journal")]
     if not left[0].exists() and is_wal(path):
-        # Nobody writes it: its writer would have made that file. A reader that makes it could not remove it again.
+        # No writer has it open: a writer would have made that file. A reader that makes it could not remove it again.
         return Opened(_looking(path, "mode=ro&immutable=1"), state=state)
     try:
         return Opened(_looking(path, "mode=ro"))
@@ -185,9 +185,9 @@ def open_reader(path: Path) -> Opened:
 
 
 def copied(connection: sqlite3.Connection, path: Path) -> Path | None:
-    """All that ``connection`` can still read, in a database beside ``path``; None where that is not all of it.
+    """Everything that ``connection`` can still read, in a database beside ``path``; None if that is incomplete.
 
-    A database that was removed is whole as long as somebody has it open.
+    A removed database stays complete as long as a process has it open.
     """
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
     try:
@@ -196,14 +196,14 @@ def copied(connection: sqlite3.Connection, path: Path) -> Path | None:
         try:
             connection.backup(target)
             whole = looked_through(target) is None
-            target.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
+            target.execute("PRAGMA journal_mode = DELETE")  # one file, without others beside it
         finally:
             target.close()
         if whole:
             return aside
     except (sqlite3.Error, OSError) as error:
         _remove(aside)
-        # On a full disk what is open stays open until it can be copied.
+        # On a full disk, an open database stays open until it can be copied.
         if isinstance(error, OSError) or _code(error) not in {*_BROKEN, 0}:
             raise
         return None
@@ -212,7 +212,7 @@ def copied(connection: sqlite3.Connection, path: Path) -> Path | None:
 
 
 def replace(aside: Path, path: Path) -> None:
-    """Put the database ``aside`` in the place of ``path``."""
+    """Replace the database ``path`` by ``aside``."""
     with telling(path):
         os.replace(aside, path)
         fsync_folder(path.parent)
@@ -225,7 +225,7 @@ def _remove(path: Path) -> None:
 
 
 def is_wal(path: Path) -> bool:
-    """Whether whoever opens the database to write or to read it makes files beside it."""
+    """Whether opening the database, to write or to read it, creates files beside it."""
     try:
         with open(path, "rb") as file:
             return file.read(20)[18:] == b"\x02\x02"
@@ -234,7 +234,7 @@ def is_wal(path: Path) -> bool:
 
 
 def rest(path: Path) -> bool:
-    """Have a database that is written no more lie in one file; False where somebody still reads it. It blocks."""
+    """Merge a database that is no longer written into one file; False if a reader still has it open. It blocks."""
     if not (is_wal(path) or Path(f"{path}-wal").exists()):
         return True
     with telling_sqlite(path), closing(_connect(path, "mode=rw", wait_s=0.1)) as connection:
@@ -248,7 +248,7 @@ def rest(path: Path) -> bool:
 
 
 def state_of(path: Path) -> tuple[object, ...]:
-    """What changes when somebody writes the database."""
+    """A value that changes when the database is written."""
     found: list[object] = []
     for file in (path, Path(f"{path}-wal")):
         try:
@@ -261,7 +261,7 @@ def state_of(path: Path) -> tuple[object, ...]:
 
 @contextlib.contextmanager
 def telling_sqlite(path: Path) -> Iterator[None]:
-    """SQLite's errors inside become :class:`StoreError` and its kin, naming ``path``."""
+    """Convert SQLite's errors inside to :class:`StoreError` and the like, naming ``path``."""
     try:
         with telling(path):
             yield
@@ -272,7 +272,7 @@ def telling_sqlite(path: Path) -> Iterator[None]:
                 f"no space is left to write {path}; what was there before is untouched. "
                 "Free some space there, or choose another place with --store or WORKBENCH_HOME."
             ) from error
-        # A WAL that can neither be made nor found is told as a database that cannot be opened.
+        # A WAL that can neither be made nor found is reported as a database that cannot be opened.
         if code in _CANNOT_SHARE and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
             raise StoreReadOnly(
                 f"{path} cannot be written ({error}). Give yourself write permission there, "
@@ -310,7 +310,7 @@ def _open(path: Path, journal: str) -> tuple[sqlite3.Connection, tuple[str, ...]
         if path.stat().st_size <= LOOKED_THROUGH and (wrong := looked_through(connection)) is not None:
             raise _no_database(wrong)
         connection.execute(f"PRAGMA journal_mode = {journal}")
-        # With WAL: no fsync at each flush. A kill loses nothing by that; a power cut may take the last second.
+        # With WAL: no fsync at each flush. A kill then loses nothing; a power cut may lose the last second.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA journal_size_limit = 16777216")
         there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
@@ -327,7 +327,7 @@ def _open(path: Path, journal: str) -> tuple[sqlite3.Connection, tuple[str, ...]
 
 
 def _make(path: Path, journal: str) -> None:
-    """Make the database aside and rename it, so that a reader finds it whole or not at all."""
+    """Make the database under another name and rename it, so that a reader finds it complete or not at all."""
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{WRITING}")
     try:
         with telling(path):
@@ -349,7 +349,7 @@ def _make(path: Path, journal: str) -> None:
                 os.replace(aside, path)
                 fsync_folder(path.parent)
         finally:
-            # Only after SQLite is done: closing any descriptor of a file gives up the process's locks on it.
+            # Only after SQLite is done: closing any descriptor of a file releases the process's locks on it.
             os.close(descriptor)
     except BaseException:
         _remove(aside)
@@ -358,12 +358,12 @@ def _make(path: Path, journal: str) -> None:
 
 def _no_database(wrong: str) -> sqlite3.DatabaseError:
     error = sqlite3.DatabaseError(wrong)
-    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT  # as SQLite itself says it
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT  # the code that SQLite itself uses
     return error
 
 
 def _code(error: sqlite3.Error) -> int:
-    """SQLite's primary error code, or 0 where the error is the module's own."""
+    """SQLite's primary error code, or 0 if the error is the module's own."""
     return int(getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 

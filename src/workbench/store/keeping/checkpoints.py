@@ -1,11 +1,11 @@
-"""A trial's checkpoints. Law: one that can be seen is whole, and nobody writes over a newer attempt's.
+"""A trial's checkpoints. Law: a visible checkpoint is complete, and an older attempt never overwrites a newer one's.
 
-A checkpoint is made in a folder aside, its manifest last, and shown by one rename. Small ones lie in one file together
-(:mod:`workbench.store.files.bundle`), which is replaced by one rename. Nothing waits for the disk then:
-:meth:`Checkpoints.settle` brings it there, from another thread. A power cut before that leaves files that do not match
-their manifest, and the checkpoint before is taken.
+A checkpoint is made in a hidden folder, its manifest last, and published by one rename. Small ones share one file
+(:mod:`workbench.store.files.bundle`), which is replaced by one rename. This does not wait for the disk:
+:meth:`Checkpoints.settle` syncs it, from another thread. A power cut before that leaves files that do not match
+their manifest, and the checkpoint before is used.
 
-Runners use this with the standard library alone; where xxhash is installed it makes the digests.
+Runners use this with the standard library alone; if xxhash is installed, it computes the digests.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from workbench.store.layout import TrialPaths, bundle_of
 
 __all__ = ["Checkpoint", "Checkpoints", "File", "Manifest", "Skipped", "digest"]
 
-#: Folders of trials whose names this process has brought to the disk.
+#: Folders of trials whose names this process has synced to the disk.
 _named: set[Path] = set()
-#: A folder or a file of a checkpoint: both are read like a path (``/``, ``open``, ``exists``, ``read_bytes``).
+#: A folder or a file of a checkpoint: both can be read like a path (``/``, ``open``, ``exists``, ``read_bytes``).
 Folder: TypeAlias = Path | zipfile.Path
 
 
@@ -63,12 +63,12 @@ class Checkpoint:
 
     step: int
     attempt: int
-    #: Where its files can be read. A small one's are members of an archive, which was read whole.
+    #: The folder to read its files from. A small one's files are members of an archive, which was read completely.
     folder: Folder
     manifest: Manifest
 
     def file(self, name: str) -> Folder:
-        """One of its files. Raises NotFound where the manifest names no such file."""
+        """One of its files. Raises NotFound if the manifest does not list it."""
         if name not in self.manifest.files:
             raise NotFound(f"{self.folder} has no file {name!r}: it has {', '.join(self.manifest.files)}.")
         return self.folder / name
@@ -84,16 +84,16 @@ class Skipped:
 
 
 class Checkpoints:
-    """The checkpoints of one trial. Its runner makes them; anybody may read them, from any process."""
+    """The checkpoints of one trial. Its runner makes them; any process may read them."""
 
     def __init__(self, trial: TrialPaths | Path) -> None:
-        """``trial``: the trial's places, or its folder."""
+        """``trial``: the trial's paths, or its folder."""
         place = trial.folder if isinstance(trial, TrialPaths) else trial
         self.folder = place / "checkpoints"
-        #: The file that holds the small ones.
+        #: The file that contains the small ones.
         self.bundle = bundle_of(place)
         self._trial = place.parent if place.name in ("passing", "setup") else place
-        #: What the last :meth:`newest` or :meth:`all` passed over.
+        #: What the last :meth:`newest` or :meth:`all` skipped.
         self.skipped: list[Skipped] = []
         self._unsettled: list[int] = []
         self._settling = threading.Lock()
@@ -102,7 +102,7 @@ class Checkpoints:
     # Making ----------------------------------------------------------------------------------------------------------
 
     def begin(self, step: int, attempt: int) -> Path:
-        """A folder to write the state at ``step`` into. Raises StaleAttempt where a newer attempt has begun."""
+        """A folder for the state at ``step``. Raises StaleAttempt if a newer attempt has started."""
         self.fence(attempt)
         make_folder(self.folder)
         if not self._swept:
@@ -120,11 +120,11 @@ class Checkpoints:
         *,
         settled: bool = False,
     ) -> Manifest:
-        """Show what :meth:`begin` gave as the checkpoint at ``step``. Files are digested, but for those in ``digests``.
+        """Publish the folder of :meth:`begin` as the checkpoint at ``step``. Digests files that are not in ``digests``.
 
         A checkpoint at the same step is replaced. It is visible to all processes when this returns, and on the disk
-        after the next :meth:`settle`; with ``settled`` it is there before it is shown, so that what it replaces goes
-        only then (it blocks: call it in a thread). Raises StaleAttempt (and nothing was shown), StoreFull and its kin.
+        after the next :meth:`settle`; with ``settled`` it is synced before it is published, so that the one it replaces
+        is removed only then (it blocks: use a thread). Raises StaleAttempt (nothing was published), StoreFull…
         """
         target = self.folder / folders.name_of(step)
         with telling(aside):
@@ -134,7 +134,7 @@ class Checkpoints:
                     for name, size in sorted(files_in(aside))
                 }
             except FileNotFoundError:
-                self.fence(attempt)  # a newer attempt has swept the folder away
+                self.fence(attempt)  # a newer attempt has removed the folder
                 raise
             created = datetime.now(UTC).isoformat(timespec="milliseconds")
             manifest = Manifest(step, attempt, created, files, dict(details or {}))
@@ -158,9 +158,9 @@ class Checkpoints:
         settled: bool = False,
         alone: bool = False,
     ) -> Manifest | None:
-        """Show ``files`` as the checkpoint at ``step``, as :meth:`publish` does; None where they are too large for it.
+        """Publish ``files`` as the checkpoint at ``step``, as :meth:`publish` does; None if they are too large.
 
-        alone: in place of all small ones. Raises StaleAttempt (and nothing was shown), StoreFull and its kin.
+        alone: replace all small ones. Raises StaleAttempt (nothing was published), StoreFull and the like.
         """
         if sum(map(len, files.values())) > bundle.SMALL:
             return None
@@ -172,8 +172,8 @@ class Checkpoints:
             if data is None:
                 return None
             if not settled and held.steps():
-                # A power cut that takes the new file must not take the checkpoints before it.
-                with contextlib.suppress(OSError):  # it is packed, or one that is on the disk is there already
+                # A power cut that destroys the new file must not destroy the checkpoints before it.
+                with contextlib.suppress(OSError):  # it is packed, or an older file that is on the disk exists already
                     os.link(self.bundle, bundle.older(self.bundle))
             write_atomic(self.bundle, data, fsync=settled)
             self._remove_folders(step)
@@ -182,17 +182,17 @@ class Checkpoints:
         return manifest
 
     def begin_fetched(self, step: int, attempt: int | None) -> Path:
-        """A folder to bring the checkpoint at ``step`` into, from elsewhere. attempt: as :meth:`adopt`."""
+        """A folder into which the checkpoint at ``step`` is fetched from elsewhere. attempt: as for :meth:`adopt`."""
         if attempt is not None:
             return self.begin(step, attempt)
         make_folder(self.folder)
-        # An attempt that nobody has: whoever trains sweeps it away, and then it is not wanted.
+        # Attempt 0 is never used: the next leg removes the folder, and then no process needs it.
         return folders.begun(self.folder, step, 0)
 
     def adopt(self, aside: Path, step: int, attempt: int | None) -> None:
-        """Show what was brought into ``aside``, with its manifest; a sound checkpoint at ``step`` stays instead.
+        """Publish what was fetched into ``aside``, with its manifest, unless ``step`` has an intact checkpoint.
 
-        attempt: of the leg that wants it, or None for somebody who only looks. Raises StaleAttempt.
+        attempt: of the leg that needs it, or None for a viewer. Raises StaleAttempt.
         """
         with telling(aside):
             folders.fsync_all(aside)
@@ -203,13 +203,13 @@ class Checkpoints:
             fsync_folder(self.folder)
 
     def discard(self, aside: Path) -> None:
-        """Give up what :meth:`begin` gave."""
+        """Discard the folder of :meth:`begin`."""
         shutil.rmtree(aside, ignore_errors=True)
 
     def settle(self) -> list[int]:
-        """Bring what was published to the disk, files and names; give the steps. It blocks: call it in a thread.
+        """Sync published checkpoints to the disk, files and names; return the steps. It blocks: call it in a thread.
 
-        Where it raises, the steps wait for the next call.
+        If it raises, the steps wait for the next call.
         """
         with self._settling:
             steps, self._unsettled = self._unsettled, []
@@ -236,17 +236,17 @@ class Checkpoints:
         return list(dict.fromkeys(steps))
 
     def fence(self, attempt: int) -> None:
-        """From now on nobody with a lower attempt writes here. Raises StaleAttempt where a higher one has begun."""
+        """Refuse lower attempts from now on. Raises StaleAttempt if a higher one has started."""
         with self._fence(attempt):
             pass
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
     def newest(self, at_most: int | None = None, *, verify: Literal["digest", "size"] = "digest") -> Checkpoint | None:
-        """The newest checkpoint (at step ``at_most`` or before) whose files are what its manifest says, or None.
+        """The newest checkpoint (at step ``at_most`` or before) whose files match its manifest, or None.
 
-        Damaged ones are passed over and listed in :attr:`skipped`. ``verify="size"`` reads no file: quick, and enough
-        for one that the same boot of the machine wrote.
+        Damaged ones are skipped and listed in :attr:`skipped`. ``verify="size"`` reads no file: it is fast, and enough
+        for one that was written since the machine's last boot.
         """
         held = self._looked()
         for step in sorted({*(step for step, _ in folders.shown(self.folder)), *held.steps()}, reverse=True):
@@ -257,7 +257,7 @@ class Checkpoints:
         return None
 
     def at(self, step: int, *, verify: Literal["digest", "size"] = "digest") -> Checkpoint:
-        """The checkpoint at ``step``. Raises NotFound, or StoreError where it is damaged."""
+        """The checkpoint at ``step``. Raises NotFound, or StoreError if it is damaged."""
         self.skipped = []
         found = self._read(step, verify)
         if found is not None:
@@ -274,20 +274,20 @@ class Checkpoints:
         return [found for step in steps if (found := self._read(step, verify, held)) is not None]
 
     def steps(self) -> list[int]:
-        """Steps that have a checkpoint, sound or not, rising."""
+        """Steps that have a checkpoint, intact or not, rising."""
         return sorted({*(step for step, _ in folders.shown(self.folder)), *Bundle(self.bundle).steps()})
 
     @property
     def is_empty(self) -> bool:
-        """True where no checkpoint is to be found, sound or not."""
+        """True if there is no checkpoint, intact or not."""
         return not self.steps()
 
     # Removing --------------------------------------------------------------------------------------------------------
 
     def remove(self, step: int) -> int:
-        """Remove the checkpoint at ``step``; it vanishes in one go. The bytes that this freed: 0 where it is not there.
+        """Remove the checkpoint at ``step`` atomically. Returns the bytes freed: 0 if it does not exist.
 
-        A crash on the way leaves a folder that means nothing, for :meth:`sweep`.
+        A crash during the removal leaves a folder without meaning, for :meth:`sweep`.
         """
         freed = self._remove_folders(step)
         if step in Bundle(self.bundle).steps():
@@ -298,7 +298,7 @@ class Checkpoints:
         return freed
 
     def drop(self) -> None:
-        """Remove all of them, whatever state they are in."""
+        """Remove all of them, intact or not."""
         with telling(self.bundle):
             packed.replace(self.bundle, None)
             for path in (bundle.older(self.bundle), self.bundle):
@@ -306,39 +306,39 @@ class Checkpoints:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def size(self, step: int) -> int:
-        """Bytes of the checkpoint at ``step``; 0 where there is none."""
+        """Bytes of the checkpoint at ``step``; 0 if there is none."""
         alone = sum(tree_size(str(folder)) for found, folder in folders.shown(self.folder) if found == step)
         return alone + Bundle(self.bundle).size(step)
 
     def secure(self, step: int) -> None:
-        """Bring the checkpoint at ``step`` to the disk, unless it has gone meanwhile. It blocks."""
+        """Sync the checkpoint at ``step`` to the disk, unless it was removed meanwhile. It blocks."""
         if step in Bundle(self.bundle).steps():
             self._secure_bundle()
         self._secure_folder(step)
 
     def sweep(self, attempt: int) -> list[str]:
-        """Remove what attempts before ``attempt`` left half-written; give the folders' names."""
+        """Remove half-written folders of attempts before ``attempt``; return their names."""
         left = folders.left_by_attempts_before(attempt, self.folder)
         for entry in left:
             shutil.rmtree(self.folder / entry, ignore_errors=True)
         return left
 
-    # How -------------------------------------------------------------------------------------------------------------
+    # Internals -------------------------------------------------------------------------------------------------------
 
     def _remove_folders(self, step: int) -> int:
-        """Remove what lies in a folder of its own of the checkpoint at ``step``; the bytes that this freed."""
+        """Remove the separate folder of the checkpoint at ``step``, if any; the bytes freed."""
         freed = 0
         for found, folder in folders.shown(self.folder):
             if found == step:
                 aside = self.folder / f"{REMOVED}{folders.name_of(step)}-a0-{secrets.token_hex(4)}"
                 with telling(folder), contextlib.suppress(FileNotFoundError):
-                    freed += tree_size(str(folder), links=False)  # the others keep what they share
+                    freed += tree_size(str(folder), links=False)  # the other checkpoints keep shared files
                     os.rename(folder, aside)
                     shutil.rmtree(aside, ignore_errors=True)
         return freed
 
     def _change(self, held: Bundle, without: list[int]) -> None:
-        """Take checkpoints out of the file of small ones, which the fence guards."""
+        """Remove checkpoints from the file of small ones, which the fence guards."""
         if not set(without) & set(held.steps()):
             return
         data = held.without(without)
@@ -350,7 +350,7 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def _secure_bundle(self) -> None:
-        with telling(self.bundle), contextlib.suppress(FileNotFoundError):  # what is packed is on the disk
+        with telling(self.bundle), contextlib.suppress(FileNotFoundError):  # packed ones are on the disk
             inode = folders.fsync(self.bundle)
             fsync_folder(self.bundle.parent)
             if bundle.older(self.bundle).exists():
@@ -366,19 +366,19 @@ class Checkpoints:
                 fsync_folder(above)
 
     def _looked(self) -> Bundle:
-        """The small ones as they are now. Nothing is skipped yet, but those where none of them can be read."""
+        """The small ones as of now. Resets :attr:`skipped`, to all of them if their file is unreadable."""
         held = Bundle(self.bundle)
         self.skipped = unreadable(held)
         return held
 
     def _read(self, step: int, verify: str, held: Bundle | None = None) -> Checkpoint | None:
-        """The checkpoint at ``step``, where it is sound; what is wrong is kept in :attr:`skipped`."""
+        """The checkpoint at ``step``, if it is intact; problems are added to :attr:`skipped`."""
         before = len(self.skipped)
         both = [self._read_small(step, held or Bundle(self.bundle)), self._read_folder(step, verify)]
         found = [one for one in both if one is not None]
         if found:
             del self.skipped[before:]
-        # Both are there after a crash between showing the one and removing the other.
+        # Both exist after a crash between publishing the one and removing the other.
         return max(found, key=lambda one: (one.attempt, one.manifest.created), default=None)
 
     def _read_small(self, step: int, held: Bundle) -> Checkpoint | None:
@@ -392,7 +392,7 @@ class Checkpoints:
 
     def _read_folder(self, step: int, verify: str) -> Checkpoint | None:
         plain = self.folder / folders.name_of(step)
-        # Between the two renames that replace a checkpoint, or after a crash there, only the old one is to be found.
+        # Between the two renames that replace a checkpoint, or after a crash there, only the old one exists.
         for folder in (plain, plain.with_name(f"{plain.name}.old"), plain):
             try:
                 manifest = read_manifest(folder)
@@ -420,7 +420,7 @@ class Checkpoints:
 
 
 def small(held: Bundle, step: int) -> Checkpoint | Skipped:
-    """The checkpoint at ``step`` in a bundle, or what is wrong with it: its digests are compared as well."""
+    """The checkpoint at ``step`` in a bundle, or what is wrong with it: digests are compared as well."""
     manifest, why = held.read(step)
     if manifest is None:
         return Skipped(step, held.path, str(why))
@@ -429,5 +429,5 @@ def small(held: Bundle, step: int) -> Checkpoint | Skipped:
 
 
 def unreadable(held: Bundle) -> list[Skipped]:
-    """A bundle of which nothing can be read, with why; nothing for all others."""
+    """The checkpoints of an unreadable bundle, with the reason; none for a readable one."""
     return [Skipped(0, held.path, f"it cannot be read: {held.trouble}")] if held.trouble else []

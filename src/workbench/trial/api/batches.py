@@ -1,9 +1,9 @@
 """``trial.batches(loader)``: checkpoints inside a turn. Law: a leg resumes at the exact next batch, or says why not.
 
-A turn that is resumed inside begins like any other: its code up to the loop over the batches runs once more, with the
-state of the checkpoint. Where that loop asks for its first batch, the state is put in once more, also into the locals
-of the functions between the two loops, and the batches go on after the last that was trained. So whatever the code
-before the loop did (a running sum set to 0, numbers drawn, values reported) is as it was.
+A turn that is resumed inside starts like any other: its code before the loop over the batches runs again, with the
+state of the checkpoint. When that loop asks for its first batch, the state is restored a second time, also into the
+locals of the functions between the two loops, and the batches continue after the last trained one. This undoes
+whatever the code before the loop did (a running sum set to 0, numbers drawn, values reported).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BY_STEPS = f"{UP_TO_A_STEP}; `for batch in trial.batches(loader):` resumes insid
 
 
 class Elsewhere(CannotResume):
-    """The turn does not come by the place where the checkpoint was taken: the trial goes on from the one before."""
+    """The turn does not reach the place where the checkpoint was taken: the trial resumes from the one before."""
 
 
 class Batches:
@@ -44,11 +44,11 @@ class Batches:
         self._batches: Iterator[Any] | None = None
         self.loader, self.is_first = loader, is_first
         self.way: Pass = pass_over(loader)
-        #: What the order of the batches depends on, taken before the first.
+        #: The state that the order of the batches depends on, taken before the first.
         self.start = b""
-        #: Batches given so far.
+        #: Batches yielded so far.
         self.done = 0
-        #: Why it is not saved inside this pass; empty where it is; None as long as nobody has looked.
+        #: Why this pass is not saved inside; empty if it is; None until checked.
         self.refused: str | None = None
 
     def __iter__(self) -> Iterator[Any]:
@@ -66,7 +66,7 @@ class Batches:
         try:
             batch = next(self._batches)
         except StopIteration:
-            # Whoever iterates once more begins another pass.
+            # Another iteration starts another pass.
             self._batches, self.is_first, self.done = None, False, 0
             raise
         self.done += 1
@@ -74,28 +74,28 @@ class Batches:
 
 
 class Inside:
-    """What one leg does inside of its turns."""
+    """What one leg does inside its turns."""
 
     def __init__(self, course: LegCourse) -> None:
         self._course = course
         self._passes = 0
         self._told = ""
-        #: Set while a turn is under way that resumes inside, up to the batch at which it does.
+        #: Set during a turn that resumes inside, until the batch where it resumes.
         self.pending: dict[str, Any] | None = None
 
     def begin_turn(self) -> None:
-        """A turn begins. Raises Elsewhere where the one before did not come by the place where it was to resume."""
+        """Start a turn. Raises Elsewhere if the turn before did not reach the place where it had to resume."""
         if self.pending is not None:
             raise self._elsewhere("the turn ended without a loop over trial.batches()")
         self._passes = 0
 
     def batches(self, loader: Any) -> Batches:
-        """A pass over ``loader``. Only the first of a turn is saved inside: those after it start with its end."""
+        """A pass over ``loader``. Only a turn's first pass is saved inside; later ones start when it ends."""
         self._passes += 1
         return Batches(loader, self, self._passes == 1)
 
     def begin(self, batches: Batches, frame: types.FrameType) -> Iterator[Any]:
-        """Begin a pass, or go on in it where the checkpoint was taken."""
+        """Start a pass, or continue it where the checkpoint was taken."""
         way = batches.way
         if not batches.is_first:
             return way.begin(0)
@@ -108,7 +108,7 @@ class Inside:
         return way.begin(0)
 
     def between(self, batches: Batches, frame: types.FrameType) -> None:
-        """Between two batches: leave where that is wanted, and take a checkpoint where one is due."""
+        """Between two batches: leave if ordered to, and take a checkpoint if one is due."""
         course = self._course
         stop = course.heard()
         if stop is not None:
@@ -137,7 +137,7 @@ class Inside:
         way.put(pickle.loads(pending["start"]))
         begun = None if isinstance(way, OwnState) else way.begin(pending["batches"])
         course.resume_inside(self._frames(frame))
-        if begun is None:  # it has its place back only now, and to begin it may draw numbers
+        if begun is None:  # its position is restored only now, and starting it may draw numbers
             random_state = seeds.state()
             begun = way.begin(pending["batches"])
             seeds.put(random_state)
@@ -146,7 +146,7 @@ class Inside:
         return begun
 
     def _frames(self, frame: types.FrameType) -> list[types.FrameType]:
-        """The functions between the loop over the steps and the one over the batches."""
+        """The functions between the loop over the steps and the loop over the batches."""
         place = self._course.place
         known = [root.frame for root in self._course.state.roots]
         return [one for one in frames_around(frame, place.main, place.top) if not any(one is k for k in known)]
@@ -174,7 +174,7 @@ class Inside:
         return ""
 
     def _tell(self, batches: Batches) -> None:
-        """Have the trial's page, and once its log, say how exactly it resumes."""
+        """Say on the trial's page, and once in its log, how exactly it resumes."""
         refused = batches.refused or batches.way.refused
         told = f"{UP_TO_A_STEP}: {refused}" if refused else EXACT
         if batches.way.remark and not refused:
@@ -193,7 +193,7 @@ class Inside:
 
 
 def _iterators_around(batches: Batches) -> str:
-    """The type of an iterator (enumerate, zip, …) that was made around ``batches``; progress bars only show things."""
+    """The type of an iterator (enumerate, zip, …) that wraps ``batches``; progress bars do not count."""
     for one in gc.get_referrers(batches):
         if isinstance(one, tuple):
             holders = [holder for holder in gc.get_referrers(one) if isinstance(holder, Iterator)]

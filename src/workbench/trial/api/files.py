@@ -1,4 +1,4 @@
-"""Things to look at that training code makes, kept as files of the trial; and what a data file holds."""
+"""Figures, images and other things to look at, kept as files of the trial; and fingerprints of data files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PIECE = 1 << 20
 
 
 def keep(folder: Path, step: int, name: str, value: Any) -> bool:
-    """Write ``value`` into ``folder`` under its name and step; False where it is nothing to look at.
+    """Write ``value`` into ``folder`` under its name and step; False if its type cannot be shown.
 
     Figures of matplotlib and Plotly, PIL images, text, and paths of files, which are copied.
     """
@@ -44,7 +44,7 @@ def _with(folder: Path, name: str) -> Path:
 
 
 def free_name(folder: Path, step: int, stem: str, suffix: str) -> Path:
-    """A name in ``folder`` that no file has yet, for things that the training code does not name."""
+    """An unused name in ``folder``, for things that the training code does not name."""
     number = 1
     while (path := _with(folder, f"{stem}-{step:06d}-{number}{suffix}")).exists():
         number += 1
@@ -52,7 +52,7 @@ def free_name(folder: Path, step: int, stem: str, suffix: str) -> Path:
 
 
 def fingerprint(path: Path) -> dict[str, Any]:
-    """Size, time of change and digest of a file, or of all files of a folder together."""
+    """Size, modification time and digest of a file, or of all files of a folder together."""
     files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
     state = xxhash.xxh3_128()
     size, changed = 0, 0.0
@@ -77,7 +77,7 @@ def copy_into(source: Path, target: Path) -> None:
 
 
 def stamp(path: str) -> tuple[int, int]:
-    """Size and time of change (ns) of a file; zeros where there is none."""
+    """Size and modification time (ns) of a file; zeros if it does not exist."""
     try:
         status = os.stat(path)
     except OSError:

@@ -11,13 +11,13 @@ from workbench.records import Configuration
 from workbench.trial.api import files, metrics
 from workbench.trial.api.trial import Trial
 
-#: Names how many steps a script takes outside of Workbench.
+#: The environment variable with the number of steps outside of Workbench.
 STEPS_VARIABLE = "WORKBENCH_STEPS"
 STEPS = 10
 
 
 class LocalCourse:
-    """Nobody stands behind this trial: turns are counted, values printed."""
+    """A trial without a leg: turns are counted, values printed."""
 
     def __init__(self, max_steps: int, folder: Path) -> None:
         self.step = -1
@@ -76,7 +76,7 @@ def local_trial(
     seed: int = 0,
     folder: Path | None = None,
 ) -> Trial:
-    """A trial that takes all its steps here: ``max_steps``, or what WORKBENCH_STEPS says, or ten."""
+    """A trial that takes all its steps here: ``max_steps``, or WORKBENCH_STEPS, or ten."""
     steps = max_steps if max_steps is not None else int(os.environ.get(STEPS_VARIABLE, STEPS))
     place = folder or Path.cwd() / "trial-files"
     return Trial(LocalCourse(steps, place), 0, configuration or {}, steps, seed, place)

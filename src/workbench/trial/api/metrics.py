@@ -1,4 +1,4 @@
-"""Reported values. Law: a metric is one number, nan and infinities among them; what is none is refused there."""
+"""Reported values. Law: a metric is one number (nan and infinities included); other values are refused there."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def number(value: Any, name: str, trial: int, step: int) -> float:
 
 
 def missing_goal(goal: Goal, trial: int, step: int, reported: dict[str, float]) -> BadMetric:
-    """The error of a level whose goal nobody reported."""
+    """The error of a level at which the goal was not reported."""
     said = f"reported {{{', '.join(map(repr, sorted(reported)))}}}" if reported else "reported nothing"
     return BadMetric(
         f"trial {trial_label(trial)} {said} at step {step}, but the goal is {goal}. Report {goal.metric} in every turn "

@@ -1,11 +1,11 @@
 """A loop that counts its own steps: ``trial.report(step=…)``, ``trial.save`` and ``trial.restore``, without steps().
 
-Law: a level is told once in a trial's life, with the first report at or behind it that has the goal. A checkpoint of a
-step holds the reports up to that step, so that none is lost with it: one that is saved before its step was reported is
-shown when it is reported, or when the loop has clearly gone on.
+Law: a level is sent once in a trial's life, with the first report at or after it that has the goal. A checkpoint of a
+step holds the reports up to that step, so a resume loses none. One that is saved before its step was reported is
+published when the step is reported, or when the loop has clearly moved on.
 
-When a leg is over (a level, a pause, a stop), ``report`` answers False, and the loop may save once more and end. A loop
-whose step is saved already, or that goes on all the same, is left by the exception that leaves ``trial.steps()`` too:
+When a leg ends (a level, a pause, a stop), ``report`` returns False, and the loop may save once more and end. A loop
+whose step is already saved, or that continues anyway, gets the exception that also leaves ``trial.steps()``:
 ``finally`` runs, the code after the loop does not.
 """
 
@@ -28,7 +28,7 @@ from workbench.trial.api.trial import LegLeft
 if TYPE_CHECKING:
     from workbench.trial.course.course import LegCourse
 
-#: The file beside what the loop saved, and the name under which that lies.
+#: The file beside what the loop saved, and the name of what it saved.
 HEADER, SAVED = "own.json", "saved"
 RESUMES = "at the steps that the loop gives to trial.save()"
 SAVES_NOTHING = (
@@ -39,18 +39,18 @@ NEVER_RESTORES = (
     "this loop counts its own steps and does not restore what it saved: each promotion trains it again from the start; "
     "use trial.restore"
 )
-#: A goal that was never reported is waited for up to so many times the steps of the first level.
+#: If the goal is never reported, the error comes after this many times the steps of the first level.
 PATIENCE = 2
 
 History = dict[int, dict[str, float]]
 
 
 def saved_in(folder: Folder) -> Path | None:
-    """What ``trial.save`` was given, in the checkpoint in ``folder``: a file, or a folder; None where it kept none."""
+    """The file or folder that ``trial.save`` put into the checkpoint in ``folder``; None if there is none."""
     saved = folder / SAVED
     if not isinstance(saved, Path) or not saved.exists():
         return None
-    name = _read(folder).get("file")  # checkpoints of earlier versions say nothing: a folder, as it was then
+    name = _read(folder).get("file")  # checkpoints of earlier versions do not name it: it was always a folder
     return saved / name if name else saved
 
 
@@ -64,32 +64,32 @@ def _read(folder: Folder) -> dict[str, Any]:
 
 
 class OwnLoop:
-    """What such a loop reports, saves and restores in one leg."""
+    """What such a loop reports, saves and restores during one leg."""
 
     def __init__(self, course: LegCourse) -> None:
         self._course = course
-        #: The checkpoint that the leg can go on from, and its step.
+        #: The checkpoint that the leg can resume from, and its step.
         self._folder: Folder | None = None
         self._at = 0
-        #: True once the training code has shown that its loop is of this kind.
+        #: True once the training code has shown that it has a loop of this kind.
         self.began = False
         self._goes_on = False
-        #: The highest level that was told, and what was reported there.
+        #: The highest level that was sent, and what was reported there.
         self._told = 0
         self._values: dict[str, float] = {}
-        #: The highest step that was reported, and the last one that was saved.
+        #: The highest reported step, and the last saved one.
         self._reported = self._saved = 0
-        #: What was saved ahead of its report: its step, and the folder that waits.
+        #: A checkpoint saved before its report: its step, and the folder that waits.
         self._ahead: tuple[int, Path, Path] | None = None
 
     def found(self, step: int, folder: Folder) -> None:
-        """The checkpoint of ``step`` in ``folder`` is one of this kind."""
+        """The checkpoint of ``step`` in ``folder`` was saved by such a loop."""
         self._at, self._folder = step, folder
 
-    # -- beginning -----------------------------------------------------------------------------------------------------
+    # -- starting ------------------------------------------------------------------------------------------------------
 
     def restore(self) -> Path | None:
-        """What was saved, for the loop to go on from; None where it begins."""
+        """What was saved, for the loop to resume from; None at the start of a trial."""
         course = self._course
         if self._folder is None:
             return course.fork.saved if course.fork is not None else None
@@ -117,20 +117,20 @@ class OwnLoop:
                 course.send_points(step, row)
             self._tell_levels(step)
         if self._told >= order.until < order.max_steps:
-            # It had come to its level; only that word was lost.
+            # It had reached its level; only the message was lost.
             self._leave(LegLeft("reached"))
 
     # -- reporting -----------------------------------------------------------------------------------------------------
 
     def report(self, values: Mapping[str, Any], step: Any) -> bool:
-        """Take the values of ``step``; False where the loop is to end."""
+        """Take the values of ``step``; False if the loop should end."""
         course, order = self._course, self._course.order
         if isinstance(step, bool) or not isinstance(step, int) or step < 1:
             raise BadMetric(f"trial.report(step={step!r}): expected the number of turns done, from 1 on.")
         if not self.began:
             self._begin()
         if course.left is None and self._reported >= order.max_steps and step > self._reported:
-            course.left = LegLeft("completed")  # it was told to end, and goes on
+            course.left = LegLeft("completed")  # it was told to end, but continues
         if course.left is not None:
             self._leave(course.left)
         if step != self._reported:
@@ -154,7 +154,7 @@ class OwnLoop:
         return False
 
     def _tell_levels(self, step: int) -> None:
-        """Tell the levels up to ``step`` that were not told, with what was reported there."""
+        """Send the levels up to ``step`` that were not sent yet, with what was reported there."""
         course, order = self._course, self._course.order
         row = course.history[step]
         if course.goal.metric not in row:
@@ -165,7 +165,7 @@ class OwnLoop:
                 course.send(Level(level, row))
 
     def _check_goal(self, step: int) -> None:
-        """A goal that was never reported, however long it was waited for, is a slip of the pen."""
+        """Fail if the goal was not reported for too long: its name is probably misspelled."""
         course = self._course
         first = min((level for level in course.order.levels if level > self._told), default=step)
         if step >= PATIENCE * first and course.goal.metric not in course.latest():
@@ -175,7 +175,7 @@ class OwnLoop:
     # -- saving --------------------------------------------------------------------------------------------------------
 
     def save(self, source: Path, step: Any) -> None:
-        """Keep what the loop has written to ``source`` as the checkpoint of ``step`` (None: of the newest report)."""
+        """Keep what the loop wrote to ``source`` as the checkpoint of ``step`` (None: of the newest report)."""
         course = self._course
         if not source.exists():
             raise BadInput(f"trial.save({str(source)!r}): there is no such file or folder.")
@@ -213,7 +213,7 @@ class OwnLoop:
         (folder / HEADER).write_text(json.dumps(header), encoding="utf-8")
 
     def _show(self) -> None:
-        """What was saved ahead becomes the checkpoint of its step."""
+        """Publish the waiting checkpoint of a step that is now reported."""
         assert self._ahead is not None
         step, source, aside = self._ahead
         self._ahead = None
@@ -233,12 +233,12 @@ class OwnLoop:
         raise left
 
     def end(self) -> None:
-        """The leg is over: show what waits."""
+        """The leg is over: publish a waiting checkpoint."""
         if self._ahead is not None:
             self._show()
 
     def finish(self) -> str:
-        """The code came to its end by itself; the leg's outcome."""
+        """The code ended by itself. Returns the leg's outcome."""
         course = self._course
         self.end()
         if course.goal.metric not in course.latest():
@@ -248,24 +248,24 @@ class OwnLoop:
 
     @property
     def step(self) -> int:
-        """The step at which the leg has left: a level, where it came to one."""
+        """The step at which the leg left: its level, if it reached one."""
         course = self._course
         if course.left is not None and course.left.outcome == "reached":
             return course.order.until
         return min(course.step, course.order.max_steps)
 
     def latest(self) -> dict[str, float]:
-        """What was reported where the leg has come to its level."""
+        """What was reported at the level that the leg reached."""
         left = self._course.left
         return self._values if left is not None and left.outcome == "reached" else {}
 
 
 def _nothing(folder: Path) -> None:
-    """What was saved is in the folder already."""
+    """Write nothing: the folder already contains what was saved."""
 
 
 def never_began(trial: int) -> BadInput:
-    """The error of code that came to its end without a loop that we know of."""
+    """The error of code that ended without any loop that Workbench recognizes."""
     return BadInput(
         f"trial {trial_label(trial)} ended without a turn of trial.steps(). Wrap the training loop: "
         "for epoch in trial.steps(): ... A loop that counts its own steps calls trial.report(step=…)."

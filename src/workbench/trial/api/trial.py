@@ -1,4 +1,4 @@
-"""``trial``: what training code touches. Law: ordinary code stays ordinary; reporting never waits for anybody."""
+"""``trial``: what training code touches. Law: ordinary code stays ordinary; reporting never blocks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class LegLeft(BaseException):
 
 
 class Course(Protocol):
-    """What stands behind ``trial``: a leg in a runner, or nobody outside of Workbench."""
+    """The implementation behind ``trial``: a leg in a runner, or a stand-in outside of Workbench."""
 
     def turn(self, frame: Any) -> int:
-        """End the turn under way and begin the next: its number from 0. Raises StopIteration after the last one."""
+        """End the current turn and start the next. Its number, from 0. Raises StopIteration after the last one."""
 
     def turns_left(self) -> int:
-        """How many turns are left to train."""
+        """How many turns remain."""
 
     def report(self, values: Mapping[str, Any], step: int | None) -> bool:
-        """Take the values of a step; False where a loop of its own is to end."""
+        """Take the values of a step; False if a loop that counts its own steps should end."""
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Take points and things to look at inside a step."""
@@ -42,16 +42,16 @@ class Course(Protocol):
         """One pass over ``loader``, which a leg can leave and resume between any two batches."""
 
     def track(self, objects: Mapping[str, Any]) -> None:
-        """Look after objects that no name of the cell reaches."""
+        """Save the state of objects that no name of the cell reaches."""
 
     def data(self, path: Path) -> None:
-        """Note what a file holds now, and refuse to resume on another."""
+        """Record the content of a file, and refuse to resume with another."""
 
     def save(self, folder: Path, step: int | None) -> None:
         """Keep a framework's own checkpoint."""
 
     def restore(self) -> Path | None:
-        """The framework's own checkpoint to go on from."""
+        """The framework's own checkpoint to resume from."""
 
 
 class Steps:
@@ -88,11 +88,11 @@ class Trial:
         self.label = trial_label(number)
         #: The values of the hyperparameters, by name; None for one whose condition is false.
         self.configuration = dict(configuration)
-        #: Steps of a trial that is never stopped: for learning-rate schedules.
+        #: Steps of a trial that is never stopped early: for learning-rate schedules.
         self.max_steps = max_steps
-        #: A seed of this trial's own, for generators made in the training code.
+        #: This trial's own seed, for generators made in the training code.
         self.seed = seed
-        #: A folder for files of this trial. It stays when the trial ends.
+        #: A folder for this trial's files. It is kept when the trial ends.
         self.folder = folder
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class Trial:
 
     @property
     def device(self) -> str:
-        """``cuda`` where this trial's slot has a GPU, else ``cpu``. As text, for ``model.to(trial.device)``."""
+        """``cuda`` if this trial's slot has a GPU, else ``cpu``. As text, for ``model.to(trial.device)``."""
         torch = sys.modules.get("torch")
         if torch is not None and torch.cuda.is_available():
             return "cuda"
@@ -117,14 +117,14 @@ class Trial:
         return Steps(self._course)
 
     def report(self, metrics: Mapping[str, Any] | None = None, /, *, step: int | None = None, **values: Any) -> bool:
-        """Say the values of this step: ``trial.report(val_acc=0.97, loss=0.1)``. Several calls merge; the last wins.
+        """Report values of this step: ``trial.report(val_acc=0.97, loss=0.1)``. Several calls merge; the last wins.
 
-        In a loop that counts for itself, without ``trial.steps()``, pass ``step``: turns done, from 1 on. The answer is
-        False when the trial is complete, or when this part of it is over (a level, a pause, a stop): save with
-        ``trial.save`` then, unless that was done, and end the loop. Code after the loop runs each time that the loop
-        ends so; where the step is saved already, or the loop goes on all the same, it is left by an exception instead,
-        as ``trial.steps()`` leaves: ``finally`` runs, the code after the loop does not. Each further part runs the code
-        from its beginning: ``trial.restore()`` says what to go on from.
+        In a loop that counts its own steps, without ``trial.steps()``, pass ``step``: turns done, from 1 on. It returns
+        False when the trial is complete or this leg ends (a level, a pause, a stop): then save with ``trial.save``,
+        unless this step is saved already, and end the loop. Code after the loop runs each time the loop ends this way.
+        If the step is already saved, or the loop continues anyway, the call raises the exception with which
+        ``trial.steps()`` leaves: ``finally`` runs, the code after the loop does not. Each further leg runs the code
+        from the start: ``trial.restore()`` returns what to resume from.
         """
         return self._course.report({**metrics, **values} if metrics else values, step)
 
@@ -135,37 +135,37 @@ class Trial:
     def batches(self, loader: Any) -> Any:
         """The batches of ``loader``, for steps that take long: ``for x, y in trial.batches(loader):`` inside a step.
 
-        Checkpoints are then taken between batches too, and a resumed trial goes on at the exact next batch, without
-        reading those before. The loop's first pass of each step is saved so. An iterator around it (``enumerate``,
-        ``zip``) counts for itself and keeps it from being exact; the trial's page says so.
+        Checkpoints are then taken between batches too, and a resumed trial continues at the exact next batch, without
+        reading those before. This covers the first pass of each step. An iterator around it (``enumerate``, ``zip``)
+        keeps its own count, which is not restored, so the resume is not exact; the trial's page says so.
         """
         return self._course.batches(loader)
 
     def track(self, *objects: Any, **named: Any) -> Any:
-        """Name objects whose state no name of the cell reaches. Returns the (first) object, to be used in passing."""
+        """Name objects whose state no name of the cell reaches. Returns the (first) object, for use in expressions."""
         found = {f"tracked {number}": obj for number, obj in enumerate(objects)}
         self._course.track({**found, **named})
         return next(iter((*objects, *named.values())), None)
 
     def loader(self, dataset: Any, batch_size: int = 1, shuffle: bool = False, **options: Any) -> Any:
-        """A torch DataLoader whose order depends on the trial's seed and the epoch alone: it resumes exactly."""
+        """A torch DataLoader whose order depends only on the trial's seed and the epoch: it resumes exactly."""
         from workbench.trial.loaders import loader
 
         return loader(dataset, self.seed, batch_size=batch_size, shuffle=shuffle, **options)
 
     def data(self, path: str | Path) -> Path:
-        """Name a file or folder that training reads: what it holds is recorded, and a resume on another is refused."""
+        """Name a file or folder that training reads: its content is recorded, and a resume on another is refused."""
         self._course.data(Path(path))
         return Path(path)
 
     def save(self, folder: str | Path, *, step: int | None = None) -> None:
         """Keep a framework's own checkpoint (a folder or a file) for ``step``: for loops without ``trial.steps()``.
 
-        step: turns done that it holds; where left out, the newest that was reported. It may come before the report of
-        that step or after it, and as often as wanted: the last one counts.
+        step: turns done at this checkpoint; by default the newest reported step. Save before or after the report of
+        that step, and as often as you like: the last one counts.
         """
         self._course.save(Path(folder), step)
 
     def restore(self) -> Path | None:
-        """What ``trial.save`` was given last, to go on from: the file or the folder. None where the trial begins."""
+        """The file or folder last given to ``trial.save``, to resume from. None at the start of a trial."""
         return self._course.restore()

@@ -1,1 +1,1 @@
-"""A checkpoint's files: its header, its tensors, and what is taken to be written."""
+"""A checkpoint's files: its header, its tensors, and the captured state to be written."""

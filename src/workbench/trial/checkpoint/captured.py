@@ -1,4 +1,4 @@
-"""What is taken of a trial's state at one moment, to be written while training goes on. Law: it is written whole."""
+"""A trial's state as of one moment, to be written while training continues. Law: it is written completely."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from workbench.trial.checkpoint.tensors import TENSORS
 from workbench.trial.discovery import Found
 from workbench.trial.kinds import loaded
 
-#: Bytes up to which a tensor of a found object is saved whether it changed since the set-up or not.
+#: Up to this many bytes, a tensor of a found object is saved even if it is unchanged since the set-up.
 SAVED_ANYWAY = 1 << 16
 
 
 @dataclass(slots=True)
 class Captured:
-    """A checkpoint's content, taken at one moment: it can be written while training goes on."""
+    """A checkpoint's content as of one moment: it can be written while training continues."""
 
     graph: memoryview
     storages: dict[str, Any]
@@ -34,11 +34,11 @@ class Captured:
 
     @property
     def _has_tensors(self) -> bool:
-        """Whether there is anything of torch's. It may be loaded, and the training code have nothing to do with it."""
+        """Whether it contains tensors. torch may be imported even though the training code does not use it."""
         return bool(self.storages or self.objects or self.unchanged)
 
     def write(self, folder: Path, earlier: Callable[[], Sequence[Checkpoint]] = tuple) -> dict[str, str]:
-        """Write the files into ``folder``, or link those that ``earlier`` ones have; digests that it knows, by file."""
+        """Write the files into ``folder``, or link those of ``earlier`` ones. Returns known digests, by file."""
         (folder / GRAPH).write_bytes(self.graph)
         parts = Parts(folder, earlier)
         if self._has_tensors:
@@ -47,7 +47,7 @@ class Captured:
         return parts.digests
 
     def small(self) -> dict[str, bytes] | None:
-        """The files as bytes; None where they are too large to lie in one file with others."""
+        """The files as bytes; None if they are too large to share one file with others."""
         if len(self.graph) + sum(one.nbytes() for one in self.storages.values()) > SMALL:
             return None
         files = {GRAPH: bytes(self.graph)}
@@ -63,7 +63,7 @@ def gathered(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """All storages to save, the trees of the state dicts over them, and what of those did not change.
 
-    new: storages that the graph refers to, by their key. objects: what has a state dict, by name.
+    new: storages that the graph refers to, by their key. objects: objects with a state dict, by name.
     """
     storages = dict(new)
     key_of = {storage._cdata: key for key, storage in new.items()}
@@ -76,14 +76,14 @@ def gathered(
             _add_small(state, storages, key_of)
             trees[name] = tensors.tree(state, key_of, kept)
         except Exception:
-            kept = {}  # not plain, or not to be had now: it is in the graph all the same
+            kept = {}  # not plain, or not available now: the graph contains it anyway
         if kept:
             unchanged[name] = kept
     return storages, trees, unchanged
 
 
 def _add_small(state: Any, storages: dict[str, Any], key_of: dict[int, str]) -> None:
-    """Small tensors of a state dict are there whether they changed or not, so that it is whole."""
+    """Save small tensors of a state dict whether they changed or not, so that it is complete."""
     torch = loaded("torch")
     for value in state.values() if isinstance(state, dict) else ():
         if isinstance(value, torch.Tensor) and torch_kinds.is_strided(value):

@@ -2,7 +2,7 @@
 
 The layout is that of *safetensors*: 8 bytes (little-endian) length of the header, the header as JSON, then the bytes of
 each storage. Storages are entries of dtype U8; ``__metadata__`` holds, as JSON text, the trees of the state dicts, in
-which a tensor is a view of a storage. So what shared memory shares it again, and nothing is written twice.
+which a tensor is a view of a storage. So tensors that shared memory share it again, and nothing is written twice.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from workbench.trial.kinds import SCALARS, loaded
 TENSORS = "tensors.safetensors"
 _LENGTH = struct.Struct("<Q")
 _ALIGNED = 64
-#: Bytes from which on a storage has a file of its own. One more file costs about as much as writing half a megabyte.
+#: Storages of at least this many bytes get a file of their own, which costs about as much as writing half a megabyte.
 APART = 1 << 22
 
 
 class NotPlain(Exception):
-    """A state dict holds more than tensors, numbers and texts."""
+    """A state dict contains more than tensors, numbers and texts."""
 
 
 def write(
@@ -40,7 +40,7 @@ def write(
     unchanged: Mapping[str, Any],
     parts: Parts | None,
 ) -> None:
-    """Write storages (by key; large ones to ``parts``, where there are) and the trees that :func:`tree` made."""
+    """Write storages (by key; large ones to ``parts``, if given) and the trees that :func:`tree` made."""
     header: dict[str, Any] = {}
     apart: dict[str, str] = {}
     views: list[memoryview] = []
@@ -54,7 +54,7 @@ def write(
                 keep.append(storage)
         if parts is not None and length >= APART:
             if storage.is_shared():
-                storage = storage.clone()  # another process may change it between the digest and the write
+                storage = storage.clone()  # another process may change it between digest and write
             apart[key] = parts.put(bytes_of(storage))
             continue
         header[key] = {"dtype": "U8", "shape": [length], "data_offsets": [at, at + length]}
@@ -82,7 +82,7 @@ def bytes_of(storage: Any) -> memoryview:
 
 
 def read_storages(path: Folder) -> dict[str, Any]:
-    """The storages in the file and beside it, by key, as private copies. Raises StoreError for names that are none."""
+    """The storages in the file and beside it, by key, as private copies. Raises StoreError for invalid names."""
     torch = loaded("torch")
     header, data, start = _open(path)
     storages = {}
@@ -97,13 +97,13 @@ def read_storages(path: Folder) -> dict[str, Any]:
     for key, name in json.loads(header["__metadata__"]["workbench"]).get("apart", {}).items():
         if NAMED.fullmatch(name) is None:
             raise StoreError(f"{path} names {name!r}, but no part of a checkpoint has that name. Use another one.")
-        # Two of the same content are two again.
+        # Two storages with the same content share a file, and become two again.
         storages[key] = torch.frombuffer(_mapped(path.parent / name), dtype=torch.uint8).clone().untyped_storage()
     return storages
 
 
 def holds_none(path: Folder) -> bool:
-    """Whether the file holds no storage."""
+    """Whether the file contains no storage."""
     header, _, _ = _open(path)
     return not header.keys() - {"__metadata__"}
 
@@ -127,21 +127,21 @@ def storages_in(folder: Folder) -> dict[str, Any]:
     if loaded("torch") is not None:
         return read_storages(path)
     if holds_none(path):
-        return {}  # torch was imported ahead for another search, and an earlier version wrote the file all the same
+        return {}  # an earlier version wrote the file even if torch was only imported ahead for another search
     raise CannotResume("the checkpoint holds tensors, but this time the set-up code did not import torch.")
 
 
 def read_tensors(folder: Folder) -> dict[str, Any]:
     """The state dicts in a checkpoint, by the name of the object: plain tensors and numbers; runs no code of the cell.
 
-    A large tensor that did not change since the set-up is not in it: the set-up code makes it.
+    It lacks large tensors that did not change since the set-up: the set-up code makes those.
     """
     path = folder / TENSORS
     return read_objects(path) if path.exists() else {}
 
 
 class Placed:
-    """Storages of a checkpoint, on their device; each is made once, so that what shared one shares one again."""
+    """Storages of a checkpoint, on their device; each is made once, so tensors that shared one share it again."""
 
     def __init__(self, saved: Mapping[str, Any]) -> None:
         self._saved = saved
@@ -151,7 +151,7 @@ class Placed:
         if key not in self._moved:
             storage = self._saved[key]
             torch = loaded("torch")
-            # A model trained on a GPU can be brought home to a machine without one.
+            # A model trained on a GPU can be loaded on a machine without one.
             if device != "cpu" and torch.cuda.is_available():
                 storage = (
                     torch.empty(storage.nbytes(), dtype=torch.uint8, device=device).untyped_storage().copy_(storage)
@@ -169,7 +169,7 @@ def _open(path: Folder) -> tuple[dict[str, Any], mmap.mmap | bytearray, int]:
 
 def _mapped(path: Folder) -> mmap.mmap | bytearray:
     if not isinstance(path, Path):
-        return bytearray(path.read_bytes())  # torch wants what could be written
+        return bytearray(path.read_bytes())  # torch requires a writable buffer
     with open(path, "rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
@@ -177,8 +177,8 @@ def _mapped(path: Folder) -> mmap.mmap | bytearray:
 def tree(value: Any, key_of: Mapping[int, str], kept: dict[str, Any], path: str = "") -> Any:
     """A state dict as JSON in which tensors are views of storages. Raises NotPlain for anything but plain data.
 
-    key_of: keys of the storages in the file, by ``_cdata``. A tensor on another storage (it did not change since the
-    set-up) is listed in ``kept`` with its shape.
+    key_of: keys of the storages in the file, by ``_cdata``. A tensor on another storage (unchanged since the set-up)
+    is listed in ``kept`` with its shape.
     """
     if type(value) in SCALARS:
         if isinstance(value, bytes | complex):

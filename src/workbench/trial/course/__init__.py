@@ -1,1 +1,1 @@
-"""A leg's way through the set-up and the loop."""
+"""How a leg runs the set-up and the loop."""

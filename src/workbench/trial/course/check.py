@@ -1,6 +1,6 @@
-"""A leg that only checks another: it trains beside the trial's own places, and watches what no checkpoint holds.
+"""A leg that only checks another: it trains beside the trial's own legs, and detects what no checkpoint holds.
 
-Law: nothing of the trial is written; what the training code does besides (prints, files) it does.
+Law: it writes nothing of the trial; other effects of the training code (prints, files) do happen.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from workbench.store.owner.runtime import ours
 from workbench.trial.course.vault import Small, StoreVault, Write, beginning
 from workbench.trial.process.runner import Link, Point
 
-#: Names that are told at most.
+#: The most names that are listed.
 MOST_NAMES = 8
 
 
 class CheckVault:
-    """Resumes from the trial's checkpoint at ``start``; keeps its own aside, or none where they would be large."""
+    """Resumes from the trial's checkpoint at ``start``; keeps its own elsewhere, or none if they would be large."""
 
     def __init__(self, trial: TrialPaths, aside: TrialPaths, start: int, keeps: bool) -> None:
         self._start = start
@@ -37,7 +37,7 @@ class CheckVault:
         return found.step, found.folder
 
     def keep_setup(self, write: Write, small: Small = None) -> None:
-        """The trial has its own."""
+        """Does nothing: the trial has its own."""
 
     def setup(self) -> Folder | None:
         return None if self._start else beginning(self._setup)
@@ -49,7 +49,7 @@ class CheckVault:
         return 0 if self._aside is None or passing else self._aside.keep(step, write, small=small)
 
     def drop_passing(self) -> None:
-        """None is kept."""
+        """Does nothing: none is kept."""
 
     def stage(self, step: int, write: Write) -> Path:
         return Path() if self._aside is None else self._aside.stage(step, write)
@@ -63,9 +63,9 @@ class CheckVault:
 
 
 class Watch:
-    """A link that notes which files the training code opens to write them: no checkpoint holds them.
+    """A context that records which files the training code opens for writing: no checkpoint holds them.
 
-    It hooks into the interpreter for good, so it is for a process that ends with its leg.
+    It hooks into the interpreter permanently, so use it only in a process that ends with its leg.
     """
 
     def __init__(self, link: Link, store: Path) -> None:
@@ -88,7 +88,7 @@ class Watch:
         return self._link.stop()
 
     def touched(self) -> dict[str, list[str]]:
-        """What was changed: ``files`` by path."""
+        """The files that were changed: ``files`` by path."""
         return {"files": list(self._files)[:MOST_NAMES]}
 
     def _heard(self, event: str, arguments: Any) -> None:

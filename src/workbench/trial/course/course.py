@@ -1,4 +1,4 @@
-"""A leg's way through the training loop: when a turn ends, what is told, saved and decided.
+"""A leg's course through the training loop: when a turn ends, what is sent, saved and decided.
 
 Law: step k means k turns done. What is reported in turn k belongs to step k; checkpoint k is taken when it ends.
 """
@@ -31,7 +31,7 @@ from workbench.trial.namespace import frames_around
 from workbench.trial.process.runner import Link
 from workbench.trial.state import State
 
-#: Behind all steps.
+#: Larger than every step.
 ANY_STEP = sys.maxsize
 
 
@@ -59,12 +59,12 @@ class LegCourse:
         self.step = 0
         #: Values reported, by step.
         self.history: dict[int, dict[str, float]] = {}
-        #: How the leg was left before the code's end, once it was.
+        #: How the leg left before the code's end, once it has.
         self.left: LegLeft | None = None
-        #: True once the loop has made its last turn.
+        #: True once the loop has finished its last turn.
         self.over = False
         self.missing = False
-        #: True once the leg has left because its machine is about to go.
+        #: True once the leg has left because its machine is about to be shut down.
         self.preempted = False
         self._in_turn = False
         self._inside = Inside(self)
@@ -75,7 +75,7 @@ class LegCourse:
         self._data: dict[str, Any] = {}
         self._first_point = True
         self._restored: Folder | None = None
-        #: Where the trial's own beginning lies, when the leg goes on from that.
+        #: The folder of the trial's saved set-up, if the leg starts from that.
         self._begun_at: Folder | None = None
         self._setup = setup
         self._seen: Plain | None = None
@@ -88,14 +88,14 @@ class LegCourse:
         if order.resume:
             self._find_checkpoint()
         if self._restored is None:
-            # An earlier attempt, or the trial that is checked, began here.
+            # An earlier attempt, or the trial that is checked, saved the set-up.
             self._restored = self._begun_at = vault.setup()
             if self._restored is not None:
                 self._before = read_header(self._restored)
 
     def _find_checkpoint(self) -> None:
-        # Also one that the engine does not know of: it was taken in the moment in which something died.
-        # A loop that counts for itself may have saved behind the level at which it was to leave.
+        # The newest one may be unknown to the engine: it was taken while something crashed.
+        # A loop that counts its own steps may have saved after the level at which it had to leave.
         newest = self.vault.newest(ANY_STEP)
         if newest is not None and newest[0] > self.order.until and (newest[1] / GRAPH).exists():
             newest = self.vault.newest(self.order.until)
@@ -112,7 +112,7 @@ class LegCourse:
 
     def turn(self, frame: types.FrameType) -> int:
         if self.left is not None:
-            raise self.left  # the training code has swallowed it; it cannot stay
+            raise self.left  # the training code swallowed the exception; it must still leave
         if self.over:
             raise StopIteration
         self.saver.check()
@@ -132,7 +132,7 @@ class LegCourse:
         return max(0, self.order.max_steps - (self._before.step if self._state is None else self.step))
 
     def _begin(self, frame: types.FrameType) -> None:
-        """The set-up is done: survey it, put the checkpoint into it, and tell what was told only to a lost engine."""
+        """The set-up is done: survey it, restore the checkpoint into it, and resend reports that a lost engine got."""
         place = self.place
         place.begins()
         frames = frames_around(frame, place.main, place.top)
@@ -145,12 +145,12 @@ class LegCourse:
             self._read = header.read
             self._refuse_another(self._state.differing(header))
             self.step, self.history = header.step, dict(header.history)
-            # One that took all its steps goes on where it was made longer since; one that left its loop does not.
+            # A trial that took all its steps continues if it was extended since; one that left its loop does not.
             is_longer = header.step == header.length < self.order.max_steps
             self.over = header.ended and not is_longer
             inside = header.inside
             if self.over:
-                self._state.lost.clear()  # nothing is trained after it
+                self._state.lost.clear()  # nothing is trained afterwards
                 self._state.found.inexact.clear()
         elif self.fork is not None:
             self.fork.put(self._state)
@@ -158,7 +158,7 @@ class LegCourse:
         if inside is None:
             self._state.settle()
         kept = self._restored not in (None, self._begun_at) and not self.vault.is_passing
-        # To look at the state is most of what a checkpoint will cost.
+        # Surveying the state is most of the cost of a checkpoint.
         self.saver.begin(self.step if kept else -1, self._state.survey_s)
         self._keep_beginning()
         self._tell_begun(self._state.found.to_json(), self._made())
@@ -174,7 +174,7 @@ class LegCourse:
         self._inside.pending = inside
 
     def _refuse_another(self, names: list[str]) -> None:
-        """The set-up has made something else than the first time, and no checkpoint holds what it was."""
+        """The set-up made something else than the first time, and no checkpoint holds the original."""
         if not names:
             return
         changed = [path for path, before in self._read.items() if stamp(path) != before]
@@ -188,7 +188,7 @@ class LegCourse:
         )
 
     def _keep_beginning(self) -> None:
-        """Have later legs begin with what this set-up made, where it does not make that again."""
+        """Save what this set-up made for later legs, if it does not make the same again."""
         if self._restored is not None or self._setup is None:
             return
         paths = (self._files_seen() or {}).get("paths", ())
@@ -204,11 +204,11 @@ class LegCourse:
         return self._seen
 
     def is_ready_to_save(self) -> bool:
-        """Whether a checkpoint need not wait for what is known of the set-up, or is wanted at this very moment."""
+        """Whether a checkpoint can be taken now: what it must hold is known, or it cannot wait."""
         return self.saver.is_told or self._setup is None or self._setup.is_ready(self.state)
 
     def know_setup(self) -> None:
-        """Until it is known what of the set-up a checkpoint must hold."""
+        """Wait until it is known what of the set-up a checkpoint must hold."""
         if self._setup is not None:
             self._setup.settle(self.state)
             self.state.kept = self._setup.kept
@@ -245,12 +245,12 @@ class LegCourse:
         raise self.left
 
     def obey(self, stop: StopOrder) -> NoReturn:
-        """Leave, as ``stop`` says."""
+        """Leave as ``stop`` orders."""
         self.preempted = stop.is_notice
         self._leave("stopped", stop.reason)
 
     def finish(self) -> str:
-        """The code came to its end. Returns the leg's outcome, saving what a ``break`` left unsaved."""
+        """The code ended. Returns the leg's outcome, after saving what a ``break`` left unsaved."""
         if self.left is not None:
             if self._own.began:
                 self._own.end()
@@ -269,10 +269,10 @@ class LegCourse:
                 self._save(ended=True, needed=True)
         return "completed"
 
-    # -- telling -----------------------------------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------------------------------
 
     def _made(self) -> dict[str, Any]:
-        """What the set-up made and read, told once in a trial's life."""
+        """What the set-up made and read, sent once in a trial's life."""
         from workbench.trial.export.architecture import architecture
 
         made: dict[str, Any] = {} if self.order.resume else {"architecture": architecture(self.state.objects())}
@@ -296,7 +296,7 @@ class LegCourse:
         )
 
     def _tell_again(self) -> None:
-        """Reports of steps that the engine does not know of: they were lost with it, and are not trained again."""
+        """Resend reports of steps that the engine does not know: it lost them, and they are not trained again."""
         for step, values in sorted(self.history.items()):
             if self.order.known_step < step <= self.step:
                 self.send_points(step, values)
@@ -304,7 +304,7 @@ class LegCourse:
                     self._link.send(Level(step, values))
 
     def send_points(self, step: int, values: Mapping[str, float]) -> None:
-        """Tell what was reported of a step."""
+        """Send what was reported at a step."""
         now = time.time()
         self._link.report([(name, step, 0, value, now) for name, value in values.items()])
 
@@ -324,10 +324,10 @@ class LegCourse:
 
     @property
     def left_at(self) -> int:
-        """The step at which the leg has left."""
+        """The step at which the leg left."""
         return self._own.step if self._own.began else self.step
 
-    # -- what the training code says ---------------------------------------------------------------------------------
+    # -- calls of the training code ----------------------------------------------------------------------------------
 
     def report(self, values: Mapping[str, Any], step: int | None) -> bool:
         if step is not None:
@@ -348,7 +348,7 @@ class LegCourse:
         return True
 
     def take(self, values: Mapping[str, Any], step: int) -> None:
-        """Take what was reported of ``step``."""
+        """Take the values reported at ``step``."""
         row = self.history.get(step)
         if row is None:
             row = self.history[step] = {}
@@ -360,13 +360,13 @@ class LegCourse:
             points.append((name, step, 0, value, now))
         self._link.report(points)
         if self._first_point:
-            # The first report of a search is what the other trials wait for.
+            # The other trials wait for the first report of a search.
             self._first_point = False
             self._link.flush()
 
     def log(self, values: Mapping[str, Any]) -> None:
         if self._inside.pending is not None:
-            return  # it was told before the checkpoint was taken
+            return  # it was sent before the checkpoint was taken
         step = self.step + 1 if self._in_turn else self.step
         now, points = time.time(), []
         for name, value in values.items():
@@ -402,7 +402,7 @@ class LegCourse:
 
     @property
     def state(self) -> State:
-        """The state that was found when the set-up was done."""
+        """The state as surveyed after the set-up."""
         assert self._state is not None
         return self._state
 
@@ -410,14 +410,14 @@ class LegCourse:
         return self._inside.batches(loader) if self._in_turn else loader
 
     def heard(self) -> StopOrder | None:
-        """The order to stop, when one has come. Raises what ends the leg by itself."""
+        """The order to stop, if one has come. Raises what ends the leg by itself."""
         if self.left is not None:
             raise self.left
         self.saver.check()
         return self._link.stop()
 
     def resume_inside(self, frames: list[types.FrameType]) -> None:
-        """Put the checkpoint in once more, here, where it was taken."""
+        """Restore the checkpoint again, here, where it was taken."""
         assert self._restored is not None
         header = self.state.restore(self._restored, frames)
         self.state.settle()
@@ -427,14 +427,14 @@ class LegCourse:
         self.send_points(self.step + 1, self.history.get(self.step + 1, {}))
 
     def give_up(self) -> None:
-        """The leg has failed. Where that came of resuming inside, the next one goes on from the checkpoint before."""
+        """The leg has failed. If resuming inside caused it, the next leg resumes from the checkpoint before."""
         if self._inside.pending is not None:
             self.vault.drop_passing()
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
     def header(self, *, ended: bool = False, inside: dict[str, Any] | None = None) -> Header:
-        """What a checkpoint of this moment says about itself."""
+        """The header of a checkpoint taken now."""
         if inside is not None:
             inside["logged"] = dict(self._logged)
         return Header(
@@ -471,10 +471,10 @@ class LegCourse:
     def restore(self) -> Path | None:
         return self._own.restore()
 
-    # -- loops that count for themselves: see own.py -------------------------------------------------------------------
+    # -- loops that count their own steps: see own.py ----------------------------------------------------------------
 
     def begin_own(self, resumes: str) -> None:
-        """A loop of its own begins."""
+        """Start a loop that counts its own steps."""
         self._tell_begun(
             {"objects": [], "names": [], "left_out": [], "resumes": resumes}, {"data": self._data} if self._data else {}
         )
@@ -484,14 +484,14 @@ class LegCourse:
         self._logged.clear()
 
     def send(self, message: FromLeg) -> None:
-        """Hand a message on."""
+        """Send a message."""
         self._link.send(message)
 
     def stop(self) -> StopOrder | None:
-        """The order to stop, when one has come."""
+        """The order to stop, if one has come."""
         return self._link.stop()
 
     def says(self, text: str) -> None:
-        """Tell people one line: in the trial's log, and where its experiment is shown."""
+        """Show one line to the user: in the trial's log, and beside its experiment."""
         print(f"[workbench] {text}")  # noqa: T201 - its log
         self._link.send(Says(text))

@@ -1,7 +1,7 @@
-"""A trial that begins where another one was: its parent's checkpoint, put into what its own set-up has made.
+"""A trial that starts from another one: its parent's checkpoint, restored into what its own set-up made.
 
-Law: what the fork changed wins. A name of the configuration and an option of an optimizer that the fork's set-up makes
-otherwise than the parent's did keep the fork's value; all else is as the checkpoint has it.
+Law: the fork's changes win. A name of the configuration, or an option of an optimizer, that the fork's set-up makes
+differently from the parent's keeps the fork's value; everything else is as in the checkpoint.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Groups = list[dict[str, Any]]
 
 
 class Fork:
-    """Where a trial without a checkpoint of its own begins."""
+    """Where a trial without a checkpoint of its own starts."""
 
     def __init__(self, folder: Folder, step: int, label: str, configuration: Mapping[str, Any]) -> None:
         self.folder, self.step, self._label = folder, step, label
@@ -34,13 +34,13 @@ class Fork:
 
     @classmethod
     def of(cls, store: Store, spec: Spec) -> Fork | None:
-        """The parent's checkpoint, or None for an experiment that is no fork. Raises CannotResume where it is gone."""
+        """The parent's checkpoint; None if the experiment is not a fork. Raises CannotResume if it is gone."""
         parent = spec.parent
         if not parent:
             return None
         label = str(parent.get("label") or f"{parent['experiment']}/{trial_label(parent['trial'])}:{parent['step']}")
         try:
-            with contextlib.suppress(WorkbenchError):  # the parent's spec may be gone; its checkpoint may be there
+            with contextlib.suppress(WorkbenchError):  # the parent's spec may be gone while its checkpoint remains
                 origin = store.read_spec(parent["experiment"], viewing=True)
                 remote.at_hand(store, origin, parent["trial"], parent["step"])
             found = Checkpoints(store.experiment(parent["experiment"]).trial(parent["trial"])).at(parent["step"])
@@ -59,7 +59,7 @@ class Fork:
         return saved_in(self.folder)
 
     def put(self, state: State) -> None:
-        """Put the parent's state into ``state``, which the set-up has just made. Raises CannotResume, with names."""
+        """Restore the parent's state into ``state``, which the set-up has just made. Raises CannotResume with names."""
         if not (self.folder / GRAPH).exists():
             raise CannotResume(
                 f"{self._label} was kept by a loop of its own (trial.save), and this one uses trial.steps(): there is "
@@ -82,7 +82,7 @@ class Fork:
 
 
 def _keep(state: State, own: Mapping[str, Groups], parents: Mapping[str, Groups]) -> None:
-    """Let the fork's options win where its set-up made others than its parent's."""
+    """Keep the fork's options wherever its set-up made others than its parent's."""
     torch = loaded("torch")
     if torch is None:
         return

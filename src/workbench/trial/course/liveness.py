@@ -1,7 +1,7 @@
-"""Which names every turn of a loop gives anew before it reads them. Law: in doubt a name is read.
+"""Which names every turn of a loop assigns before it reads them. Law: in doubt a name is read.
 
 The batch and the output of the last turn are still bound when a turn ends, and can be large; but the next turn assigns
-them before it reads them. Told from the bytecode of the frame, at the instruction where it waits for the next turn.
+them before it reads them. This is read from the frame's bytecode, at the instruction where it waits for the next turn.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _DELETES = frozenset({"DELETE_NAME", "DELETE_GLOBAL", "DELETE_FAST"})
 _WRITES = frozenset({"STORE_NAME", "STORE_GLOBAL", "STORE_FAST"})
 _ENDS = frozenset({"RETURN_VALUE", "RETURN_CONST", "RERAISE", "RAISE_VARARGS"})
 _JUMPS_ALWAYS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"})
-#: Through these, code may read names that its text does not show.
+#: Through these, code may read names that its text does not contain.
 _DYNAMIC = frozenset({"globals", "locals", "vars", "eval", "exec", "dir", "__import__"})
 
 
 def assigned_first(frame: types.FrameType, names: Iterable[str], elsewhere: Collection[str] = ()) -> set[str]:
-    """Those of ``names`` that ``frame`` assigns in every turn of the loop it is in, before anything reads them.
+    """Those of ``names`` that ``frame`` assigns in every turn of its current loop, before anything reads them.
 
-    A name that only some turns assign (the best so far) is none of them, even where nothing here reads it.
-    elsewhere: names that functions read which ``frame`` may call and does not make.
+    A name that only some turns assign (the best so far) is not included, even if nothing here reads it.
+    elsewhere: names read by functions that ``frame`` may call but does not define.
     """
     wanted = set(names)
     code = frame.f_code
@@ -43,7 +43,7 @@ def assigned_first(frame: types.FrameType, names: Iterable[str], elsewhere: Coll
 
 
 def carried_over(frame: types.FrameType, names: Iterable[str], elsewhere: Collection[str] = ()) -> set[str]:
-    """Those of ``names`` that ``frame`` may read in the next turn of the loop it is in as this turn has left them."""
+    """Those of ``names`` whose value from this turn ``frame`` may read in the next turn of its current loop."""
     code = frame.f_code
     inner = set(elsewhere).union(code.co_cellvars, code.co_freevars)
     for constant in code.co_consts:
@@ -54,7 +54,7 @@ def carried_over(frame: types.FrameType, names: Iterable[str], elsewhere: Collec
 
 @functools.lru_cache(64)
 def _reads_in_a_turn(code: types.CodeType, name: str, start: int) -> bool:
-    """Asked at every checkpoint, and the same at each."""
+    """Cached: it is asked at every checkpoint, and the answer is always the same."""
     return _Graph(code).reads_in_a_turn(name, start)
 
 
@@ -68,12 +68,12 @@ def _names_inside(code: types.CodeType) -> set[str]:
 
 
 class _Graph:
-    """The instructions of a piece of code, and where each may go next."""
+    """The instructions of a code object, and which may follow each."""
 
     def __init__(self, code: types.CodeType) -> None:
         self._at = {instruction.offset: instruction for instruction in dis.get_instructions(code)}
         self._next: dict[int, list[int]] = {}
-        #: Where an error inside ``try`` or ``with`` goes.
+        #: Where an error inside ``try`` or ``with`` continues.
         self._handlers: dict[int, list[int]] = {}
         jumps = set(dis.hasjrel) | set(dis.hasjabs)
         offsets = list(self._at)
@@ -89,13 +89,13 @@ class _Graph:
                     self._handlers.setdefault(offset, []).append(entry.target)
 
     def assigns_first(self, name: str, start: int) -> bool:
-        """True where every turn from ``start`` assigns ``name``, and no way from there reads it before."""
+        """True if every turn from ``start`` assigns ``name``, and no path from there reads it before."""
         return not self._reads_first(name, start) and self._assigns_in_every_turn(name, start)
 
     def reads_in_a_turn(self, name: str, start: int) -> bool:
-        """True where a turn from ``start`` may read ``name`` before it assigns it.
+        """True if a turn from ``start`` may read ``name`` before it assigns it.
 
-        What follows the loop is no turn; an inner ``for`` counts as run at least once, and no error as caught.
+        Code after the loop does not count; an inner ``for`` is assumed to run at least once, and no error to be caught.
         """
         before: dict[int, list[int]] = {}
         for offset, following in self._next.items():
@@ -116,7 +116,7 @@ class _Graph:
                 if instruction.opname in _WRITES or instruction.opname in _DELETES:
                     continue
             elif isinstance(instruction.argval, tuple) and name in instruction.argval:
-                # A fused instruction of a later Python: what it stores, it stores before it loads.
+                # A fused instruction of a later Python: it stores before it loads.
                 stored = {"STORE_FAST_LOAD_FAST": 1, "STORE_FAST_STORE_FAST": 2}.get(instruction.opname, 0)
                 if name not in instruction.argval[:stored]:
                     return True
@@ -145,7 +145,7 @@ class _Graph:
         return False
 
     def _assigns_in_every_turn(self, name: str, start: int) -> bool:
-        """No way leads back to ``start`` past every assignment; an inner ``for`` counts as run at least once."""
+        """Every path back to ``start`` has an assignment; an inner ``for`` is assumed to run at least once."""
         seen: set[tuple[int, bool]] = set()
         waiting = [(offset, False) for offset in self._next[start]]
         while waiting:
@@ -159,11 +159,11 @@ class _Graph:
             if instruction.argval == name and instruction.opname in _WRITES:
                 continue
             waiting += self._following(instruction, came_back)
-        # Where nothing leads back, this is no loop: a name may never be assigned again.
+        # If nothing leads back, there is no loop here: a name may never be assigned again.
         return start in _reach(self._next, start)
 
     def _following(self, instruction: dis.Instruction, came_back: bool) -> list[tuple[int, bool]]:
-        """Where it may go next, and whether that is back; a ``for`` that is only come to is run."""
+        """The next instructions, and whether each jumps back; a ``for`` first reached is assumed to run."""
         following = self._next[instruction.offset]
         if instruction.opname == "FOR_ITER" and not came_back:
             following = following[:1]

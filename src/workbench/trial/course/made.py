@@ -1,8 +1,8 @@
-"""What a set-up made, in a form that another process can hold its own against. Law: pure; nothing is saved or put back.
+"""What a set-up made, in a form that another process can compare with its own. Law: pure; nothing is saved or restored.
 
-Made        sums of prints by name: what a checkpoint says of all that it does not hold itself
-Unsteady    what the set-up does not make again: every checkpoint holds that
-prints      what one process tells another of its whole set-up, to find out what is unsteady
+Made        sums of prints by name: a checkpoint's record of everything that it does not contain itself
+Unsteady    what the set-up does not make the same again: every checkpoint contains it
+prints      what one process tells another about its whole set-up, to find out what is unsteady
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SUM = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Of all that the set-up made and the checkpoint does not hold: a sum of prints for each name.
+    """Of everything that the set-up made and the checkpoint does not contain: a sum of prints for each name.
 
-    excluded: marks of what the checkpoint holds itself, or what was gone when it was taken.
+    excluded: marks of objects that the checkpoint contains, or that were gone when it was taken.
     """
 
     sums: Mapping[str, int]
@@ -37,13 +37,13 @@ class Made:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Made:
-        """What :meth:`to_plain` gave."""
+        """The inverse of :meth:`to_plain`."""
         marks = data["excluded"]
         return cls(data["sums"], frozenset(struct.unpack(f"<{len(marks) // 8}Q", marks)))
 
 
 def made(base: Survey, later: Survey) -> Made:
-    """What the set-up made (``base``) and ``later`` found as it was."""
+    """What the set-up made (``base``) and ``later`` found unchanged."""
     changed = {*later.changed, *later.replaced}
     kept = {number for number in later.entries if number < base.size and number not in changed}
     names = {(root.label, name): token for root, name, token in later.tokens()}
@@ -56,14 +56,14 @@ def made(base: Survey, later: Survey) -> Made:
 def differing(before: Made, base: Survey, reached: Survey | None = None) -> list[str]:
     """Names for which this set-up made something else than the one of ``before``.
 
-    reached: what is still there after the checkpoint was put in; the rest makes no difference.
+    reached: what still exists after the checkpoint was restored; the rest is ignored.
     """
     now = _sums(base, before.excluded, reached)
     return sorted(name for name in {**before.sums, **now} if before.sums.get(name) != now.get(name))
 
 
 def added(before: Made, base: Survey) -> list[tuple[Names, str]]:
-    """Names that this set-up gave and the one of ``before`` did not."""
+    """Names that this set-up defined and the one of ``before`` did not."""
     tops = before.sums
     return [
         (root, name)
@@ -76,7 +76,7 @@ def _sums(base: Survey, excluded: frozenset[int], reached: Survey | None = None)
     tops: dict[int, str] = {}
     sums: dict[str, int] = {}
     for number, entry in base.entries.items():
-        # Parents are met before their children.
+        # Parents come before their children.
         parent = entry.parent
         top = tops[number] = tops[parent] if parent >= 0 else base.top(number) if number else ""
         if (
@@ -101,15 +101,15 @@ def _name_mark(root: Names, name: str) -> int:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What is not made again
+# What is not made the same again
 
 
 @dataclass(frozen=True, slots=True)
 class Unsteady:
-    """What the set-up makes otherwise each time, by marks, and the names that lead there, for people.
+    """What the set-up makes differently each time, by marks, and the names that lead there, for messages.
 
-    changed: it is there each time, with another content. grown: what it holds is not the same set of things. failed:
-    why it is not known, where the set-up could not be run a second time.
+    changed: it exists each time, with different content. grown: it holds a different set of objects. failed: why this
+    is unknown, if the set-up could not be run a second time.
     """
 
     changed: frozenset[int] = frozenset()
@@ -127,12 +127,12 @@ class Unsteady:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Unsteady:
-        """What :meth:`to_json` gave. Raises the errors of a newer schema."""
+        """The inverse of :meth:`to_json`. Raises the errors of a newer schema."""
         check_schema(data, "what the set-up makes again")
         return cls(frozenset(data["changed"]), frozenset(data["grown"]), tuple(data["names"]), data["failed"])
 
     def keep(self, base: Survey) -> list[str]:
-        """Have every checkpoint from now on hold what is unsteady in ``base``; the names that lead there."""
+        """Have every later checkpoint contain what is unsteady in ``base``. Returns the names that lead there."""
         changed: list[int] = []
         by_value: set[int] = set()
         for number, entry in base.entries.items():
@@ -152,7 +152,7 @@ class Unsteady:
 
 
 def _views(base: Survey, by_value: set[int]) -> set[int]:
-    """NumPy's views into arrays that are made anew: a view cannot be given another base."""
+    """NumPy's views into arrays that the set-up makes again: the base of a view cannot be replaced."""
     from workbench.trial.classifier import ARRAY
 
     found = set()
@@ -164,25 +164,25 @@ def _views(base: Survey, by_value: set[int]) -> set[int]:
 
 
 def _is_sized(how: Any) -> bool:
-    """True for kinds that can only be filled in place by a content of the same size."""
+    """True for kinds that can be restored in place only from content of the same size."""
     from workbench.trial.classifier import ARRAY, OPAQUE
 
     return how is ARRAY or how is OPAQUE
 
 
 def prints(survey: Survey) -> bytes:
-    """Of every object: its mark, that of what holds it, and its print."""
+    """For every object: its mark, that of its parent, and its print."""
     return b"".join(_ROW.pack(*row) for row in _rows(survey))
 
 
 def unsteady(ours: Survey, theirs: bytes) -> Unsteady:
-    """What differs between our set-up and the one that gave ``theirs``."""
+    """What differs between our set-up and the one that produced ``theirs``."""
     mine = {mark: (holder, value) for mark, holder, value in _rows(ours)}
     others = {mark: (holder, value) for mark, holder, value in _ROW.iter_unpack(theirs)}
     changed = {mark for mark, (_, value) in mine.items() if mark in others and others[mark][1] != value}
     only = [(mark, row[0]) for mark, row in _only_in(mine, others)] + [(m, row[0]) for m, row in _only_in(others, mine)]
     grown = {holder for _, holder in only}
-    # A name that is there only sometimes has no holder but its namespace: it is kept itself.
+    # A name that exists only sometimes has only its namespace as parent: it is kept itself.
     changed |= {mark for mark, _ in only}
     every = changed | grown
     tops = [ours.top(number) for number, entry in ours.entries.items() if number and entry.mark in every]

@@ -12,21 +12,21 @@ from workbench.messages import Plain
 
 @dataclass(slots=True)
 class Place:
-    """Where the training code runs: its namespace, the code that called it, and names that are no state of it."""
+    """Where the training code runs: its namespace, the code that called it, and names that are not its state."""
 
     main: dict[str, Any]
     top: types.CodeType
     hidden: frozenset[str] = frozenset()
     environment: Callable[[], Mapping[str, Any]] = dict
-    #: True where the leg only checks another, whose state is compared with its own.
+    #: True if the leg only checks another, whose state is compared with its own.
     compares: bool = False
-    #: The files that were read so far, as a message says it; None where nobody looks.
+    #: The files read so far, as a message lists them; None if reads are not recorded.
     seen: Callable[[], Plain | None] = lambda: None
-    #: Which files stand as they were for files that have changed since; None where none do.
+    #: Which changed files are replaced by copies of their earlier content; None if none are.
     back: Plain | None = None
-    #: Called when a step has ended.
+    #: Called when a step ends.
     stepped: Callable[[], None] = lambda: None
-    #: Called when the set-up is done and the first turn begins.
+    #: Called when the set-up is done and the first turn starts.
     begins: Callable[[], None] = lambda: None
-    #: Whether the globals of the experiment's modules are state: they are where the process is for its trials alone.
+    #: Whether the globals of the experiment's modules are state: they are if the process runs only its trials.
     modules: bool = False

@@ -1,4 +1,4 @@
-"""What the training code reads, told from its text and from where its loop stands. Law: in doubt a name is read."""
+"""What the training code reads, by its text and the position of its loop. Law: in doubt a name is read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from workbench.trial.classifier import FUNCTION
 from workbench.trial.course.liveness import carried_over
 from workbench.trial.discovery import Names, Survey
 
-#: The frames in which the loop stands, by the frame that their root names: None for the cell's own namespace.
+#: The frames of the loop, by the frame that their root names; None for the cell's own namespace.
 Frames = Mapping[types.FrameType | None, types.FrameType]
 
 
 class Reads:
-    """What the code whose namespace is ``main`` reads. base: the survey when its set-up was done."""
+    """What the code with the namespace ``main`` reads. base: the survey when its set-up was done."""
 
     def __init__(self, main: dict[str, Any], base: Survey) -> None:
         self._main, self._base = main, base
@@ -26,10 +26,10 @@ class Reads:
         self._mentions: dict[types.CodeType | None, set[str]] = {}
 
     def globals(self) -> frozenset[str]:
-        """Names of the cell's namespace that functions read which the set-up found: the cell's, and captured ones."""
+        """Names of the cell's namespace read by functions which the set-up found: the cell's, and captured ones."""
         if self._globals is None:
             names = {name for one in self._functions() for name in global_names(one.__code__)}
-            # Of what does not let itself be looked into, all is read.
+            # If a function cannot be inspected, every name counts as read.
             self._globals = frozenset(names if self._is_whole else names.union(self._main))
         return self._globals
 
@@ -54,7 +54,7 @@ class Reads:
         return frames
 
     def may_read(self, root: Names, name: str, frames: Frames) -> bool:
-        """Whether the next turn may read ``name`` as this one has left it."""
+        """Whether the next turn may read the value that this turn left in ``name``."""
         stands = None if root.is_module else frames.get(root.frame)
         return stands is None or bool(carried_over(stands, [name], self.globals() if root.frame is None else ()))
 
@@ -64,9 +64,9 @@ class Reads:
         for value in list(self._main.values()):
             try:
                 functions += functions_in(value, self._main, seen)
-            except Exception:  # somebody's class that answers no question
+            except Exception:  # a class of another library that raises here
                 self._is_whole = False
-        # A hook or a callback is found where it hangs.
+        # A hook or a callback is found on the object that holds it.
         for entry in self._base.entries.values():
             if entry.how is FUNCTION:
                 function = entry.ref()

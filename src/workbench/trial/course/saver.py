@@ -1,7 +1,7 @@
-"""When a leg takes checkpoints, and how they come to be written. Law: training waits for the copy, not for the disk.
+"""When a leg takes checkpoints, and how they are written. Law: training waits for the copy, not for the disk.
 
-Where the leg leaves and where its loop is over, the checkpoint is there before the leg says so. All others are copied
-in memory and written aside, in their order, one at a time.
+When the leg leaves or its loop is over, the checkpoint is written before the leg says so. All others are copied in
+memory and written in the background, in order, one at a time.
 """
 
 from __future__ import annotations
@@ -24,62 +24,62 @@ from workbench.trial.course.vault import Small, Write, Writer
 from workbench.trial.process.runner import Link
 from workbench.trial.state import State
 
-#: A hundredth of its time is what a trial may wait for checkpoints between levels, with a margin, since the next may
-#: cost more than the last; a fiftieth may be worked on them aside (on the same core, perhaps); and in a quarter of it
-#: one may be on its way to the disk, which others want too.
+#: Between levels, a trial waits for checkpoints for at most a hundredth of its time, with a margin, since the next
+#: may cost more than the last; background work on them takes at most a fiftieth (perhaps on the same core); and a
+#: checkpoint is being written to the disk, which is shared, for at most a quarter.
 STALL, ASIDE, WRITING = 130, 50, 4
-#: At a level that a leg passes and trains on, a checkpoint may cost a tenth of the time since the one before; one that
-#: costs next to nothing is always taken.
+#: At a level that a leg passes without leaving, a checkpoint may cost a tenth of the time since the one before; a
+#: very cheap one is always taken.
 AT_LEVEL, CHEAP_S = 10, 0.1
-#: From so many objects on, they are what makes a checkpoint slow.
+#: From this number of objects on, they are what makes a checkpoint slow.
 MANY_OBJECTS = 100_000
 
 
 class Vault(Protocol):
     """Where a leg's checkpoints are kept."""
 
-    #: What the last :meth:`newest` passed over because it is damaged.
+    #: What the last :meth:`newest` skipped because it is damaged.
     skipped: list[Any]
-    #: Whether what it found lies between levels.
+    #: Whether the one that it returned lies between levels.
     is_passing: bool
 
     def newest(self, at_most: int) -> tuple[int, Folder] | None:
-        """Step and folder of the newest whole checkpoint, at most that of step ``at_most``."""
+        """Step and folder of the newest complete checkpoint of a step up to ``at_most``."""
 
     def earlier(self) -> Sequence[Checkpoint]:
-        """Checkpoints whose files the next may have by links."""
+        """Checkpoints whose files the next one may link."""
 
     def keep(self, step: int, write: Write, *, small: Small = None, passing: bool = False, inside: int = 0) -> int:
-        """Have ``small`` become the checkpoint of ``step`` at once, or what ``write`` fills a folder with; its bytes.
+        """Keep a checkpoint of ``step``: ``small`` at once, or a folder that ``write`` fills; its size in bytes.
 
-        A *passing* one lies between levels and gives way to the next. inside: batches done of the turn under way.
+        A *passing* one lies between levels and is replaced by the next. inside: batches done of the current turn.
         """
 
     def keep_setup(self, write: Write, small: Small = None) -> None:
-        """Have ``small``, or what ``write`` fills a folder with, say what the set-up made: the trial's beginning."""
+        """Keep ``small``, or a folder that ``write`` fills, as the trial's saved set-up."""
 
     def setup(self) -> Folder | None:
-        """The trial's beginning, where the set-up does not make it again."""
+        """The trial's saved set-up, if the set-up does not make the same again."""
 
     def drop_passing(self) -> None:
-        """Remove what lies between levels."""
+        """Remove checkpoints between levels."""
 
     def stage(self, step: int, write: Write) -> Path:
-        """Have ``write`` fill a folder that :meth:`show` can make the checkpoint of ``step``."""
+        """Have ``write`` fill a folder that :meth:`show` can publish as the checkpoint of ``step``."""
 
     def show(self, step: int, aside: Path, write: Write) -> int:
-        """Make what :meth:`stage` gave, and ``write`` completes, the checkpoint of ``step``; its size in bytes."""
+        """Publish the folder of :meth:`stage`, completed by ``write``, as the checkpoint of ``step``; its bytes."""
 
     def discard(self, aside: Path) -> None:
-        """Give up what :meth:`stage` gave."""
+        """Discard the folder of :meth:`stage`."""
 
 
 @dataclass(frozen=True, slots=True)
 class When:
     """How often checkpoints are taken between levels.
 
-    least_s: at least so many seconds apart, and at most a hundredth of the time; every_s, every_steps: exactly so
-    often, where a person said it.
+    least_s: at least this many seconds apart, taking at most a hundredth of the time; every_s, every_steps: exactly
+    this often, if the user set it.
     """
 
     least_s: float = 0.2
@@ -88,17 +88,17 @@ class When:
 
     @classmethod
     def of(cls, spec: Spec) -> When:
-        """What the spec says."""
+        """As the spec says."""
         return cls(spec.checkpoint_s, spec.save_s, spec.save_steps)
 
 
 class Saver:
-    """The checkpoints that one leg takes. ``writer`` writes those that need not be waited for; None: all are."""
+    """The checkpoints that one leg takes. ``writer`` writes those that training need not wait for; None: it waits."""
 
     def __init__(self, vault: Vault, link: Link, when: When, writer: Writer | None) -> None:
         self._vault, self._link, self._when, self._writer = vault, link, when, writer
         self._at = time.monotonic()
-        #: Seconds that training waited for the last checkpoint, and that were worked on it aside.
+        #: Seconds that training waited for the last checkpoint, and seconds of background work on it.
         self._cost = self._worked = 0.0
         #: Seconds that it took to write.
         self._written = 0.0
@@ -110,11 +110,11 @@ class Saver:
         self.step = -1
 
     def begin(self, step: int, cost: float) -> None:
-        """Training begins, from the checkpoint of ``step`` (-1: from nothing). cost: what one may cost, in seconds."""
+        """Start training, from the checkpoint of ``step`` (-1: none). cost: the expected cost of one, in seconds."""
         self._at, self.step, self._cost = time.monotonic(), step, cost
 
     def is_due(self, step: int | None = None) -> bool:
-        """Whether it is time for a checkpoint between levels. step: turns done, where one has just ended."""
+        """Whether it is time for a checkpoint between levels. step: turns done, if one has just ended."""
         when, waited = self._when, time.monotonic() - self._at
         if self.is_told:
             if step is not None and when.every_steps is not None and step % when.every_steps == 0:
@@ -126,21 +126,21 @@ class Saver:
 
     @property
     def is_told(self) -> bool:
-        """Whether a person said how often checkpoints are taken."""
+        """Whether the user set how often checkpoints are taken."""
         return self._when.every_s is not None or self._when.every_steps is not None
 
     def affords(self) -> bool:
-        """Whether a checkpoint may be taken at a level that the leg passes: the next ones are as good to go on from."""
+        """Whether a level that the leg passes gets a checkpoint: the next ones are as good to resume from."""
         return self._cost < CHEAP_S or time.monotonic() - self._at >= AT_LEVEL * self._cost
 
     def check(self) -> None:
-        """Raise what ended the writing of an earlier checkpoint: a newer attempt has the trial, or our own mistake."""
+        """Raise the error of writing an earlier checkpoint: a newer attempt owns the trial, or Workbench has a bug."""
         if self._trouble is not None:
             error, self._trouble = self._trouble, None
             raise error
 
     def settle(self) -> None:
-        """Until the checkpoint that is being written is there. Raises as :meth:`check`."""
+        """Wait until the current checkpoint is written. Raises as :meth:`check`."""
         if self._writer is not None:
             self._writer.wait()
         self.check()
@@ -155,9 +155,9 @@ class Saver:
         needed: bool = False,
         frames: Sequence[types.FrameType] = (),
     ) -> None:
-        """Take a checkpoint now. One that is not needed to leave may fail: training goes on without.
+        """Take a checkpoint now. If leaving does not depend on it, it may fail: training continues without it.
 
-        frame: where the loop waits for what is next. frames: functions below the loop over the steps.
+        frame: where the loop waits for its next item. frames: functions below the loop over the steps.
         """
         self.settle()
         begun = time.perf_counter()

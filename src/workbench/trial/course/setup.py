@@ -1,8 +1,8 @@
-"""What an experiment's set-up does not make again, as each leg learns it. Law: one second run finds it out for all.
+"""What an experiment's set-up does not make the same again, as each leg learns it. Law: one second run answers for all.
 
 The first leg of an experiment has its set-up run a second time (:mod:`workbench.trial.course.twin`), compares, and
-writes ``setup.json``. Others read that file; a leg that needs it before it is there waits for it. Where it cannot be
-found out, plain values of names are kept, and what else comes out otherwise on a resume is refused there.
+writes ``setup.json``. Other legs read that file, and wait for it if they need it earlier. If the second run fails,
+checkpoints keep the plain values of names, and any other difference on a resume is refused there.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from workbench.trial.course.twin import LEAST_S, TIMES, Twin
 from workbench.trial.kinds import SCALARS, Instance
 from workbench.trial.state import State
 
-#: Seconds between two looks at a lock that another leg holds.
+#: Seconds between two checks of a lock that another leg holds.
 _LOOK_S = 0.02
-#: Most items of a list of plain values that is kept where nothing is known.
+#: The longest list of plain values that is kept if nothing is known.
 _PLAIN_ITEMS = 4096
 
 
@@ -31,23 +31,23 @@ class Setup:
     """One leg's knowledge of its set-up."""
 
     def __init__(self, paths: ExperimentPaths, start: Callable[[], Twin] | None = None) -> None:
-        """start: forks a second run; None where there is to be none. It is called here and now, or never."""
+        """start: forks a second run; None for no second run. It is called immediately, or never."""
         self._paths = paths
         self._lock: int | None = None
         self._twin: Twin | None = None
         self._seconds = 0.0
         self._has_applied = False
-        #: Names that every checkpoint of this leg holds, since the set-up does not make them again.
+        #: Names that every checkpoint of this leg holds, because the set-up does not make them again.
         self.kept: list[str] = []
-        #: One line for people, where this leg has found out what is not made again, or could not.
+        #: One line for the user, if this leg found what is not made again, or failed to.
         self.told = ""
-        #: What is known; None before it is.
+        #: What is known; None until then.
         self.known = self._read()
         if self.known is None and start is not None and self._claim():
             self._twin = start()
 
     def done(self, state: State, seconds: float) -> None:
-        """The set-up is done, and took so many seconds: ``state`` is what it has made."""
+        """The set-up is done, and took ``seconds``: ``state`` is what it made."""
         self._seconds = seconds
         if self.known is None and self._twin is not None:
             why = self._twin.go(seconds)
@@ -62,7 +62,7 @@ class Setup:
         return self._has_applied
 
     def settle(self, state: State) -> None:
-        """Until it is known what a checkpoint of ``state`` must hold."""
+        """Wait until it is known what a checkpoint of ``state`` must hold."""
         self._learn(state, wait=True)
 
     def close(self) -> None:
@@ -88,13 +88,13 @@ class Setup:
         self._apply(state)
 
     def _has_heard(self, wait: bool) -> bool:
-        """Whether the leg that finds it out has done so, or will not."""
+        """Whether the result is known, or will never be."""
         until = time.monotonic() + (max(LEAST_S, TIMES * self._seconds) if wait else 0)
         while True:
             self.known = self._read()
             if self.known is not None:
                 return True
-            if self._claim():  # no leg is finding it out
+            if self._claim():  # no other leg is finding it out
                 self._release()
                 self.known = self._read() or Unsteady(failed="it was not run a second time")
                 return True
@@ -114,7 +114,7 @@ class Setup:
                 f"the set-up was not compared with a second run of it ({found.failed}); what it makes differently when "
                 "a trial is resumed is refused"
             )
-        with contextlib.suppress(StoreError):  # a full disk: the others find it out in their own way
+        with contextlib.suppress(StoreError):  # a full disk: the others find it out themselves
             write_json(self._paths.setup, found.to_json(), fsync=False)
         self._release()
 
@@ -132,7 +132,7 @@ class Setup:
             return None
 
     def _claim(self) -> bool:
-        """True where no other leg is at it; then none will be until :meth:`_release`."""
+        """True if no other leg is doing it; none can until :meth:`_release`."""
         try:
             descriptor = os.open(self._paths.setup_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         except OSError:
@@ -147,7 +147,7 @@ class Setup:
 
     def _release(self) -> None:
         if self._lock is not None:
-            # By name, since loaders' workers have the descriptor too.
+            # Unlock explicitly, since loaders' workers also hold the descriptor.
             with contextlib.suppress(OSError):
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
             os.close(self._lock)
@@ -155,7 +155,7 @@ class Setup:
 
 
 def _keep_plain(state: State) -> None:
-    """Keep numbers and texts that names stand for, and short lists of them: a time, a folder's name, an order."""
+    """Keep numbers and texts bound to names, and short lists of them: a time, a folder's name, an order."""
     base = state.base
     numbers = []
     for number, entry in base.entries.items():

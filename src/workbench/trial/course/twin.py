@@ -1,7 +1,7 @@
-"""A second run of the set-up, in a process beside the first trial's: what comes out otherwise is not made again.
+"""A second run of the set-up, in a process beside the first trial's: what differs between the two is not reproducible.
 
-Law: it trains nothing and writes nothing of ours; it ends with its runner. It begins when the first run of the set-up
-is over, so that two never fetch or unpack the same files at once.
+Law: it trains nothing and writes no files of Workbench; it ends with its runner. It starts after the first run of the
+set-up, so that the two never download or unpack the same files at once.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from workbench.trial.state import State
 
 _PR_SET_PDEATHSIG = 1
 _HEAD = struct.Struct("<?Q")
-#: Seconds and multiples of the first set-up's time that the second may take.
+#: The second set-up may take at most this many seconds, or this multiple of the first one's time.
 LEAST_S, TIMES = 10.0, 4.0
-#: What must be free besides what the first set-up took: in bytes, and of a GPU.
+#: Memory that must be free in addition to what the first set-up took, in bytes: of the machine, and of a GPU.
 _SPARE, _SPARE_ON_GPU = 256 << 20, 700 << 20
 
 
 class TwinCourse:
-    """Stands behind ``trial`` in the second run: the first turn ends it."""
+    """The object behind ``trial`` in the second run: the first turn ends it."""
 
     def __init__(self, place: Place, tell: Callable[[bool, bytes], NoReturn]) -> None:
         self._place, self._tell = place, tell
@@ -57,10 +57,10 @@ class TwinCourse:
         return True
 
     def log(self, values: Mapping[str, Any]) -> None:
-        """The first run has told it."""
+        """Does nothing: the first run sent it."""
 
     def show(self, figure: Any) -> None:
-        """The first run has shown it."""
+        """Does nothing: the first run showed it."""
 
     def batches(self, loader: Any) -> Any:
         return loader
@@ -69,22 +69,22 @@ class TwinCourse:
         self._tracked.update(objects)
 
     def data(self, path: Path) -> None:
-        """The first run has noted it."""
+        """Does nothing: the first run recorded it."""
 
     def save(self, folder: Path, step: int | None) -> None:
-        """The first run saves."""
+        """Does nothing: the first run saves."""
 
     def restore(self) -> Path | None:
         return None
 
 
 class Twin:
-    """The process of the second run, seen from the first. It waits until :meth:`go`."""
+    """The process of the second run, seen from the first. It waits for :meth:`go`."""
 
     def __init__(self, run: Callable[[Callable[[bool, bytes], NoReturn]], None], closed: tuple[int, ...] = ()) -> None:
-        """Fork it now, from the state in which the first run begins.
+        """Fork it now, in the state in which the first run starts.
 
-        run: the training code with a :class:`TwinCourse`, given how that tells. closed: descriptors that are not its.
+        run: trains with a :class:`TwinCourse`, given how to send the result. closed: descriptors to close.
         """
         self._memory = _resident()
         waits, self._go = os.pipe()
@@ -102,7 +102,7 @@ class Twin:
         self._is_over = False
 
     def go(self, seconds: float) -> str:
-        """The first set-up is done, and took so many seconds. Why there is no room for a second one, or nothing."""
+        """The first set-up is done, and took ``seconds``. Returns why there is no room for a second one, or nothing."""
         why = _no_room(max(0, _resident() - self._memory))
         if why:
             self.end()
@@ -112,7 +112,7 @@ class Twin:
         return ""
 
     def result(self, wait: bool) -> tuple[bool, bytes] | None:
-        """Whether the second run came to its first turn, and its prints or why not. None: not yet, where not waited."""
+        """Whether the second run reached its first turn, and its prints or the reason. None, without wait: not yet."""
         while not self._is_over:
             left = self._until - time.monotonic()
             if left <= 0:
@@ -137,7 +137,7 @@ class Twin:
         return len(self._bytes) >= _HEAD.size and len(self._bytes) >= _HEAD.size + _HEAD.unpack_from(self._bytes)[1]
 
     def end(self) -> None:
-        """Its process is gone when this returns, and what it has started."""
+        """End its process and what it started; they are gone when this returns."""
         if self._is_over:
             return
         self._is_over = True
@@ -197,7 +197,7 @@ def _no_room(taken: int) -> str:
 
 
 def _free() -> int | None:
-    """Bytes of memory that can be had: of the machine, and of the control group."""
+    """Bytes of available memory: of the machine, and of the control group."""
     found: list[int] = []
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()

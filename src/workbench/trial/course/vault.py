@@ -13,17 +13,17 @@ from workbench.store.files.atomic import telling
 from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Folder, Skipped
 from workbench.store.layout import TrialPaths
 
-#: Fills the folder of a checkpoint; gives digests of its files, by name, where it has them already.
+#: Fills the folder of a checkpoint; returns digests of its files, by name, if it has them already.
 Write: TypeAlias = Callable[[Path], Mapping[str, str] | None]
-#: The files of a small checkpoint, by name; None for one that is not small.
+#: The files of a small checkpoint, by name; None if it is not small.
 Small: TypeAlias = Mapping[str, bytes] | None
 
-#: Seconds between two visits to the disk, so that a thousand short legs do not wait for each other's.
+#: Seconds between two syncs to the disk, so that a thousand short legs do not wait for each other's.
 SETTLE_S = 1.0
 
 
 class Settler:
-    """Brings checkpoints to the disk, aside of training. A power cut before that costs the step, not the trial."""
+    """Syncs checkpoints to the disk, in the background. A power cut before that costs the step, not the trial."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, Checkpoints] = {}
@@ -31,7 +31,7 @@ class Settler:
         self._thread: threading.Thread | None = None
 
     def take(self, checkpoints: Checkpoints) -> None:
-        """See to what ``checkpoints`` has published."""
+        """Schedule the sync of what ``checkpoints`` has published."""
         self._waiting[id(checkpoints)] = checkpoints
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="workbench-settle", daemon=True)
@@ -49,11 +49,11 @@ class Settler:
                 try:
                     checkpoints.settle()
                 except StoreError:
-                    pass  # the disk is full or gone: whoever writes next says so
+                    pass  # the disk is full or gone: the next write reports it
 
 
 class Writer:
-    """Does one piece of work at a time in a thread of its own, in the order in which they come."""
+    """Does one job at a time in a thread of its own, in the order of submission."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -63,11 +63,11 @@ class Writer:
 
     @property
     def is_busy(self) -> bool:
-        """True while a piece of work is under way."""
+        """True while a job runs."""
         return not self._idle.is_set()
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Have ``job`` done, which raises nothing, after the one under way."""
+        """Run ``job``, which must not raise, after the current one."""
         self.wait()
         self._idle.clear()
         if self._thread is None:
@@ -76,7 +76,7 @@ class Writer:
         self._jobs.put(job)
 
     def wait(self) -> None:
-        """Until nothing is under way."""
+        """Wait until no job runs."""
         self._idle.wait()
 
     def _work(self) -> None:
@@ -85,14 +85,14 @@ class Writer:
             try:
                 job()
             finally:
-                del job  # what it would have written is memory
+                del job  # it holds the data to write in memory
                 self._idle.set()
 
 
 class StoreVault:
     """The checkpoints of one trial in the store, written by one attempt.
 
-    Those between levels (*passing*) lie apart, so that none takes the place of a level's; only the newest stays.
+    Those between levels (*passing*) are stored separately, so that none replaces a level's; only the newest is kept.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class StoreVault:
         known: int = 0,
         fetch: Callable[[int, int], list[Skipped]] | None = None,
     ) -> None:
-        """known: a step whose checkpoint there has been. fetch: brings what lies elsewhere behind a step, up to one."""
+        """known: a step that had a checkpoint. fetch: fetches remote checkpoints after one step, up to another."""
         self._checkpoints = Checkpoints(trial)
         self._passing = Checkpoints(trial.passing)
         self._setup = Checkpoints(trial.setup)
@@ -111,13 +111,13 @@ class StoreVault:
         self._settler = settler
         self._known, self._fetch = known, fetch
         self._has_passing = False
-        #: What the last :meth:`newest` passed over because it is damaged.
+        #: What the last :meth:`newest` skipped because it is damaged.
         self.skipped: list[Skipped] = []
-        #: Whether what it found lies between levels.
+        #: Whether the one that it returned lies between levels.
         self.is_passing = False
 
     def newest(self, at_most: int) -> tuple[int, Folder] | None:
-        """Step and folder of the newest whole checkpoint, at most that of step ``at_most``."""
+        """Step and folder of the newest complete checkpoint of a step up to ``at_most``."""
         found = [self._checkpoints.newest(at_most)]
         missed = []
         if self._fetch is not None and not self._reaches(found[0], at_most):
@@ -135,24 +135,24 @@ class StoreVault:
         return None if best is None else (best.step, best.folder)
 
     def _reaches(self, found: Checkpoint | None, at_most: int) -> bool:
-        """Whether nothing is lost: ``found`` or one between levels reaches the step that was known."""
+        """Whether nothing is lost: ``found``, or one between levels, reaches the known step."""
         known = min(self._known, at_most)
         return (found is not None and found.step >= known) or any(
             known <= one <= at_most for one in self._passing.steps()
         )
 
     def earlier(self) -> list[Checkpoint]:
-        """The newest checkpoints, at a level and between levels: the next may have their files by links.
+        """The newest checkpoints, at a level and between levels: the next one may link their files.
 
-        Their files are looked at when they are linked; a damaged one is written again.
+        Their files are checked when they are linked; a damaged one is written again.
         """
         newest = (place.newest(verify="size") for place in (self._passing, self._checkpoints))
         return [one for one in newest if one is not None]
 
     def keep(self, step: int, write: Write, *, small: Small = None, passing: bool = False, inside: int = 0) -> int:
-        """Have ``small`` become the checkpoint of ``step`` at once, or what ``write`` fills a folder with; its bytes.
+        """Keep a checkpoint of ``step``: ``small`` at once, or a folder that ``write`` fills; its size in bytes.
 
-        inside: batches done of the turn under way.
+        inside: batches done of the current turn.
         """
         place = self._passing if passing else self._checkpoints
         if small is not None:
@@ -165,17 +165,17 @@ class StoreVault:
         return self._publish(place, step, aside, digests, passing=passing, inside=inside)
 
     def stage(self, step: int, write: Write) -> Path:
-        """Have ``write`` fill a folder that :meth:`show` can make the checkpoint of ``step``."""
+        """Have ``write`` fill a folder that :meth:`show` can publish as the checkpoint of ``step``."""
         return self._written(self._checkpoints, step, write)[0]
 
     def show(self, step: int, aside: Path, write: Write) -> int:
-        """Make what :meth:`stage` gave, and ``write`` completes, the checkpoint of ``step``; its size in bytes."""
+        """Publish the folder of :meth:`stage`, completed by ``write``, as the checkpoint of ``step``; its bytes."""
         with telling(aside):
             write(aside)
         return self._publish(self._checkpoints, step, aside, None)
 
     def discard(self, aside: Path) -> None:
-        """Give up what :meth:`stage` gave."""
+        """Discard the folder of :meth:`stage`."""
         self._checkpoints.discard(aside)
 
     def _written(self, place: Checkpoints, step: int, write: Write) -> tuple[Path, Mapping[str, str] | None]:
@@ -207,7 +207,7 @@ class StoreVault:
         return manifest.size
 
     def _kept(self, step: int, *, passing: bool) -> None:
-        """A checkpoint is there: what it makes useless goes."""
+        """A checkpoint was published: remove those that it replaces."""
         if not passing and self._settler is not None:
             self._settler.take(self._checkpoints)
         if passing or self._has_passing:
@@ -217,7 +217,7 @@ class StoreVault:
         self._has_passing = passing
 
     def keep_setup(self, write: Write, small: Small = None) -> None:
-        """Have ``small``, or what ``write`` fills a folder with, say what the set-up made: the trial's beginning."""
+        """Keep ``small``, or a folder that ``write`` fills, as the trial's saved set-up."""
         place = self._setup
         if small is not None and place.put(small, 0, self._attempt) is not None:
             return
@@ -231,17 +231,17 @@ class StoreVault:
             raise
 
     def setup(self) -> Folder | None:
-        """The trial's beginning, where the set-up does not make it again."""
+        """The trial's saved set-up, if the set-up does not make the same again."""
         return beginning(self._setup)
 
     def drop_passing(self) -> None:
-        """Remove what lies between levels."""
+        """Remove checkpoints between levels."""
         for step in self._passing.steps():
             self._passing.remove(step)
 
 
 def beginning(setup: Checkpoints) -> Folder | None:
-    """The folder of the one checkpoint among those of a set-up, where it is whole."""
+    """The folder of a set-up's one checkpoint, if it is complete."""
     found = setup.newest(0)
     return None if found is None else found.folder
 

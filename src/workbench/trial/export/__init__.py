@@ -1,1 +1,1 @@
-"""A trained model, outside of its trial."""
+"""A trained model outside of its trial."""

@@ -1,6 +1,6 @@
-"""What a trial trains: its modules with their parts, how many parameters they have, and its optimizers' settings.
+"""What a trial trains: its modules with their parts, their numbers of parameters, and the settings of its optimizers.
 
-Law: it looks and changes nothing; somebody's class that does not let itself be looked at is left out.
+Law: it changes nothing; objects that cannot be inspected are left out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.trial.kinds import loaded
 
-#: Parts of one module that are listed; of a larger one the rest is counted only.
+#: The most parts of one module that are listed; the rest are only counted.
 _PARTS = 500
 _WORDS = 200
 
@@ -18,8 +18,8 @@ _WORDS = 200
 def architecture(objects: Mapping[str, Any]) -> dict[str, Any]:
     """Modules and optimizers among ``objects`` (by name) as plain data.
 
-    A module: ``name``, ``class``, ``parameters`` and ``trainable`` (how many numbers; shared ones once), and ``tree``,
-    pairs of a part's path and what it is. An optimizer: ``name``, ``class``, and of each group its plain settings.
+    A module: ``name``, ``class``, ``parameters`` and ``trainable`` (counts; shared parameters once), and ``tree``,
+    pairs of a part's path and its description. An optimizer: ``name``, ``class``, and each group's plain settings.
     """
     torch = loaded("torch")
     found: dict[str, list[dict[str, Any]]] = {"modules": [], "optimizers": []}
@@ -29,7 +29,7 @@ def architecture(objects: Mapping[str, Any]) -> dict[str, Any]:
                 found["modules"].append({"name": name, **_module(value)})
             elif isinstance(value, torch.optim.Optimizer):
                 found["optimizers"].append({"name": name, **_optimizer(value)})
-        except Exception:  # noqa: S112 - the training code must not fail for a record of it
+        except Exception:  # noqa: S112 - the training code must not fail because of this record
             continue
     return found
 

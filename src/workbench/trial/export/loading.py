@@ -1,6 +1,6 @@
-"""A trained trial brought home: its set-up run in a fresh namespace here, and a checkpoint put into it.
+"""Load a trained trial: run its set-up in a fresh namespace, and restore a checkpoint into it.
 
-Law: no name of the caller is touched, and no random state; what the set-up code does besides (prints, files) it does.
+Law: the caller's names and random state are untouched; other effects of the set-up code (prints, files) do happen.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Loaded(types.SimpleNamespace):
 
 
 class LoadCourse:
-    """Ends the set-up code where training would begin, with the checkpoint put in."""
+    """Ends the set-up code where training would start, with the checkpoint restored."""
 
     def __init__(self, folder: Folder, namespace: dict[str, Any]) -> None:
         self._folder = folder
         self._namespace = namespace
         self._tracked: dict[str, Any] = {}
         self.hidden: frozenset[str] = frozenset()
-        #: What the names of the training code stand for, once its set-up was done.
+        #: The values of the training code's names after its set-up.
         self.names: dict[str, Any] | None = None
 
     def turn(self, frame: types.FrameType) -> int:
@@ -54,7 +54,7 @@ class LoadCourse:
         raise LegLeft("loaded")
 
     def put_in(self, frame: types.FrameType) -> int:
-        """Put the checkpoint into what the set-up has made; its step."""
+        """Restore the checkpoint into what the set-up made; its step."""
         frames = frames_around(frame, self._namespace, run_code.__code__)
         state = State(self._namespace, frames, hidden=self.hidden, tracked=self._tracked)
         header = state.restore(self._folder)
@@ -74,10 +74,10 @@ class LoadCourse:
         raise LegLeft("loaded")
 
     def log(self, values: Mapping[str, Any]) -> None:
-        """Nobody looks."""
+        """Does nothing: only training logs."""
 
     def show(self, figure: Any) -> None:
-        """Nobody looks."""
+        """Does nothing: only training shows figures."""
 
     def batches(self, loader: Any) -> Any:
         return loader
@@ -86,10 +86,10 @@ class LoadCourse:
         self._tracked.update(objects)
 
     def data(self, path: Path) -> None:
-        """The model is as it was trained, whatever the file holds now."""
+        """Does nothing: the model is as trained, whatever the file contains now."""
 
     def save(self, folder: Path, step: int | None) -> None:
-        """Nothing is saved."""
+        """Does nothing: only training saves."""
 
     def restore(self) -> Path | None:
         return None if (self._folder / GRAPH).exists() else saved_in(self._folder)
@@ -99,9 +99,9 @@ _Course = TypeVar("_Course", bound=LoadCourse)
 
 
 def load(store: Store, spec: Spec, trial: int, configuration: Configuration, step: int | None = None) -> Loaded:
-    """Run the set-up of ``trial`` and put its checkpoint at ``step`` (the newest where None) into it.
+    """Run the set-up of ``trial`` and restore its checkpoint at ``step`` (None: the newest) into it.
 
-    Raises NotFound where there is no such checkpoint, CannotResume where the set-up makes something else this time.
+    Raises NotFound if there is no such checkpoint, CannotResume if the set-up makes something else this time.
     """
     course = brought(store, spec, trial, configuration, step, LoadCourse)
     if course.names is None:
@@ -115,7 +115,7 @@ def load(store: Store, spec: Spec, trial: int, configuration: Configuration, ste
 def brought(
     store: Store, spec: Spec, trial: int, configuration: Configuration, step: int | None, kind: type[_Course]
 ) -> _Course:
-    """The course of ``kind`` with which the training code was run, up to where that course left it."""
+    """Run the training code with a course of ``kind``, until that course ends it; the course."""
     checkpoint = _checkpoint(store, spec, trial, step)
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins

@@ -1,1 +1,1 @@
-"""What stands for a content when it is compared with another: digests, and tokens of what has no identity."""
+"""What represents content in comparisons: digests, and tokens of values without identity."""

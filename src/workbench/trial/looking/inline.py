@@ -1,4 +1,4 @@
-"""How what has no identity of its own is looked into. Law: its token says all of it."""
+"""How values without identity are inspected. Law: the token contains the whole value."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def inline_ignored(obj: Any, see: See, key: str | int) -> Token:
 
 
 def inline_value(obj: Any, see: See, key: str | int) -> Token:
-    """Immutable by nature: a path, a date, a dtype, a NumPy scalar."""
+    """A value immutable by nature: a path, a date, a dtype, a NumPy scalar."""
     return (..., "v", type_name(type(obj)), repr(obj) if not hasattr(obj, "tobytes") else obj.tobytes())
 
 

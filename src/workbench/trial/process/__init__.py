@@ -1,1 +1,1 @@
-"""The processes in which training code runs, and what each begins with."""
+"""The processes that run training code, and what each starts with."""

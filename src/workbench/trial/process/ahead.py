@@ -1,9 +1,9 @@
-"""What is imported before runners are forked. Law: an import that leaves more behind than its modules is left to the
-runners, so that training with it ahead and without it give the same.
+"""What is imported before runners are forked. Law: if an import leaves more behind than its modules, runners do it
+themselves, so that training gives the same results with and without importing ahead.
 
-A process looks at itself before and after each import. Where a package has started a thread or a process, opened a
-file or a device, drawn random numbers, or changed settings, variables, signals, folders or another package's functions,
-the process is not forked from: another one takes its place, in which that package is not imported.
+A process inspects itself before and after each import. If a package has started a thread or a process, opened a file
+or a device, drawn random numbers, or changed settings, variables, signals, folders or another package's functions, the
+process is not forked from: another one replaces it, in which that package is not imported.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from workbench.trial.kinds import loaded
 from workbench.trial.process import isolation
 from workbench.trial.process.processes import descendants
 
-#: What a module imports late, at its first use: torch's first optimizer would take a second in every runner.
+#: Modules that another imports late, at first use: torch's first optimizer would take a second in every runner.
 _COMPANIONS = {"torch": "torch._dynamo"}
-#: Of Python's own modules, those in which a function's replacement changes results. Others are mended by many packages
-#: (torch puts its own in the place of ``inspect.getfile``, typing_extensions in that of newer typing).
+#: Those of Python's own modules in which replacing a function changes results. Many packages patch other modules
+#: (torch replaces ``inspect.getfile``, typing_extensions functions of newer typing).
 _COMPUTES = frozenset({"builtins", "random", "math", "statistics"})
 _PYTHONS = sys.stdlib_module_names
 _FUNCTIONS = frozenset({types.FunctionType, types.BuiltinFunctionType, type})
 
 
 class Unfit(Exception):
-    """A package whose import left something behind; ``why`` says what."""
+    """A package whose import left something behind; ``why`` describes it."""
 
     def __init__(self, package: str, why: str) -> None:
         super().__init__(package, why)
@@ -45,7 +45,7 @@ class Unfit(Exception):
 
 
 def import_trusted(names: Iterable[str]) -> dict[str, str]:
-    """Import modules that are known to leave nothing behind that counts; why those failed that did."""
+    """Import modules known to leave nothing important behind; errors by name."""
     failed: dict[str, str] = {}
     for modules in _by_package(names).values():
         _import(modules, failed)
@@ -55,9 +55,9 @@ def import_trusted(names: Iterable[str]) -> dict[str, str]:
 def import_ahead(
     names: Iterable[str], secrets: Collection[str], looked_up: Callable[[], Collection[str]]
 ) -> dict[str, str]:
-    """Import modules, and look at what that leaves behind; why those failed that did. Raises Unfit.
+    """Import modules, and check what that leaves behind; errors by name. Raises Unfit.
 
-    secrets: variables that only a leg brings. looked_up: names of the variables that were looked up so far.
+    secrets: variables that only a leg has. looked_up: names of the variables that were read so far.
     """
     failed: dict[str, str] = {}
     functions = _Functions()
@@ -83,7 +83,7 @@ def _import(modules: Iterable[str], failed: dict[str, str]) -> None:
             try:
                 importlib.import_module(name)
             except Exception as error:
-                # It is only a head start: the training code meets the same error, with its line.
+                # This is only a head start: the training code gets the same error, with its line.
                 failed[name] = f"{type(error).__name__}: {error}"
 
 
@@ -105,7 +105,7 @@ def _top(name: str) -> str:
 
 
 def _around() -> dict[str, Any]:
-    """What an import may leave behind in this process. Libraries that are not loaded are not named."""
+    """Everything of this process that an import may change. Libraries that are not loaded are left out."""
     found: dict[str, Any] = {
         "the number of threads": _threads(),
         "child processes": sorted(descendants(os.getpid())),
@@ -132,9 +132,9 @@ def _around() -> dict[str, Any]:
 
 
 def _threads() -> int:
-    """Threads that are alive when a fork is over: OpenBLAS ends its own before one, and starts them again when needed.
+    """Threads that survive a fork: OpenBLAS ends its own before one, and starts them again when needed.
 
-    jemalloc, which is in pyarrow, has a thread of its own as well, and takes care of forks.
+    jemalloc, which pyarrow contains, also has its own thread, and handles forks.
     """
     if len(_listed("/proc/self/task")) > 1:
         pid = os.fork()
@@ -151,7 +151,7 @@ def _name(thread: str) -> str:
 
 
 def _filters() -> list[str]:
-    """The filters of warnings that a person may have written; modules add such as name a message or their own class."""
+    """The warning filters that a user may have set; modules add filters for a message or their own class."""
     found = []
     for action, message, category, module, line in warnings.filters:
         assert isinstance(category, type)
@@ -164,7 +164,7 @@ def _libraries() -> dict[str, Any]:
     found = {}
     for name, look in isolation.LIBRARIES.items():
         if name in sys.modules:
-            with contextlib.suppress(Exception):  # half of it was imported
+            with contextlib.suppress(Exception):  # it is only partly imported
                 found[name] = look()
     return found
 
@@ -178,13 +178,13 @@ def _listed(folder: str) -> list[str]:
 def _descriptors() -> dict[str, str]:
     found = {}
     for name in _listed("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the folder's own
+        with contextlib.suppress(OSError):  # the listing's own descriptor
             found[name] = os.readlink(f"/proc/self/fd/{name}")
     return found
 
 
 def let_go(path: Sequence[str], before: Sequence[str]) -> None:
-    """Forget modules that were imported ahead and that ``path`` would find elsewhere: a project's file comes first.
+    """Forget modules imported ahead that ``path`` would find elsewhere: a project's file takes precedence.
 
     before: the search path with which they were imported.
     """
@@ -205,7 +205,7 @@ def let_go(path: Sequence[str], before: Sequence[str]) -> None:
 
 
 def _folder(module: Any) -> str | None:
-    """The folder on the search path in which a package or module lies; None for one without a file."""
+    """The folder on the search path that contains a package or module; None for one without a file."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):
         return None
@@ -218,14 +218,14 @@ def _holds(entry: str, top: str) -> bool:
 
 
 class _Functions:
-    """The functions and classes of all modules, to see whether a package puts its own in the place of another's."""
+    """The functions and classes of all modules, to detect whether a package replaces those of another."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, Any]] = {}
         self.look("")
 
     def look(self, package: str) -> None:
-        """Take note of what is new. Raises Unfit where ``package`` has replaced something that was there."""
+        """Record what is new. Raises Unfit if ``package`` has replaced an existing one."""
         for name, module in list(sys.modules.items()):
             if not isinstance(module, types.ModuleType) or (_top(name) in _PYTHONS and name not in _COMPUTES):
                 continue

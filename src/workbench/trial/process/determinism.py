@@ -1,8 +1,8 @@
-"""Strict mode in a runner. Law: what it promises holds from the import of torch on, whoever imports it and when.
+"""Strict mode in a runner. Law: its guarantees hold from the import of torch on, whichever code imports it, and when.
 
-It promises: algorithms that give the same bits each time (and an error where torch has none), no benchmarks that choose
-algorithms by their speed, cuBLAS with a workspace of its own, the recorded number of threads, and a runner that no
-other leg has used. The last three are the forkserver's and the worker's.
+It guarantees: algorithms that give the same bits each time (and an error if torch has none), no benchmarks that choose
+algorithms by speed, cuBLAS with its own workspace, the recorded number of threads, and a runner that no other leg has
+used. The forkserver and the worker ensure the last three.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workbench.trial.kinds import loaded
 
 
 def hold() -> list[str]:
-    """Set torch to what strict mode promises, where it is imported; what was otherwise, as torch names it."""
+    """Apply strict mode's settings to torch, if it is imported; the settings that differed, by torch's names."""
     torch: Any = loaded("torch")
     if torch is None:
         return []
@@ -33,7 +33,7 @@ def hold() -> list[str]:
 
 
 def hold_again() -> None:
-    """The same before the first turn: a set-up may have changed it, and then a line in the trial's log says so."""
+    """The same before the first turn: if the set-up changed a setting, a line in the trial's log says so."""
     changed = hold()
     if changed:
         text = f"[workbench] --deterministic strict: put back what the training code changed: {', '.join(changed)}\n"

@@ -1,4 +1,4 @@
-"""Whose memory a GPU is full of. Law: asks only what the training code has initialised."""
+"""Which processes use a GPU's memory. Law: it queries only what the training code has initialised."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 from workbench.trial.kinds import loaded
 
-#: Bytes that CUDA itself takes for a process (its context, libraries and workspaces), generously.
+#: A generous estimate of what CUDA itself uses per process (its context, libraries and workspaces), in bytes.
 CONTEXT = 1_000_000_000
 
 
 def device_memory() -> dict[str, int] | None:
-    """Bytes of the current GPU: ``total``, ``ours`` (held by this process) and ``others``; None where there is none."""
+    """Bytes of the current GPU: ``total``, ``ours`` (held by this process) and ``others``; None if there is none."""
     torch: Any = loaded("torch")
     if torch is None or not torch.cuda.is_initialized():
         return None
     try:
         free, total = torch.cuda.mem_get_info()
         ours = torch.cuda.memory_reserved()
-    except Exception:  # the device is in no state to answer
+    except Exception:  # the device cannot answer now
         return None
     return {"total": int(total), "ours": int(ours), "others": max(0, int(total - free - ours) - CONTEXT)}

@@ -1,7 +1,7 @@
 """The forkserver: a process of the training environment from which runners are forked in milliseconds.
 
 Law: it imports and forks, and nothing else. It has one thread, never initialises CUDA, and unpickles nothing. When
-its worker is gone, it kills every runner with its process group and ends.
+its worker is gone, it kills every runner with its process group, and ends.
 
     python -m workbench.trial.process.forkserver FD      # FD: its end of a socket pair, inherited from the worker
 """
@@ -32,7 +32,7 @@ from workbench.trial.process.ahead import Unfit, import_ahead, import_trusted
 from workbench.trial.process.processes import descendants
 from workbench.trial.process.wire import Connection
 
-#: Variables that number the threads of the numeric libraries; set before any of them is imported.
+#: Variables that set the number of threads of the numeric libraries; set before any of them is imported.
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -41,9 +41,9 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "BLIS_NUM_THREADS",
 )
-#: Variables that imports here have set: every runner has them, as if it had imported the same itself.
+#: Variables that imports set here: every runner gets them, as if it had imported the modules itself.
 made_by_imports: dict[str, str] = {}
-#: Where what is imported ahead was looked for.
+#: The search path of the imports ahead.
 search_path: list[str] = []
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -56,7 +56,7 @@ class _Child:
 
 
 def environment(threads: int, hash_seed: int) -> dict[str, str]:
-    """The variables that each process which trains has, whatever the notebook's are: threads, hash seed, and so on."""
+    """The variables of every training process, whatever the notebook's are: threads, hash seed, and so on."""
     variables = {name: str(threads) for name in THREAD_VARIABLES}
     variables["PYTHONHASHSEED"] = str(hash_seed)
     variables["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
@@ -88,9 +88,9 @@ def main(fd: int) -> None:
     """Serve the worker at the other end of descriptor ``fd`` until it is gone."""
     control = Connection(socket.socket(fileno=fd))
     os.set_inheritable(fd, False)
-    # A terminal's interrupt is for whoever started the worker; the worker decides about its runners.
+    # A terminal's interrupt is for the program that started the worker; the worker decides about its runners.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # So does it where a machine's notice reaches every process at once: with us its runners would die at once.
+    # The same if a machine's shutdown notice reaches every process: if this one ended, its runners would be killed.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     first = control.receive()
     if not isinstance(first, Hello):
@@ -106,17 +106,17 @@ def main(fd: int) -> None:
 
 
 def _prepare(order: Hello) -> Ready:
-    """Import what the worker asks for; the answer names the versions of the training environment."""
+    """Import what the worker asks for; the answer has the versions of the training environment."""
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(order.threads))
     os.environ.update(order.env)
     with contextlib.suppress(OSError):
         os.chdir(order.cwd)
-    # The project's own folders are for training: a runner has them on its path, and this process has not.
+    # The project's own folders are for training: a runner has them on its path, but this process does not.
     for entry in reversed(order.path):
         if entry not in sys.path and interpreter.is_installed(entry):
             sys.path.insert(0, entry)
-    # Before the readers that are imported ahead: names that other modules take from them are wrapped as well.
+    # Before the imports ahead: names that other modules import from the readers must be wrapped as well.
     readers.install()
     before = dict(os.environ)
     importlib.import_module("workbench.trial.process.leg")
@@ -127,7 +127,7 @@ def _prepare(order: Hello) -> Ready:
             failed |= import_ahead(order.learned, order.secrets, noting.looked_up)
     made_by_imports.update({name: value for name, value in os.environ.items() if before.get(name) != value})
     search_path[:] = sys.path
-    # What is imported now is shared by every runner: the collector must not touch, and so copy, its pages.
+    # Modules imported now are shared by every runner: the collector must not touch, and so copy, their pages.
     gc.collect()
     gc.freeze()
     return Ready(
@@ -141,7 +141,7 @@ def _prepare(order: Hello) -> Ready:
 
 
 def _files() -> list[str]:
-    """The files of all modules that are imported now, but Python's own."""
+    """The files of all modules imported now, except Python's own."""
     modules = [module for name, module in sys.modules.items() if name.partition(".")[0] not in sys.stdlib_module_names]
     found = dict.fromkeys(getattr(module, "__file__", None) for module in modules)
     return [path for path in found if isinstance(path, str)]
@@ -177,12 +177,12 @@ def _threads_alive() -> int:
 class _Forkserver:
     def __init__(self, control: Connection) -> None:
         self.control = control
-        #: Runners that were forked and whose end was not told yet, by the worker's id.
+        #: Runners that were forked and whose end was not reported yet, by the worker's id.
         self.children: dict[int, _Child] = {}
         self._libc = ctypes.CDLL(None, use_errno=True)
-        # What a dead runner had started in sessions of its own comes to us, so that it ends with us at the latest.
+        # What a dead runner started in sessions of its own becomes our child, so it ends with us at the latest.
         self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        #: Processes that an import has started; they are no runner's.
+        #: Processes that an import started; they do not belong to a runner.
         self._helpers = set(descendants(os.getpid()))
         self._woken, wake = os.pipe()
         for end in (self._woken, wake):
@@ -233,15 +233,15 @@ class _Forkserver:
     def _become_runner(self, parent: int, runner: int, output: int, pairs: Sequence[tuple[str, str]]) -> NoReturn:
         status = 70
         try:
-            # Own session and group: a kill reaches the loader's workers too, and no terminal reaches us.
+            # Its own session and group: a kill then includes the loader's workers, and no terminal signal arrives.
             os.setsid()
             if pairs:
                 from workbench.trial.process.view import cover
 
                 signal.set_wakeup_fd(-1)
-                cover(pairs)  # before the signal below is asked for, which a change of rights takes back
+                cover(pairs)  # before requesting the signal below, which a change of rights cancels
             self._libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-            if os.getppid() != parent:  # it died before the line above
+            if os.getppid() != parent:  # the parent died before the line above
                 os._exit(1)
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
@@ -270,7 +270,7 @@ class _Forkserver:
 
     def _reap(self) -> None:
         for child in list(self.children.values()):
-            # The group is killed before its leader is reaped: until then its number cannot belong to anybody else.
+            # The group is killed before its leader is reaped: until then its id cannot be reused.
             ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is None:
                 continue
@@ -286,7 +286,7 @@ class _Forkserver:
         self._reap_orphans()
 
     def _kill_orphans(self) -> None:
-        """Only while no runner lives: then whatever runs below us has lost the runner that wanted it."""
+        """Called only while no runner lives: then every process below us has lost its runner."""
         for pid in set(descendants(os.getpid())) - self._helpers:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -296,12 +296,12 @@ class _Forkserver:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
                 if ended.si_pid in runners:
-                    break  # it is reaped, and told, next time round
+                    break  # it is reaped, and reported, in the next round
                 os.waitpid(ended.si_pid, 0)
 
 
 def _kill_all(pid: int) -> None:
-    """SIGKILL for a runner that was not reaped yet, its process group, and what it started in other groups."""
+    """SIGKILL for a runner that is not reaped yet, its process group, and what it started in other groups."""
     below = descendants(pid)
     for kill, target in ((os.killpg, pid), (os.kill, pid), *((os.kill, one) for one in below)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -309,7 +309,7 @@ def _kill_all(pid: int) -> None:
 
 
 if __name__ == "__main__":
-    # Under its real name: the runner's modules must not meet a second copy of this one.
+    # Under its real name: the runner's modules must not import a second copy of this one.
     importlib.import_module("workbench.trial.process.forkserver").main(int(sys.argv[1]))
     sys.stdout.flush()
     os._exit(0)

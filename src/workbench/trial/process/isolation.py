@@ -1,7 +1,7 @@
-"""What one trial may not leave to the next in the same process. Law: what cannot be reset and checked ends the runner.
+"""Isolates trials that share a process. Law: what cannot be reset and checked ends the runner.
 
-A baseline is taken in a fresh runner. After each leg, what can be put back is put back, all is looked at again, and any
-difference means that the runner is not used again.
+A baseline is taken in a fresh runner. After each leg, everything possible is reset and checked again; any difference
+means that the runner is not reused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OURS = "workbench-"
 
 
 class Baseline:
-    """The state of a fresh runner, against which it is looked at after each leg."""
+    """The state of a fresh runner, with which its state after each leg is compared."""
 
     def __init__(self) -> None:
         self._modules = set(sys.modules)
@@ -48,7 +48,7 @@ class Baseline:
                 self._libraries[name] = _looked(look)
 
     def reset(self) -> str | None:
-        """Put back what a leg may have changed; why the runner may not be used again, or None where it may."""
+        """Reset what a leg may have changed; why the runner may not be reused, or None if it may."""
         sys.stdin, sys.stdout, sys.stderr = self._streams
         sys.excepthook, sys.displayhook, threading.excepthook, sys.unraisablehook = self._hooks
         sys.path[:] = self._path
@@ -65,7 +65,7 @@ class Baseline:
         self._forget_modules()
         hooks = loaded("torch.utils.hooks")
         if hooks is not None:
-            # Hooks are numbered over the whole process: the next trial's are to have the numbers of the last one's.
+            # Hooks are numbered per process: the next trial's must get the same numbers as the last one's.
             hooks.RemovableHandle.next_id = self._hooks_so_far
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
@@ -76,7 +76,7 @@ class Baseline:
         return None
 
     def _forget_modules(self) -> None:
-        """The experiment's own modules are imported anew by the next leg: they may count or cache."""
+        """The next leg imports the experiment's own modules again: they may count or cache."""
         for name in sys.modules.keys() - self._modules:
             if not is_installed(sys.modules[name]):
                 del sys.modules[name]
@@ -96,7 +96,7 @@ class Baseline:
 
 def _looked(look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the training code's filters may raise, and it is not what asks here
+        warnings.simplefilter("ignore")  # the training code's filters may raise, and the lookups here are not its own
         return look()
 
 
@@ -173,7 +173,7 @@ def _pandas() -> dict[str, Any]:
     return {"options": {key: str(pandas.get_option(key)) for key in ("mode.copy_on_write", "display.max_rows")}}
 
 
-#: Settings of a process that training code may change, by the module that holds them.
+#: Process settings that training code may change, by the module that holds them.
 LIBRARIES: dict[str, Callable[[], dict[str, Any]]] = {
     "torch": _torch,
     "numpy": _numpy,
@@ -184,7 +184,7 @@ LIBRARIES: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def is_installed(module: Any) -> bool:
-    """True for modules of the environment; False for the experiment's own and for ones made by hand."""
+    """True for modules of the environment; False for the experiment's own and for those made by code."""
     file = getattr(module, "__file__", None)
     if file is None:
         spec = getattr(module, "__spec__", None)
@@ -192,7 +192,7 @@ def is_installed(module: Any) -> bool:
     return str(file).startswith(INSTALLED)
 
 
-#: Where the environment's own modules lie.
+#: The folders of the environment's own modules.
 INSTALLED = (
     *{sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")},
     str(Path(__file__).resolve().parent.parent),

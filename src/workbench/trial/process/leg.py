@@ -1,4 +1,4 @@
-"""One leg, from the order to its outcome: surroundings, namespace, seeds, the training code, and how it was left."""
+"""One leg, from the order to its outcome: surroundings, namespace, seeds, the training code, and how it ended."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ from workbench.trial.process.runner import Link, Runner
 from workbench.trial.process.surroundings import arranged
 from workbench.trial.process.view import View, arrange
 
-#: Seconds that a leg has lasted when it is looked up again what its process holds open or mapped.
+#: After this many seconds of a leg, its process is checked again for open or mapped files.
 LOOK_AFTER_S = 0.25
-#: Looking again at the ends of steps takes at most this part of the time, and comes at most once in so many seconds.
+#: Checks at the ends of steps take at most this share of the time, at most once in this many seconds.
 LOOK_COST, LOOK_EVERY_S = 0.005, 1.0
 BACKEND = "module://workbench.trial.process.backend"
 
 
 class Legs:
-    """Runs legs one after another in this process. ``own``: the process is a runner, to be arranged and reset."""
+    """Runs legs one after another in this process. ``own``: the process is a runner, which may be set up and reset."""
 
     def __init__(self, link: Link, *, own: bool = False) -> None:
         self.link = link
         self._own = own
         self._specs: dict[tuple[str, str], Spec] = {}
         self._settler = Settler()
-        #: In a process that is not ours everything happens in its one thread.
+        #: In a process that is not a runner everything happens in one thread.
         self._writer = Writer() if own else None
         self._baseline = Baseline() if own else None
         self._sight = Sight() if own else None
@@ -76,7 +76,7 @@ class Legs:
         self._told: Path | None = None
 
     def run(self, order: LegOrder) -> Left:
-        """Run one leg; the message that says how it was left."""
+        """Run one leg; the message that says how it ended."""
         begun = time.monotonic()
         left = _Left()
         main = sys.modules["__main__"]
@@ -87,7 +87,7 @@ class Legs:
                     "Install the same version of Workbench in both."
                 )
             self._run(order, left)
-        except BaseException as error:  # the outcome tells; nothing of the training code may end the runner
+        except BaseException as error:  # the outcome reports it; no error of the training code may end the runner
             left.fail(error)
         message = left.message(order)
         why = left.why or self._reset()
@@ -109,7 +109,7 @@ class Legs:
             self._sight.begin(store, shown.copies)
         seed, number = spec.seeds_of(order.trial)
         is_strict = self._own and spec.deterministic == "strict"
-        # Processes are forked from one another: without a seed of some sort their numbers would be the same.
+        # Processes are forked from one another: without any seed their numbers would be the same.
         drawn = secrets.randbits(63) if self._own and spec.deterministic == "off" else seed
         seeds.set_all(drawn, number, is_strict=is_strict, imported=self._held.imported if self._held else None)
         iterators.watch()
@@ -135,7 +135,7 @@ class Legs:
         fork = Fork.of(store, spec)
 
         def train(course: Course) -> None:
-            # A trial that is trained again sees the number of the one that it repeats.
+            # A trial that is trained again gets the number of the one that it repeats.
             loader = trial_seed(seed, number, "loader")
             trial = Trial(course, number, order.configuration, order.max_steps, loader, paths.files)
             make_current(trial)
@@ -153,19 +153,19 @@ class Legs:
             try:
                 train(course)
             except LegLeft as gone:
-                left.outcome = cast(Outcome, gone.outcome)  # another word is for an export, where no leg trains
+                left.outcome = cast(Outcome, gone.outcome)  # other outcomes are those of an export, where no leg trains
             else:
                 left.outcome = cast(Outcome, course.finish())
         finally:
             make_current(None)
             setup.close()
             if self._sight is not None:
-                left.seen = self._sight.last()  # while the names of the leg hold open what they hold open
+                left.seen = self._sight.last()  # while the names of the leg still keep its files open
             if self._writer is not None:
                 self._writer.wait()
 
     def _second(self, place: Place, train: Callable[[Course], None]) -> Twin:
-        """A second run of the set-up, forked now. Only in a process that has trained nothing: it has no threads yet."""
+        """A second run of the set-up, forked now. Only in a process that has not trained yet: it has no threads."""
         closed = () if not isinstance(self.link, Runner) else (self.link.connection.fileno(),)
         return Twin(lambda tell: train(TwinCourse(place, tell)), closed)
 
@@ -176,9 +176,9 @@ class Legs:
         return self._specs[key]
 
     def _arrange(self, spec: Spec, secrets: Mapping[str, str], folder: str) -> None:
-        """Working directory, search path, environment, settings and threads, as the spec has them.
+        """Set working directory, search path, environment, settings and threads as the spec says.
 
-        folder: the notebook's, or what stands for it.
+        folder: the notebook's, or its replacement.
         """
         training = spec.training
         try:
@@ -206,7 +206,7 @@ class Legs:
     def _announce(self, store: Store, spec: Spec, main: types.ModuleType, order: LegOrder) -> None:
         """Let processes that the training code spawns find the names of this leg."""
         if self._told is None:
-            # A file without a name: it goes with this process, and only its children know where it is.
+            # An anonymous file: it disappears with this process, and only its children know its path.
             self._told = Path(f"/proc/{os.getpid()}/fd/{os.memfd_create('workbench')}")
         program = spec.program
         spawned.announce(
@@ -230,7 +230,7 @@ class Legs:
 
 
 def fill(store: Store, spec: Spec, main: types.ModuleType) -> tuple[dict[str, Any], Any]:
-    """The training code's namespace, filled with what it takes from the notebook; and the function, for one."""
+    """The training code's namespace, with the names that it uses from the notebook; and the function, if it is one."""
     program = spec.program
     if program.kind == "function" and program.module:
         function = getattr(importlib.import_module(program.module), str(program.entry))
@@ -246,7 +246,7 @@ def fill(store: Store, spec: Spec, main: types.ModuleType) -> tuple[dict[str, An
 def prepare(
     spec: Spec, trial: Trial, namespace: dict[str, Any], function: Any
 ) -> tuple[types.CodeType | Any, dict[str, Any] | None]:
-    """The code to run and, for a function, the arguments to call it with; the namespace gets what they need."""
+    """The code to run and, for a function, the arguments to call it with; fills the namespace with what they need."""
     program = spec.program
     tracebacks.show_source(program.filename, program.source)
     if program.kind == "function":
@@ -264,15 +264,15 @@ def prepare(
 
 
 def hidden_names(namespace: dict[str, Any]) -> frozenset[str]:
-    """Names that are ours or given anew to every leg, and so no state."""
+    """Names that are Workbench's or are set for every leg, and so are not state."""
     ours = {**cell.supplied(), "trial": None, cell.PICK: None, "wb": None}
     return frozenset(name for name in ours if name in namespace)
 
 
 def run_code(code: Any, namespace: dict[str, Any], arguments: dict[str, Any] | None) -> None:
-    """Run the training code. Its frames lie right above this one: that is how its functions are told from ours."""
+    """Run the training code. Its frames are directly above this one, which tells its functions from ours."""
     if arguments is None:
-        exec(code, namespace)  # noqa: S102 - what this program is for
+        exec(code, namespace)  # noqa: S102 - this is the purpose of the program
     else:
         trial = arguments.pop("")
         code(trial, **arguments)
@@ -291,7 +291,7 @@ def _fresh_main() -> types.ModuleType:
 
 
 def _put_environment(wanted: Mapping[str, str]) -> None:
-    """Give this process the variables ``wanted``, and no other: most are as they were for the leg before."""
+    """Give this process exactly the variables ``wanted``: most are the same as for the leg before."""
     now = dict(os.environ)
     for name in now.keys() - wanted.keys():
         del os.environ[name]
@@ -301,7 +301,7 @@ def _put_environment(wanted: Mapping[str, str]) -> None:
 
 
 def _environment() -> dict[str, Any]:
-    """What a leg's page says of the place where it trained."""
+    """What a leg's page shows about where it trained."""
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "host": platform.node(),
@@ -316,7 +316,7 @@ def _environment() -> dict[str, Any]:
     torch = loaded("torch")
     if torch is not None:
         found["threads"] = torch.get_num_threads()
-        # Only a GPU that the training code uses already: asking for its name would take hold of it.
+        # Only a GPU that the training code already uses: asking for its name would initialise it.
         if torch.cuda.is_initialized():
             found["device"] = torch.cuda.get_device_name()
             found["cuda"] = torch.version.cuda
@@ -324,19 +324,19 @@ def _environment() -> dict[str, Any]:
 
 
 class Sight:
-    """What a runner sees of the files that its legs read and of what else they use, as their messages tell it."""
+    """What a runner sees of the files that its legs read and of their other inputs, as messages report it."""
 
     def __init__(self) -> None:
         self.seen, self._used, self._snapshots = Seen(), used(), ""
         self._began = 0.0
-        #: When it is looked again at the end of a step.
+        #: The time of the next check at the end of a step.
         self._next = 0.0
         self._looked = False
         self._told: Plain | None = None
         self._copies: dict[str, str] = {}
 
     def begin(self, store: Store, copies: Mapping[str, str]) -> None:
-        """A leg begins. copies: by path, what stands for files that have changed since."""
+        """Start a leg. copies: by path, the copies that replace files which have changed since."""
         self.seen.begin(store.root, {os.path.realpath(copy): file for file, copy in copies.items()})
         self._copies = {file: os.path.realpath(copy) for file, copy in copies.items()}
         self._snapshots = os.path.join(os.path.realpath(store.snapshots), "")
@@ -344,24 +344,24 @@ class Sight:
         self._next = self._began + LOOK_EVERY_S
 
     def first(self) -> Plain:
-        """What was read until its loop began."""
+        """What was read before its loop started."""
         self._look()
         self._told = self._now()
         return {**self._told, **self._loaded()}
 
     def last(self) -> Plain | None:
-        """What was read until it left, where that is more than was told."""
+        """What was read until it ended, if that is more than was reported."""
         self._look()
         found, loaded = self._now(), self._loaded()
         return {**found, **loaded} if found != self._told or loaded else None
 
     def step(self) -> None:
-        """A step has ended: now and then it is looked again, for readers that keep a file open for a while only."""
+        """A step has ended: sometimes check again, for readers that keep a file open only briefly."""
         if time.monotonic() >= self._next:
             self._look()
 
     def _look(self) -> None:
-        # It costs as much as a very short leg does: then once in a process.
+        # A check costs as much as a very short leg, which therefore has one per process.
         begun = time.monotonic()
         if not self._looked or begun - self._began > LOOK_AFTER_S:
             self._looked = True
@@ -381,12 +381,12 @@ class Sight:
         return {**told, "copies": behind} if behind else told
 
     def _is_copy(self, path: str) -> bool:
-        """Whether what was read at ``path`` was the copy: an absolute path passes by a folder of links."""
+        """Whether the copy was read at ``path``: an absolute path bypasses a folder of links."""
         return path in view.covered or not self.seen.has_read(path)
 
 
 class _Left:
-    """How a leg was left, as it becomes known."""
+    """How a leg ended, as it becomes known."""
 
     def __init__(self) -> None:
         self.course: LegCourse | None = None

@@ -1,4 +1,4 @@
-"""The tree of processes below one, as Linux tells it."""
+"""The tree of processes below one, as Linux reports it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def descendants(pid: int) -> list[int]:
-    """Processes that ``pid`` has started, those that they have started, and so on."""
+    """All descendants of ``pid``: the processes that it started, those that they started, and so on."""
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -17,6 +17,6 @@ def descendants(pid: int) -> list[int]:
                     children = [int(number) for number in file.read().split()]
                 found += children
                 waiting += children
-        except OSError:  # it has gone, or this kernel does not tell
+        except OSError:  # it has ended, or this kernel does not report children
             continue
     return found

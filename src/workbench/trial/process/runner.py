@@ -1,8 +1,8 @@
-"""The runner's own life: it takes orders from its worker, runs one leg after another, and sends what they report.
+"""A runner's main loop: it takes orders from its worker, runs one leg after another, and sends what they report.
 
-Law: training code has the main thread; one other thread keeps the worker informed and listens to it. When the worker is
-gone the runner is gone. Nothing that is sent waits for a reader. A point goes at once after a rest, points that come
-fast go in batches (``pace.py``), and levels go at once.
+Law: training code has the main thread; one other thread sends to the worker and receives from it. When the worker is
+gone, the runner ends. Sending never waits for the receiver. A point is sent at once after a rest, frequent points are
+sent in batches (``pace.py``), and levels are sent at once.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from workbench.pace import BATCH_S, Pace
 from workbench.trial.process.processes import descendants
 from workbench.trial.process.wire import BrokenWire, Connection, encode
 
-#: Points of one message at most, so that no frame grows without bound when the worker is slow.
+#: Maximum points per message, so that no frame grows without bound when the worker is slow.
 BATCH = 5000
 
-#: Why a leg leaves that nobody told to.
+#: Why a leg leaves without an order to stop.
 NOTICE = "its machine announced its shutdown (SIGTERM)"
 
 #: name, step, index (0: the step's reported value; 1, 2, …: logged inside it), value, UTC time.
@@ -39,19 +39,19 @@ Point = tuple[str, int, int, float, float]
 
 
 class Link(Protocol):
-    """What a leg knows of the outside. The runner's goes to a worker; the inline backend has its own."""
+    """A leg's connection to the outside. The runner's leads to a worker; the inline backend has its own."""
 
     def report(self, points: Sequence[Point]) -> None:
-        """Hand on the points of one report; never waits."""
+        """Queue the points of one report; never waits."""
 
     def send(self, message: FromLeg) -> None:
-        """Hand on a message at once, after the points before it."""
+        """Send a message at once, after the points before it."""
 
     def flush(self) -> None:
-        """Hand on the points that wait, at once."""
+        """Send the waiting points at once."""
 
     def stop(self) -> StopOrder | None:
-        """The order to stop this leg, when one has come."""
+        """The order to stop this leg, if one has come."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class _Outbox:
     points: deque[Point] = field(default_factory=deque)
 
     def frames(self) -> bytes:
-        """The frames of all points that wait, taking them out."""
+        """The frames of all waiting points, which are removed."""
         frames = b""
         while self.points:
             rows: list[Point] = []
@@ -85,18 +85,18 @@ class Runner:
         self._outbox = _Outbox()
         self._flushing = threading.Lock()
         self._looking = threading.Lock()
-        #: Legs that were ordered and not begun.
+        #: Legs that are ordered and have not started.
         self._waiting: deque[_Leg] = deque()
-        #: The leg ordered last: an order to stop is about this one, even where it has just left.
+        #: The last ordered leg: an order to stop is about this one, even if it has just ended.
         self._newest: _Leg | None = None
         self._running: _Leg | None = None
         self._busy = threading.Event()
         self._pid = os.getpid()
-        #: The machine has given notice: no leg begins here any more.
+        #: The machine's shutdown was announced: no further leg starts here.
         self._is_leaving = False
-        #: The other thread may take the next leg off the socket; a byte here tells the main thread, which waits for it.
+        #: The other thread may receive the next leg; a byte here tells the main thread, which waits for it.
         self._ordered, self._order = os.pipe()
-        #: The other thread has nothing to do: a point rings for it. Only then, since waking it costs microseconds.
+        #: The other thread is idle: only then does a point wake it, since that costs microseconds.
         self._rests = False
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
@@ -122,7 +122,7 @@ class Runner:
         if leg is None:
             return None
         if leg.stop is None:
-            # Looked up here and not left to the other thread, which may wait 5 ms for the interpreter's lock.
+            # Checked here and not by the other thread, which may wait 5 ms for the interpreter's lock.
             self._look()
         return leg.stop
 
@@ -132,7 +132,7 @@ class Runner:
         """Run legs until the worker says exit. Returns the exit status."""
         from workbench.trial.process.leg import Legs
 
-        # Before a leg takes note of how signals are handled, and in the main thread.
+        # Before a leg records the signal handlers, and in the main thread.
         signal.signal(signal.SIGTERM, self._notice)
         threading.Thread(target=self._keep_in_touch, name="workbench-link", daemon=True).start()
         self.send(Awake(os.getpid()))
@@ -149,7 +149,7 @@ class Runner:
             if self._is_leaving:
                 left = replace(left, reusable=False, why=NOTICE)
             self.send(left)
-            # The last trial's memory goes while the worker looks for the next one.
+            # Free the last trial's memory while the worker looks for the next one.
             gc.collect()
         return 0
 
@@ -162,7 +162,7 @@ class Runner:
                 os.read(self._ordered, 4096)
 
     def _look(self) -> None:
-        """Take the orders that are here."""
+        """Receive the orders that have arrived."""
         with self._looking:
             try:
                 for message in self.connection.ready():
@@ -186,8 +186,8 @@ class Runner:
                 self._go(0)
 
     def _notice(self, number: int, frame: Any) -> None:
-        """SIGTERM: the machine is about to go. Whoever trains leaves with a checkpoint; whoever waits goes at once."""
-        if os.getpid() != self._pid:  # a loader's worker, forked from here: it dies of it, as it would without us
+        """SIGTERM: the machine shuts down soon. A training leg leaves with a checkpoint; an idle runner ends."""
+        if os.getpid() != self._pid:  # a loader's worker, forked from here: SIGTERM ends it as usual
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
@@ -199,13 +199,13 @@ class Runner:
             self._go(128 + number)
 
     def _keep_in_touch(self) -> None:
-        """The other thread: while a leg runs it sends the points, and it hears orders as they come."""
+        """The other thread: while a leg runs, it sends the points and receives orders."""
         pace, heard = Pace(BATCH_S), [self.connection.fileno(), self._bell]
         while True:
             self._busy.wait()
             wait_s: float | None = pace.wait_s(time.monotonic())
             if not wait_s:
-                self._rests = True  # before the look at the points: one that comes after it rings
+                self._rests = True  # before checking for points: one that comes after the check wakes it
                 if not self._outbox.points:
                     wait_s = None
             ready = select.select(heard, [], [], wait_s)[0]
@@ -223,7 +223,7 @@ class Runner:
                 pace.gone(time.monotonic())
 
     def _gone(self) -> None:
-        """The worker is gone: so are we, with all that this process holds and has started."""
+        """The worker is gone: end this process, with all that it holds and has started."""
         self._go(1)
 
     @staticmethod
@@ -235,14 +235,14 @@ class Runner:
 
 
 def serve(sock: socket.socket) -> int:
-    """Become a runner on ``sock``. Called in the forked child, whose descriptors 1 and 2 are the pipe already."""
+    """Become a runner on ``sock``. Called in the forked child, whose descriptors 1 and 2 already are the pipe."""
     _attach_output()
     faulthandler.enable(sys.__stderr__ or 2)
     return Runner(Connection(sock)).serve()
 
 
 def _attach_output() -> None:
-    """Text streams of our own on descriptors 0, 1 and 2: the forkserver's may hold bytes that are not ours."""
+    """Open new text streams on descriptors 0, 1 and 2: the forkserver's may hold bytes of other processes."""
 
     def text(fd: int) -> Any:
         raw = io.FileIO(fd, "w", closefd=False)

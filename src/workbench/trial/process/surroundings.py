@@ -1,5 +1,5 @@
-"""The variables of a process that trains. Law: the notebook's at launch, what a runner fixes, and what only its machine
-knows; nothing of the shell in which an engine or a worker was started.
+"""The variables of a training process. Law: the notebook's at launch, those that a runner sets, and those that only its
+machine knows; none of the shell in which an engine or a worker was started.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _DEVICES = re.compile(
     r"(CUDA|HIP|ROCR|NVIDIA|ASCEND_RT|HABANA|TPU)_VISIBLE_(DEVICES|CHIPS|MODULES)|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK"
     r"|CUDA_MPS_\w+"
 )
-#: NVIDIA's GPUs that a process sees.
+#: The NVIDIA GPUs that a process sees.
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 #: Which of them are hidden from training.
 Hides = Literal["none", "unnamed", "all"]
-#: With one of these a notebook says that it uses no GPU at all.
+#: With one of these values a notebook says that it uses no GPU at all.
 _NO_DEVICE = ("", "-1")
-#: Variables that libraries or Python itself read when they are loaded: processes share them from their start on. All
-#: others can be set in a process that has everything imported already.
+#: Variables that libraries or Python itself read when they are loaded: processes have them from the start. All others
+#: can be set in a process that has already imported everything.
 _AT_LOAD = re.compile(
     r"PYTHON\w*|LANG|LANGUAGE|LC_\w+|TZ|TZDIR|HOME|TMPDIR|TEMP|TMP|XDG_CACHE_HOME|LD_\w+|MALLOC_\w+|GLIBC_\w+"
     r"|(OMP|GOMP|LIBOMP|MKL|KMP|OPENBLAS|NVPL|GOTO|BLIS|NUMEXPR|VECLIB|DNNL|ONEDNN|ATEN|ACCELERATE)_\w+"
@@ -33,17 +33,17 @@ _AT_LOAD = re.compile(
     r"|(TORCH|PYTORCH|AOT|INDUCTOR)\w*|(NPY|NUMPY|SCIPY|SKLEARN|PANDAS|JOBLIB|LOKY|SYMPY|MPMATH|TQDM|PL|LIGHTNING)_\w+"
     r"|(HF|HUGGINGFACE|TRANSFORMERS|TOKENIZERS|DIFFUSERS|DATASETS)_\w+"
 )
-#: A program is started with strings of at most 128 KiB, and with about 2 MB of them. What is more follows by message.
+#: A program can be started with strings of at most 128 KiB, about 2 MB in all. The rest is sent by message.
 _LONGEST, _MOST = 100_000, 1_000_000
 
 
 def arranged(
     training: Training, around: Mapping[str, str], *, has_devices: bool = True, hides: Hides = "none"
 ) -> dict[str, str]:
-    """The whole environment of a process of ``training``, its secrets left out, below one that has ``around``.
+    """The whole environment of a process of ``training``, without its secrets, started from the variables ``around``.
 
-    has_devices: the variables there that name GPUs are those of the worker's slot, and not of somebody's shell.
-    hides: NVIDIA's GPUs that a slot does not see which is a core: all, or all where the notebook names none itself.
+    has_devices: the variables there that name GPUs are those of the worker's slot, not those of a user's shell.
+    hides: NVIDIA's GPUs that a CPU core's slot does not see: all, or all if the notebook names none itself.
     """
     fixed = environment(training.threads, training.hash_seed)
     if hides == "all" or (hides == "unnamed" and VISIBLE not in training.env):
@@ -60,12 +60,12 @@ def arranged(
 
 
 def at_load(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Those by which two processes must be started apart: they are read when libraries are loaded."""
+    """The variables that require separate processes if they differ: they are read when libraries are loaded."""
     return tuple(sorted(item for item in variables.items() if _AT_LOAD.fullmatch(item[0])))
 
 
 def divided(variables: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The variables with which a program can be started, and those that it must be told afterwards."""
+    """The variables with which a program can be started, and those that must be sent afterwards."""
     sizes = {name: len(os.fsencode(name)) + len(os.fsencode(value)) for name, value in variables.items()}
     fitting = {name for name, size in sizes.items() if size <= _LONGEST}
     if sum(sizes[name] for name in fitting) > _MOST:

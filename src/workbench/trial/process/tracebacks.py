@@ -1,4 +1,4 @@
-"""Errors of training code, as a person reads them: their lines, not ours."""
+"""Errors of training code for users: with the lines of their code, not Workbench's."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _OURS = str(Path(__file__).resolve().parent.parent)
 
 
 def show_source(filename: str, source: str) -> None:
-    """Have tracebacks show the lines of ``source`` under ``filename``, which is no file."""
-    # Without a time of change, `linecache.checkcache` leaves the entry alone.
+    """Have tracebacks show the lines of ``source`` under ``filename``, which does not exist as a file."""
+    # Without a modification time, `linecache.checkcache` keeps the entry.
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
 
 
 def describe(error: BaseException, filename: str, *, missing_goal: bool = False) -> dict[str, Any]:
-    """Type, message, traceback (without our frames), line in the cell and cause of what training code raised."""
+    """Type, message, traceback (without Workbench's frames), cell line and cause of an error of training code."""
     frames = [
         (frame, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
@@ -44,7 +44,7 @@ def describe(error: BaseException, filename: str, *, missing_goal: bool = False)
 
 
 def cause(error: BaseException, *, missing_goal: bool = False) -> str:
-    """Which sort of failure it is: decides about retries and hints."""
+    """The kind of failure: it decides about retries and hints."""
     if missing_goal:
         return "missing_goal"
     if isinstance(error, SystemExit):
@@ -87,7 +87,7 @@ def _lines(error: BaseException) -> list[str]:
 
 
 def _trim(summary: traceback.TracebackException) -> None:
-    """Drop our frames: those that run the cell, and those inside ``trial`` that a call of the cell went through."""
+    """Drop Workbench's frames: those that run the cell, and those inside ``trial`` below a call of the cell."""
     kept = [frame for frame in summary.stack if not frame.filename.startswith((_OURS, "<frozen runpy>"))]
     summary.stack = traceback.StackSummary.from_list(kept)
     for other in (summary.__cause__, summary.__context__):
@@ -96,7 +96,7 @@ def _trim(summary: traceback.TracebackException) -> None:
 
 
 def forget_frames(error: BaseException) -> None:
-    """Let go of the frames that an error holds, and of all that their locals hold."""
+    """Release the frames that an error holds, and everything that their locals hold."""
     waiting: list[BaseException | None] = [error]
     while waiting:
         one = waiting.pop()

@@ -1,9 +1,9 @@
-"""What a runner sees in place of files that have changed since: their old bytes. Law: no file of the person's is
-written, moved or removed; what cannot be shown is said.
+"""What a runner sees instead of files that have changed since: their old bytes. Law: no file of the user is written,
+moved or removed; what cannot be shown is reported.
 
-Where the system permits it, a runner gets a mount namespace of its own, in which copies lie over the files: every
-reader meets them, whatever its language and whatever path it was given. Elsewhere, and for files that are gone, the
-runner works in a folder of links to the person's files and to the copies: relative paths meet those, absolute ones do
+If the system permits it, a runner gets its own mount namespace, in which copies are mounted over the files: every
+reader sees them, whatever its language and whatever path it uses. Elsewhere, and for files that are gone, the runner
+works in a folder of links to the user's files and to the copies: relative paths lead to those, absolute ones do
 not.
 """
 
@@ -22,15 +22,15 @@ _BIND, _REC, _PRIVATE = 0x1000, 0x4000, 1 << 18
 _DUMPABLE = 4
 _CAPABILITIES = 0x20080522
 
-#: Files that are covered by copies in this process, by their paths.
+#: Files that copies cover in this process, by their paths.
 covered: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
 class View:
-    """What one leg sees. copies: by path, the copies that stand for files. lost: why others could not be had.
+    """What one leg sees. copies: by path, the copies that replace files. lost: why others are not available.
 
-    where: the folder in which it works.
+    where: its working directory.
     """
 
     copies: dict[str, str] = field(default_factory=dict)
@@ -38,16 +38,16 @@ class View:
     where: str = ""
 
     def told(self) -> dict[str, Any] | None:
-        """What the leg's page says of it; None where nothing stands for anything."""
+        """What the leg's page says about it; None if no file is replaced."""
         if not (self.copies or self.lost):
             return None
         return {"shown": sorted(self.copies), "not_shown": self.lost, "mounted": bool(covered)}
 
 
 def cover(pairs: Sequence[tuple[str, str]]) -> None:
-    """Lay copies over files, for this process and those that it starts: (file, copy). What is gone is passed over.
+    """Mount copies over files, for this process and its children: (file, copy). Missing files are skipped.
 
-    It is called in a process with one thread. Where the system does not permit it, nothing happens.
+    Call it in a process with one thread. If the system does not permit it, nothing happens.
     """
     global covered
     there = [(file, copy) for file, copy in pairs if os.path.isfile(file)]
@@ -59,7 +59,7 @@ def cover(pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def _tried(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Whether a child of this process may; what it does goes with it."""
+    """Whether a child of this process may do it; its effects end with it."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -76,7 +76,7 @@ def _mount(pairs: Sequence[tuple[str, str]]) -> bool:
     if user != 0 or libc.unshare(_NEWNS) != 0:
         if libc.unshare(_NEWNS | _NEWUSER) != 0:
             return False
-        # The same person as before, who may do no more than before once this is done.
+        # The same user as before, who then may do no more than before.
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             Path(f"/proc/self/{name}").write_text(text)
         is_new = True
@@ -88,14 +88,14 @@ def _mount(pairs: Sequence[tuple[str, str]]) -> bool:
     if is_new:
         header, nothing = (ctypes.c_uint32 * 2)(_CAPABILITIES, 0), (ctypes.c_uint32 * 6)()
         libc.capset(header, nothing)
-        libc.prctl(_DUMPABLE, 1, 0, 0, 0)  # else its own children may not read what it tells them
+        libc.prctl(_DUMPABLE, 1, 0, 0, 0)  # else its own children cannot read what it tells them
     return done
 
 
 def arrange(order: Mapping[str, Any] | None, folder: str) -> View:
-    """The view of a leg that ``order`` gives copies to and whose notebook's folder is ``folder``.
+    """The view of a leg to which ``order`` gives copies and whose notebook is in ``folder``.
 
-    It makes the folder of links where that is needed.
+    It makes the folder of links if needed.
     """
     view = View(where=folder)
     if not order:
@@ -122,13 +122,13 @@ def arrange(order: Mapping[str, Any] | None, folder: str) -> View:
 
 
 def _root(folder: str) -> str:
-    """The folder from which links begin: one above the notebook's, for ``../data``, but no person's whole home."""
+    """The folder where links start: one above the notebook's, for ``../data``, but never a user's whole home."""
     above = os.path.dirname(folder)
     return above if len(Path(above).parts) > 3 and os.access(above, os.R_OK | os.X_OK) else folder
 
 
 def _link(place: str, original: str, copies: Mapping[str, str], folder: str) -> None:
-    """Make ``place`` look like ``original``: links to what is there, and to the copies."""
+    """Make ``place`` look like ``original``: links to its entries, and to the copies."""
     os.makedirs(place)
     deeper: dict[str, dict[str, str]] = {}
     here: dict[str, str] = {}

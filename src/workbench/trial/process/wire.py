@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from workbench.messages import BadMessage, Message, plain
 from workbench.messages import read as read_message
 
-#: Longest frame that is read. A longer one is a torn or foreign stream, never a message of ours.
+#: The longest frame that is read. A longer one comes from a torn or foreign stream.
 LONGEST = 64 * 1024 * 1024
 _HEADER = struct.Struct(">I")
 _PIECE = 256 * 1024
 
 
 class BrokenWire(ConnectionError):
-    """The bytes on the connection are no frame of this protocol."""
+    """The bytes on the connection are not a frame of this protocol."""
 
 
 def encode(message: Message) -> bytes:
@@ -35,17 +35,17 @@ def encode(message: Message) -> bytes:
 
 
 class Frames:
-    """Cuts a stream of bytes into messages. ``feed`` what was read, then take from ``next`` until it gives None."""
+    """Cuts a stream of bytes into messages. ``feed`` it bytes, then call ``next`` until it returns None."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Take bytes as they came from the stream."""
+        """Take bytes as received from the stream."""
         self._bytes += data
 
     def next(self) -> Message | None:
-        """The next whole message, or None while its bytes have not all come."""
+        """The next complete message, or None until all its bytes have arrived."""
         if len(self._bytes) < _HEADER.size:
             return None
         (length,) = _HEADER.unpack_from(self._bytes)
@@ -79,7 +79,7 @@ class Connection:
         return self.socket.fileno()
 
     def send(self, message: Message, fds: Sequence[int] = ()) -> None:
-        """Send one message, with descriptors beside it. Raises OSError where the other end is gone."""
+        """Send one message, with descriptors beside it. Raises OSError if the other end is gone."""
         self.send_bytes(encode(message), fds)
 
     def send_bytes(self, frames: bytes, fds: Sequence[int] = ()) -> None:
@@ -102,7 +102,7 @@ class Connection:
                 self._read()
 
     def ready(self) -> list[Message]:
-        """The messages that are already here, without waiting for any."""
+        """The messages that have already arrived, without waiting."""
         messages: list[Message] = []
         with self._receiving:
             while not self._ended and select.select([self.socket], [], [], 0)[0]:
@@ -113,11 +113,11 @@ class Connection:
 
     @property
     def ended(self) -> bool:
-        """True once the other end is closed and every byte it sent was read."""
+        """True once the other end is closed and all its bytes were read."""
         return self._ended
 
     def fds(self, count: int) -> list[int]:
-        """The next ``count`` descriptors that came, now the caller's. Ask in the order of the messages."""
+        """The next ``count`` received descriptors, which the caller now owns. Call it in the order of the messages."""
         return [self._fds.popleft() for _ in range(count)]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Other programs' runs, one for each trial. Law: each point is written once."""
+"""Runs of other programs, one per trial. Law: each point is written once."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Point = tuple[str, int, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One trial, as other programs are told of it.
+    """One trial, in the form that other programs get.
 
-    id: never another trial's. parameters: its configuration, as numbers and words. started, ended: seconds since 1970.
+    id: unique to the trial. parameters: its configuration, as numbers and words. started, ended: seconds since 1970.
     """
 
     id: str
@@ -36,29 +36,29 @@ class Run:
     value: float | None
     started: float | None
     ended: float | None
-    #: What it printed, which may be packed, and the folder of files that it kept.
+    #: Its printed output, which may be packed, and the folder of files that it kept.
     log: Path
     files: Path
 
 
 class Writer(Protocol):
-    """Writes into one program. ``known`` is what it wants to be told again of a run; it survives the process."""
+    """Writes into one program. ``known`` is what the writer needs to remember about a run; it outlives the process."""
 
     def begin(self, run: Run, known: Json) -> Json:
-        """See to it that the run is there."""
+        """Make sure that the run exists."""
 
     def points(self, run: Run, known: Json, points: Sequence[Point], again: bool) -> Json:
-        """Write points. again: an earlier process may have written some of them already."""
+        """Write points. again: an earlier process may already have written some of them."""
 
     def end(self, run: Run, known: Json) -> Json:
-        """The trial has ended, perhaps to go on when it is extended: its state, its last value, its log and files."""
+        """The trial has ended (and may continue if it is extended): write its state, last value, log and files."""
 
     def close(self) -> None:
-        """All is written when this returns."""
+        """Finish; everything is written when this returns."""
 
 
 def writer(mirror: Mirror, spec: Spec) -> Writer:
-    """The writer for ``mirror``. Raises BadOption where its package is missing."""
+    """The writer for ``mirror``. Raises BadOption if its package is missing."""
     module, how = KINDS[mirror.kind]
     try:
         made: Writer = importlib.import_module(f"{__name__}.{mirror.kind}").Writer(mirror, spec)
@@ -68,8 +68,8 @@ def writer(mirror: Mirror, spec: Spec) -> Writer:
 
 
 def run_of(store: Store, spec: Spec, row: dict[str, Any], started: float | None = None) -> Run:
-    """The trial in a row of the series, as other programs are told of it, without secrets. started: when its first leg
-    began.
+    """The trial in a row of the series, in the form that other programs get, without secrets. started: the start of its
+    first leg.
     """
     number = int(row["number"])
     label = f"{spec.label}/{trial_label(number)}"

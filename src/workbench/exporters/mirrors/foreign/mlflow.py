@@ -1,5 +1,5 @@
-"""Trials as MLflow's runs: an MLflow experiment for each name. Law: what an earlier process may have written is asked
-for, and not written again.
+"""Trials as MLflow's runs: an MLflow experiment for each name. Law: it asks what an earlier process has written, and
+does not write it again.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from workbench.snapshot.secrets.masking import masked
 from workbench.store.files import packed
 from workbench.store.lists.mirrors import Mirror
 
-#: How many of each one request may hold, as MLflow's servers have it.
+#: The most of each in one request, as MLflow's servers define it.
 MOST_METRICS, MOST_PARAMS, MOST_LETTERS = 1000, 100, 6000
-#: MLflow's word for a trial's state.
+#: MLflow's names of a trial's states.
 _STATUS = {"completed": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 _NO_NAME = re.compile(r"[^\w.\-: /]")
-#: A server that is down is asked again by whoever called, and not by each request for minutes.
+#: If a server is down, the caller retries later, instead of each request for minutes.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
 
 
 class Writer:
-    """Writes into the tracking server, the database or the folder at ``mirror.where``."""
+    """Writes into the tracking server, database or folder at ``mirror.where``."""
 
     def __init__(self, mirror: Mirror, spec: Spec) -> None:
         if mirror.where.startswith("file:"):
-            # MLflow asks for this word before it writes plain folders, which need no database and no server.
+            # MLflow requires this variable before it writes plain folders, which need no database and no server.
             os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
         try:
             self.client = MlflowClient(tracking_uri=mirror.where, registry_uri=None)
@@ -46,7 +46,7 @@ class Writer:
         self._there: dict[str, str] | None = None
 
     def begin(self, run: Run, known: Json) -> Json:
-        """Its run's id; the run is made where there is none yet."""
+        """The id of its run, which is created if needed."""
         experiment = self._place(run)
         if known:
             return known
@@ -66,7 +66,7 @@ class Writer:
         return key
 
     def points(self, run: Run, known: Json, points: Sequence[Point], again: bool) -> Json:
-        """Log them in requests of a thousand."""
+        """Log points in requests of a thousand."""
         metrics = [Metric(_name(name), value, _ms(at) or 0, step) for name, step, value, at in points]
         if again:
             metrics = self._missing(str(known), metrics)
@@ -75,7 +75,7 @@ class Writer:
         return known
 
     def end(self, run: Run, known: Json) -> Json:
-        """State, tags, the log without secrets, and the files that the trial kept."""
+        """Write state, tags, the log without secrets, and the files that the trial kept."""
         key = str(known)
         self.client.log_batch(key, tags=[RunTag(name, value) for name, value in run.tags.items()])
         log = packed.read(run.log)
@@ -87,7 +87,7 @@ class Writer:
         return known
 
     def close(self) -> None:
-        """Nothing waits here."""
+        """Does nothing: there is no buffer."""
 
     def _place(self, run: Run) -> str:
         if self._experiment is None:
@@ -98,8 +98,8 @@ class Writer:
         return self._experiment
 
     def _runs(self, experiment: str) -> dict[str, str]:
-        """Runs of this experiment's trials that are there already, by the trial's id; by name such as a process made
-        that was killed before it had said whose they are.
+        """Existing runs of this experiment's trials, by the trial's id; or by name, if a process that created them
+        was killed before it tagged them with the id.
         """
         if self._there is None:
             self._there, token = {}, None
@@ -125,7 +125,7 @@ class Writer:
         return found
 
     def check(self, run: Run, known: Json, points: Sequence[Point]) -> int:
-        """Read the run back: how many points are there. Raises StoreError where any is missing or is another one."""
+        """Read the run back: how many points it has. Raises StoreError if one is missing or differs."""
         metrics = [Metric(_name(name), value, _ms(at) or 0, step) for name, step, value, at in points]
         missing = self._missing(str(known), metrics)
         params = self.client.get_run(str(known)).data.params
@@ -139,7 +139,7 @@ class Writer:
 
 
 def _same(metric: Metric) -> tuple[str, int, int, str]:
-    return metric.key, metric.step, metric.timestamp, repr(metric.value)  # nan equals nan there
+    return metric.key, metric.step, metric.timestamp, repr(metric.value)  # so that nan equals nan
 
 
 def _name(name: str) -> str:

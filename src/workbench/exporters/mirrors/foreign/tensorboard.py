@@ -1,5 +1,5 @@
-"""Trials as TensorBoard's runs: a folder with one event file each. Law: the file grows at its end; what a process that
-was killed may have written is cut off and written again.
+"""Trials as TensorBoard's runs: a folder with one event file each. Law: the file is only appended to; what a killed
+process may have written is cut off and written again.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from workbench.exporters.mirrors.foreign import Point, Run
 from workbench.records import Json, Spec
 from workbench.store.lists.mirrors import Mirror
 
-#: TensorBoard knows event files by this name's middle.
+#: TensorBoard recognizes event files by the middle part of this name.
 NAME = "events.out.tfevents.workbench"
 _STATUS = {"completed": Status.STATUS_SUCCESS, "stopped": Status.STATUS_SUCCESS, "failed": Status.STATUS_FAILURE}
 
 
 class Writer:
-    """Writes below the folder ``mirror.where``: ``digits@2/t0007``. It is known of a run how long its file is."""
+    """Writes below the folder ``mirror.where``: ``digits@2/t0007``. What is known of a run is its file's length."""
 
     def __init__(self, mirror: Mirror, spec: Spec) -> None:
         self._folder = Path(mirror.where)
 
     def begin(self, run: Run, known: Json) -> Json:
-        """Its file, with the hyperparameters."""
+        """Create its file, with the hyperparameters."""
         if known:
             return known
         start = SessionStartInfo(group_name=run.name, start_time_secs=run.started or 0.0)
@@ -48,7 +48,7 @@ class Writer:
         return self._append(run, 0, [first, _hparams(at, "_hparams_/session_start_info", session_start_info=start)])
 
     def points(self, run: Run, known: Json, points: Sequence[Point], again: bool) -> Json:
-        """A scalar each, at its step and time."""
+        """Write a scalar for each point, at its step and time."""
         return self._append(
             run,
             int(known),
@@ -59,13 +59,13 @@ class Writer:
         )
 
     def end(self, run: Run, known: Json) -> Json:
-        """How it ended, for the table of hyperparameters."""
+        """Write how it ended, for the table of hyperparameters."""
         at = run.ended or run.started or 0.0
         info = SessionEndInfo(status=_STATUS[run.state], end_time_secs=at)
         return self._append(run, int(known), [_hparams(at, "_hparams_/session_end_info", session_end_info=info)])
 
     def close(self) -> None:
-        """No file stays open."""
+        """Does nothing: no file stays open."""
 
     def file(self, run: Run) -> Path:
         """The run's event file."""

@@ -1,6 +1,6 @@
-"""Trials as runs of Weights & Biases. Law: a row's number rises over a run's whole life, so W&B drops what it has.
+"""Trials as runs of Weights & Biases. Law: row numbers rise over a run's whole life, so W&B drops rows that it has.
 
-It decides where credentials come from (``WANDB_API_KEY``, ``~/.netrc``); none is recorded.
+W&B decides where credentials come from (``WANDB_API_KEY``, ``~/.netrc``); none is recorded.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from workbench.exporters.mirrors.foreign import Point, Run
 from workbench.records import Json, Spec
 from workbench.store.lists.mirrors import Mirror
 
-#: Runs that are open at a time. A paused trial's is closed, and goes on under its id.
+#: Maximum number of open runs. A paused trial's run is closed, and resumes under its id.
 MOST_OPEN = 32
 _NO_NAME = re.compile(r"[^\w-]")
 
 
 class Writer:
-    """Writes into the project ``mirror.where``, or where it is offline into a folder for ``wandb sync``."""
+    """Writes into the project ``mirror.where``, or if that is offline into a folder for ``wandb sync``."""
 
     def __init__(self, mirror: Mirror, spec: Spec) -> None:
         entity, _, project = mirror.where.rpartition("/")
@@ -37,12 +37,12 @@ class Writer:
         self._open: OrderedDict[str, Any] = OrderedDict()
 
     def begin(self, run: Run, known: Json) -> Json:
-        """Open it. Known of a run is how many rows it has."""
+        """Open the run. What is known of a run is its number of rows."""
         self._run(run)
         return known or 0
 
     def points(self, run: Run, known: Json, points: Sequence[Point], again: bool) -> Json:
-        """A row for each step, with the trial's own step and the time of the report."""
+        """Write a row for each step, with the trial's own step and the time of the report."""
         row, place = int(known), self._run(run)
         for step, group in groupby(points, key=lambda point: point[1]):
             rows: list[dict[str, float]] = [{}]
@@ -56,7 +56,7 @@ class Writer:
         return row
 
     def end(self, run: Run, known: Json) -> Json:
-        """Close it, with its state and last value."""
+        """Close the run, with its state and last value."""
         place = self._run(run)
         place.summary.update({"workbench.state": run.state, **({} if run.value is None else {run.metric: run.value})})
         place.finish(exit_code=1 if run.state == "failed" else 0)
@@ -64,7 +64,7 @@ class Writer:
         return known
 
     def close(self) -> None:
-        """Wait until all of it is handed over."""
+        """Wait until everything is uploaded."""
         while self._open:
             self._open.popitem()[1].finish()
 
