@@ -113,14 +113,6 @@ MOST_MODULES = 20
 #: Lines that a source file may have. One of more knows a second thing, which can be split off.
 MOST_LINES = 500
 
-#: Files that have more and are still to be split. The list only shrinks: one that is short enough must leave it.
-LONGER = {
-    "src/workbench/cluster/dask.py",
-    "src/workbench/cluster/workers/worker.py",
-    "src/workbench/engine/engine.py",
-    "src/workbench/engine/loop.py",
-}
-
 #: JupyterLab's face is a package of its own.
 _FACE = "workbench_ext"
 _SERVER = ROOT / _FACE / "server"
@@ -239,9 +231,7 @@ def test_no_folder_is_a_list_too_long_to_read():
 
 def test_no_source_file_is_too_long_to_read():
     lines = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8").count("\n") for path in sources()}
-    longer = {path: count for path, count in lines.items() if count > MOST_LINES}
-    assert {path: count for path, count in longer.items() if path not in LONGER} == {}
-    assert LONGER - longer.keys() == set(), "these have been split: take them out of LONGER"
+    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
 @pytest.mark.parametrize("room", sorted(FORBIDDEN))

@@ -1,1 +1,1 @@
-"""The server extension: what the panel and the live view ask for."""
+"""The server extension: it serves the panel and the live view."""

@@ -1,6 +1,5 @@
-"""What a person asks for in the panel. Law: bad input is refused before anything is asked; a request is a file, and
-what is answered is what the engine said.
-"""
+"""Requests from the panel. Law: bad input is refused before a request is written; a request is a file, and the answer
+is the engine's."""
 
 from __future__ import annotations
 
@@ -24,21 +23,21 @@ from workbench_ext.server.experiments import is_readonly, series_of
 
 Json = Any
 
-#: Seconds for which a request to delete can be taken back, and the most that may be asked for.
+#: Seconds within which a delete can be taken back, by default and at most.
 UNDO_S = 10.0
 MOST_UNDO_S = 3600.0
-#: Most tags of an experiment, most characters of one, and of a note: as the engine keeps them.
+#: The most tags of an experiment, characters of a tag, and characters of a note: the engine's limits.
 MOST_TAGS, LONGEST_TAG, LONGEST_NOTE = 50, 100, 10_000
-#: Said beside the decision in the journal.
+#: The reason that the journal gives for the decision.
 REASON = "requested in the panel"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a kind of request may say beside its experiment: fields with what reads them; the others are refused.
+    """What a kind of request may contain besides its experiment: fields with their parsers; others are refused.
 
     experiment: whether it must name one. needs: whether the experiment must be under way (True), must have ended
-    (False), or either.
+    (False), or either (None).
     """
 
     fields: Mapping[str, Callable[[Json], Json]]
@@ -97,7 +96,7 @@ def _seconds(given: Json) -> float | None:
 
 
 def _rule(given: Json) -> Json:
-    """``best=1,latest=2``, ``all``, or an object of the same."""
+    """``best=1,latest=2``, ``all``, or an object with the same fields."""
     try:
         if isinstance(given, dict):
             Keep(**given)
@@ -145,7 +144,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 def checked(store: Store, body: Json) -> dict[str, Json]:
-    """The request that ``body`` asks for, with the experiment's id. Raises Refused and WorkbenchError."""
+    """The request in ``body``, with the experiment's id. Raises Refused and WorkbenchError."""
     if not isinstance(body, dict):
         raise Refused(
             HTTPStatus.BAD_REQUEST, 'expected a JSON object such as {"kind": "pause", "experiment": "digits"}.'
@@ -173,13 +172,13 @@ def checked(store: Store, body: Json) -> dict[str, Json]:
 
 
 def _experiment(store: Store, body: Mapping[str, Json], kind: Kind, number: int | None) -> str:
-    """The id of the experiment that is meant. Raises NotFound, and a 409 where its state forbids what is asked."""
+    """The id of the named experiment. Raises NotFound, and a 409 if its state forbids the request."""
     given = body.get("experiment")
     if not isinstance(given, str) or not given or "/" in given:
         raise bad("experiment", given, "an experiment's id, or a name such as digits@2")
     experiment_id = resolve(store, given).experiment
     state = read_entry(store, experiment_id).get("state", "waiting")
-    # What an ended trial keeps may go while its experiment goes on.
+    # An ended trial's checkpoints may be deleted while its experiment continues.
     is_whole = number is None or body["kind"] != "delete"
     if is_whole and kind.needs is not None and (state in ENDED) is kind.needs:
         words = f"there is nothing to {body['kind']}" if kind.needs else "stop it first"
@@ -197,7 +196,7 @@ def _experiment(store: Store, body: Mapping[str, Json], kind: Kind, number: int 
 
 
 def ask(store: Store, body: Json) -> tuple[Waiting, Json]:
-    """Ask for what ``body`` says; for a request that waits, also what to tell at once."""
+    """Send the request in ``body``. Returns it, and for a request with a delay also the answer to send at once."""
     asked = checked(store, body)
     told: Json = None
     if asked["kind"] == "delete":
@@ -213,7 +212,7 @@ def ask(store: Store, body: Json) -> tuple[Waiting, Json]:
 
 
 def _lost(store: Store, experiment_id: str, number: int | None) -> int:
-    """Bytes that a delete removes: all of an experiment, or checkpoints and files of one trial."""
+    """Bytes that a delete removes: the whole experiment, or checkpoints and files of one trial."""
     found = experiment_usage(store, experiment_id)
     if number is None:
         return found.bytes
@@ -222,7 +221,7 @@ def _lost(store: Store, experiment_id: str, number: int | None) -> int:
 
 
 def said(line: Mapping[str, Json]) -> Json:
-    """What an accepted request was answered. Raises the refusal of one that was not."""
+    """The engine's answer to an accepted request. Raises its refusal otherwise."""
     told = {key: value for key, value in line.items() if key not in ("n", "at", "schema", "kind")}
     if line.get("accepted"):
         return told
@@ -236,7 +235,7 @@ def said(line: Mapping[str, Json]) -> Json:
 
 
 def state(store: Store, request_id: str) -> Json:
-    """Where a request stands. Raises NotFound where nobody knows it."""
+    """A request's state. Raises NotFound if it is unknown."""
     waiting = dict(requests.peek(store.check())).get(request_id)
     if waiting is not None:
         more = {"until": waiting["not_before"]} if "not_before" in waiting else {}
@@ -251,7 +250,7 @@ def state(store: Store, request_id: str) -> Json:
 
 
 def withdraw(store: Store, request_id: str) -> Json:
-    """Take a request back, if the engine has not taken it. Raises NotFound, and a 409 where it has."""
+    """Take a request back if the engine has not taken it. Raises NotFound, and a 409 if it has."""
     outcome = requests.withdraw(store.check(), request_id)
     if outcome == "withdrawn":
         return {"request": request_id, "state": "withdrawn"}
@@ -261,7 +260,7 @@ def withdraw(store: Store, request_id: str) -> Json:
 
 
 def due(store: Store) -> bool:
-    """True where a request waits that an engine should take now."""
+    """Whether a request is waiting that an engine should take now."""
     now = time.time()
     return any(_time(request) <= now for _, request in requests.peek(store))
 

@@ -1,4 +1,4 @@
-"""The addresses by which people ask. Law: HTTP only; an engine is started where none lives, and waited for apart."""
+"""The addresses for requests. Law: HTTP only; an engine is started if none is running, without blocking the server."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from workbench.store import Store
 from workbench_ext.server import actions
 from workbench_ext.server.base import Handler, Refused
 
-#: Seconds for which an answer is waited for; an engine that must be started has one within about three.
+#: Seconds to wait for an answer; a newly started engine answers within about three.
 ANSWER_S = 20.0
 #: Seconds between looks at the journal.
 _LOOK_S = 0.02
-#: Bytes of a request's body.
+#: The most bytes of a request's body.
 _MOST = 1 << 20
 
 
 class Requests(Handler):
-    """Ask the engine for something."""
+    """Send a request to the engine."""
 
     @web.authenticated
     @authorized
@@ -55,7 +55,7 @@ class Requests(Handler):
 
 
 class Request(Handler):
-    """Where one request stands; it can be taken back until the engine has taken it."""
+    """One request's state; it can be taken back until the engine has taken it."""
 
     @web.authenticated
     @authorized
@@ -92,7 +92,7 @@ def body_of(handler: Handler, most: int) -> Any:
         said = f"the body has {len(data)} bytes: expected at most {most}."
         raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said)
     try:
-        # NaN and its kin are no JSON, though Python would read them.
+        # NaN and the infinities are not valid JSON, though Python would read them.
         return json.loads(data, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not valid JSON ({error}).") from error

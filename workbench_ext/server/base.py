@@ -1,6 +1,6 @@
-"""Who asks, may they, and in which words they are refused. Law: HTTP only; it knows no experiment.
+"""The base of all handlers: authorization, queries and error messages. Law: HTTP only; it knows no experiment.
 
-A reading takes a thread: a slow disk must not hold up the notebooks that the same server serves.
+Reading runs in a thread: a slow disk must not block the notebooks that the same server serves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Json = Any
 
-#: Whose fault an error is, as HTTP says it. The first match counts.
+#: The HTTP status for each kind of error, which says who caused it. The first match counts.
 STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (NotFound, HTTPStatus.NOT_FOUND),
     (InUse, HTTPStatus.CONFLICT),
@@ -37,9 +37,9 @@ _DIGITS = 18
 
 
 class Refused(web.HTTPError):
-    """An error in words for the person who asked. (Tornado's own ``log_message`` is a format string.)
+    """An error with a message for the user. (Tornado's own ``log_message`` is a format string.)
 
-    field: the part of the question that is wrong. more: what else the answer says.
+    field: the wrong field of the request. more: further fields of the answer.
     """
 
     def __init__(self, status: HTTPStatus, message: str, field: str | None = None, **more: Json) -> None:
@@ -48,10 +48,10 @@ class Refused(web.HTTPError):
 
 
 class Handler(APIHandler):
-    """A question about a store, answered as JSON; so are errors, each with the status that says whose fault it is."""
+    """Answers a request about a store as JSON, errors too, each with the status that says who caused it."""
 
     auth_resource = "workbench"
-    # An open panel asks every second: that is no person at work, and must not keep an idle server alive.
+    # An open panel sends a request each second: that is not user activity and must not keep an idle server alive.
     _track_activity = False
 
     @property
@@ -61,9 +61,9 @@ class Handler(APIHandler):
         return stores
 
     async def read(self, read: Callable[..., Any], *arguments: Any) -> Any:
-        """What ``read(store, *arguments)`` returns, from a thread; its errors as refusals.
+        """The result of ``read(store, *arguments)``, run in a thread; its errors become refusals.
 
-        ``?store=ID`` says which store is meant; without it, it is the default one. It counts as shown from now on.
+        ``?store=ID`` names the store; without it, it is the default one. From now on the store counts as shown.
         """
         given = self.get_query_argument("store", None)
 
@@ -75,18 +75,19 @@ class Handler(APIHandler):
         return await self.aside(found)
 
     async def aside(self, read: Callable[[], Any]) -> Any:
-        """What ``read()`` returns, from a thread; its errors as refusals."""
+        """The result of ``read()``, run in a thread; its errors become refusals."""
         try:
             return await asyncio.to_thread(read)
         except tuple(kind for kind, _ in STATUS) as error:
             raise refusal(error) from error
 
     async def answer(self, read: Callable[..., Any], *arguments: Any) -> None:
-        """Say what ``read(store, *arguments)`` returns. It becomes JSON in the thread too: that may take as long."""
+        """Send the result of ``read(store, *arguments)``. It is converted to JSON in the thread too, which may take as
+        long."""
         await self.say(await self.read(lambda store: to_json(read(store, *arguments))))
 
     async def say(self, answer: Json, status: HTTPStatus = HTTPStatus.OK) -> None:
-        """Finish with ``answer``: bytes are JSON already."""
+        """Send ``answer`` and finish: bytes are JSON already."""
         self.set_status(status)
         self.set_header("Cache-Control", "no-store")
         self.set_header("X-Content-Type-Options", "nosniff")
@@ -103,7 +104,7 @@ class Handler(APIHandler):
         return number
 
     def real(self, name: str) -> float | None:
-        """A finite number from the query, or None where it is not there."""
+        """A finite number from the query, or None if it is missing."""
         given = self.get_query_argument(name, None)
         if given is None:
             return None
@@ -116,19 +117,19 @@ class Handler(APIHandler):
         return number
 
     def one_of(self, name: str, choices: tuple[str, ...]) -> str:
-        """One of some words from the query; the first where it is not there."""
+        """One of some words from the query; by default the first."""
         given = self.get_query_argument(name, choices[0])
         if given not in choices:
             raise bad(name, given, " or ".join(choices))
         return given
 
     def trials(self) -> list[int] | None:
-        """``trials=1,2,3`` or ``trials=t0001,t0002``; None where it is not there."""
+        """``trials=1,2,3`` or ``trials=t0001,t0002``; None if it is missing."""
         given = self.get_query_argument("trials", None)
         return None if given is None else [trial(one, "trials") for one in given.split(",") if one]
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """``{"message": …}``: Workbench's own words where there are any, and never a traceback."""
+        """``{"message": …}``: Workbench's own message if there is one, and never a traceback."""
         _, error, _ = kwargs.get("exc_info", (None, None, None))
         said = error.said if isinstance(error, Refused) else {"message": HTTPStatus(status_code).phrase}
         self.set_header("X-Content-Type-Options", "nosniff")
@@ -136,7 +137,7 @@ class Handler(APIHandler):
 
 
 def whole(given: str) -> int | None:
-    """The whole number of zero or more that ``given`` is, or None."""
+    """``given`` as a whole number of zero or more, or None."""
     return int(given) if given.isascii() and given.isdecimal() and len(given) <= _DIGITS else None
 
 
@@ -154,29 +155,29 @@ def trial(given: str, field: str = "trial") -> int:
 
 
 def refusal(error: Exception) -> Refused:
-    """The answer that says whose fault ``error`` is, in its own words."""
+    """The answer for ``error``: a status that says who caused it, and its message."""
     return Refused(next(status for kind, status in STATUS if isinstance(error, kind)), str(error))
 
 
 def bad(field: str, given: object, wanted: str) -> Refused:
-    """A field of a question that makes no sense."""
+    """The refusal of a field that is not valid."""
     shown = repr(given)
     shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
     return Refused(HTTPStatus.BAD_REQUEST, f"{field}={shown}: expected {wanted}.", field)
 
 
 def to_json(data: Json) -> bytes:
-    """``data`` as JSON, bytes being it already; numbers that JSON lacks are words."""
+    """``data`` as JSON; bytes are JSON already. Numbers that JSON lacks become strings."""
     if isinstance(data, bytes):
         return data
     try:
         return json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
-    except ValueError:  # there are such numbers: they are seldom, and looking for them takes longer than writing
+    except ValueError:  # there are such numbers: they are rare, and searching for them takes longer than writing
         return json.dumps(finite(data), allow_nan=False, separators=(",", ":")).encode()
 
 
 def finite(data: Json) -> Json:
-    """``data`` in which each number that JSON lacks is a word."""
+    """``data`` with each number that JSON lacks as a string."""
     if isinstance(data, float) and not math.isfinite(data):
         return "nan" if math.isnan(data) else "inf" if data > 0 else "-inf"
     if isinstance(data, Mapping):

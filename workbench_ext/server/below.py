@@ -1,4 +1,4 @@
-"""Which stores lie below a folder. Law: it reads names of folders; it follows no link, and its time is bounded."""
+"""Finds the stores below a folder. Law: it reads names of folders; it follows no link, and its time is limited."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pathlib import Path
 from workbench.store import Store
 from workbench.store.layout import FOLDER
 
-#: Bounds of one look: levels of folders below the first, folders in all, names in one folder, stores, and seconds.
+#: Limits of one search: levels of folders below the first, folders in all, names in one folder, stores, and seconds.
 MOST_DEPTH, MOST_FOLDERS, MOST_NAMES, MOST_STORES, MOST_S = 6, 20_000, 20_000, 200, 2.0
-#: Folders in which programs keep what they made: no person works there. Hidden folders are passed over as well.
+#: Folders that programs create: users do not work there. Hidden folders are skipped as well.
 PASSED_OVER = frozenset({"node_modules", "__pycache__", "site-packages", "venv", "env", "lost+found"})
-#: Of the machine and not of a person, where the first folder is the machine's own root.
+#: Folders of the system, skipped when the search starts at the machine's root.
 _SYSTEM = frozenset({"/proc", "/sys", "/dev", "/run"})
-#: Folders that every store is made with: together they tell a store of any name.
+#: Folders that every new store has: together they identify a store of any name.
 _MADE_WITH = frozenset({"blobs", "experiments", "requests", "snapshots"})
 
 
 def stores_below(top: Path, depth: int = MOST_DEPTH) -> list[Path]:
-    """Folders of the stores in ``top`` and below it, the nearest first. ``depth`` 0 looks into ``top`` alone.
+    """Folders of the stores in ``top`` and below it, the nearest first. ``depth`` 0 searches only ``top``.
 
-    A store that is not reached within the bounds is not found: opening a notebook beside it finds it.
+    A store beyond the limits is not found, until a notebook next to it is opened.
     """
     found: list[Path] = []
     waiting = deque([(top, 0)])
@@ -50,7 +50,7 @@ def _is_entered(name: str, path: Path) -> bool:
 
 
 def _folders(folder: Path) -> Mapping[str, Path]:
-    """The folders in ``folder`` that are no links; none where it cannot be read, or is a virtual environment."""
+    """The folders in ``folder`` that are not links; empty if it cannot be read, or is a virtual environment."""
     try:
         with os.scandir(folder) as entries:
             names = list(islice(entries, MOST_NAMES))

@@ -1,6 +1,7 @@
-"""Curves as pixels can show them. Law: minima, maxima and both ends are never lost; few points are given as they are.
+"""Thins curves to what pixels can show. Law: minima, maxima and both ends are never lost; short curves are sent as they
+are.
 
-What was read stays in memory as arrays, so that a page which follows a thousand curves reads only those that grew.
+Points stay in memory as arrays, so that a page with a thousand curves only causes those to be read that grew.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ Json = Any
 Array = Any  # of NumPy
 V = TypeVar("V")
 
-#: Points in one answer, over all curves. Beyond it every curve gets fewer columns.
+#: Points in one answer, over all curves. Beyond that each curve gets fewer columns.
 MOST_POINTS = 250_000
-#: Points of a draft, about: they are read in a tenth of a second.
+#: The approximate number of points of a draft: they are read in a tenth of a second.
 DRAFT_POINTS = 60_000
-#: Columns that a curve keeps however many curves there are.
+#: The fewest columns of a curve, however many curves there are.
 LEAST_COLUMNS = 8
 #: Bytes of arrays that stay in memory, over all experiments.
 KEPT_BYTES = 256 << 20
@@ -35,7 +36,7 @@ ANSWERS_BYTES = 32 << 20
 
 
 class Kept(Generic[V]):
-    """The values used last, up to a sum of bytes. It may be used from several threads."""
+    """A cache of the most recently used values, up to a sum of bytes. It may be used from several threads."""
 
     def __init__(self, most: int, size: Callable[[V], int]) -> None:
         self._most, self._size = most, size
@@ -43,14 +44,14 @@ class Kept(Generic[V]):
         self._using = threading.Lock()
 
     def get(self, key: Hashable) -> V | None:
-        """The value, or None where it was never kept or let go."""
+        """The value, or None if it is not in the cache."""
         with self._using:
             if key in self._values:
                 self._values.move_to_end(key)
             return self._values.get(key)
 
     def put(self, key: Hashable, value: V) -> V:
-        """Keep ``value``, and let go of what was not used for longest."""
+        """Keep ``value``, and drop the least recently used ones."""
         with self._using:
             self._values[key] = value
             self._values.move_to_end(key)
@@ -61,16 +62,16 @@ class Kept(Generic[V]):
 
 @dataclass(slots=True)
 class Metric:
-    """All curves of a metric as they were read up to a cursor: each trial's x, rising, and its values."""
+    """All curves of a metric, read up to a cursor: each trial's x, rising, and its values."""
 
     cursor: int = 0
     curves: dict[int, tuple[Array, Array]] = field(default_factory=dict)
-    #: One reads at a time; others wait for what it reads.
+    #: One thread reads at a time; the others wait and use its result.
     reading: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def bytes(self) -> int:
-        """How much memory it takes."""
+        """The memory that it uses."""
         return sum(2 * xs.nbytes for xs, _ in list(self.curves.values()))
 
 
@@ -90,12 +91,12 @@ def curves(
 ) -> bytes:
     """The answer as JSON: curves of ``metric`` in ``path``, thinned to about two points for each of ``width`` columns.
 
-    trials: None for all. low, high: the part that is looked at, in units of ``x``: steps, or seconds (``time``) since
-    the trial's first point. One point beyond either side comes along, so that lines run to the edge. draft: where many
-    points of many steps were not read yet, an answer of every so manieth step, at once, which says so.
+    trials: None for all. low, high: the visible part, in units of ``x``: steps, or seconds (``time``) since the trial's
+    first point. One more point on each side is included, so that lines run to the edge. draft: if many points were not
+    read yet, answer at once with every n-th step; the answer says so.
     """
     with Glance(path) as glance:
-        # Another file under the same name is another series: a store may be removed and made again.
+        # Another file of the same name is another series: a store may be removed and created again.
         state = path.stat()
         if draft and x == "step" and _metrics.get((path, state.st_ino, metric, x)) is None:
             apart = glance.newest() // DRAFT_POINTS
@@ -129,17 +130,17 @@ def last_values(path: Path, metric: str) -> dict[int, tuple[float, float]]:
 
 
 def _read(glance: Glance, key: Hashable, metric: str, x: Literal["step", "time"]) -> Metric:
-    """The metric's curves up to now: all of them the first time, then those that grew."""
+    """The metric's curves up to now: all of them the first time, then only those that grew."""
     kept = _metrics.get(key) or _metrics.put(key, Metric())
     with kept.reading:
         newest = glance.newest()
         if newest > kept.cursor:
             grown = None if kept.cursor == 0 else glance.changed(metric, kept.cursor)
-            # A new dictionary: who is drawing from the old one goes on undisturbed.
+            # A new dictionary: threads that still draw from the old one are not disturbed.
             rows = itertools.chain.from_iterable(glance.points(metric, x, grown))
             kept.curves = kept.curves | _split(np.fromiter(rows, float), x)
             kept.cursor = newest
-        _metrics.put(key, kept)  # it grew: others may have to go
+        _metrics.put(key, kept)  # it grew: others may have to be dropped
         return Metric(kept.cursor, kept.curves)
 
 
@@ -160,9 +161,8 @@ def _split(flat: Array, x: str) -> dict[int, tuple[Array, Array]]:
 def thinned(
     curves: dict[int, tuple[Array, Array]], low: float | None, high: float | None, width: int
 ) -> list[tuple[int, Array, Array, int]]:
-    """(trial, x, y, points in view) for each curve; x rises in each. More points than two for each column are thinned
-    to the least and the greatest of the column, and the first and the last of all.
-    """
+    """(trial, x, y, points in view) for each curve; x rises in each. Curves with more than two points for each column
+    are thinned to the minimum and maximum of each column, and both ends."""
     views = []
     for trial, (xs, ys) in curves.items():
         first = 0 if low is None else max(int(np.searchsorted(xs, low, "left")) - 1, 0)
@@ -181,7 +181,7 @@ def thinned(
 
 
 def _columns(sizes: list[int], width: int) -> int:
-    """How many columns keep the answer within its bounds: at most ``width``."""
+    """The number of columns that keeps the answer within its limits: at most ``width``."""
     columns = width
     while columns > LEAST_COLUMNS and sum(min(size, 2 * columns) for size in sizes) > MOST_POINTS:
         columns = max(columns * 4 // 5, LEAST_COLUMNS)
@@ -189,7 +189,7 @@ def _columns(sizes: list[int], width: int) -> int:
 
 
 def _extremes(column: Array, ys: Array) -> Array:
-    """Where the least and the greatest value of each column are, and both ends; nan counts only where nothing else is.
+    """The places of each column's minimum and maximum, and of both ends; nan counts only if a column has nothing else.
 
     ``column``: the column of each point, never falling.
     """
@@ -199,7 +199,7 @@ def _extremes(column: Array, ys: Array) -> Array:
     keep = np.zeros(len(column), bool)
     keep[[0, -1]] = True
     for extreme in (np.fmin, np.fmax):
-        # The first place of each column that holds its extreme; a column of nan alone keeps its first.
+        # The first place of each column with its extreme value; a column of only nan keeps its first.
         there = np.flatnonzero(ys == extreme.reduceat(ys, starts)[run])
         keep[there[np.diff(run[there], prepend=-1) > 0]] = True
     nothing = np.logical_and.reduceat(np.isnan(ys), starts)
@@ -216,7 +216,7 @@ def _json(cursor: int, x: str, shown: list[tuple[int, Array, Array, int]], draft
 
 
 def _whole(xs: Array) -> Json:
-    """Steps as integers, which are half as long in JSON; seconds to the millisecond."""
+    """Steps as integers, which are half as long in JSON; seconds rounded to milliseconds."""
     whole = xs.astype(np.int64)
     return (whole if np.array_equal(whole, xs) else np.round(xs, 3)).tolist()
 

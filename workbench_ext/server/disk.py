@@ -1,6 +1,5 @@
-"""What the store takes on its disk, and what cleaning it up would free. Law: it reads; what did not change is not
-counted again.
-"""
+"""The store's disk usage, and what cleaning up would free. Law: it reads; unchanged experiments are not counted
+again."""
 
 from __future__ import annotations
 
@@ -18,21 +17,21 @@ from workbench.store.lists.said import Said, said
 
 Json = Any
 
-#: Seconds that one answer spends on experiments it has not looked through yet; the others come with the next.
+#: Seconds that one answer spends on experiments not counted yet; the others follow in the next answers.
 LOOKING_S = 0.3
-#: Seconds for which the sum over what nobody names is good enough: it is about what is older than a day.
+#: Seconds for which the sum of unreferenced files is reused: they are older than a day anyway.
 SWEPT_S = 60.0
 
-#: What a rule would let go of an experiment's checkpoints, with what that was counted from.
+#: Bytes of an experiment that cleaning up would free, with the state from which they were counted.
 _going: dict[Path, tuple[tuple[object, ...], int]] = {}
-#: What nobody names, and until when that holds (monotonic seconds).
+#: Bytes of unreferenced files, and until when that number is valid (monotonic seconds).
 _swept: dict[Path, tuple[float, int]] = {}
 
 
 def disk(store: Store) -> Json:
-    """Bytes of the store and of each experiment, what is free on its disk, and what cleaning up would free.
+    """Bytes of the store and of each experiment, the free bytes of its disk, and what cleaning up would free.
 
-    quota: bytes that people let the store take, or null. rule: which checkpoints stay where nobody said otherwise.
+    quota: bytes that users allow the store, or null. rule: which checkpoints are kept by default.
     """
     rule = dataclasses.asdict(Keep())
     if not store.exists:
@@ -51,7 +50,7 @@ def disk(store: Store) -> Json:
 
 
 def reclaimable(store: Store, wishes: Said) -> int:
-    """Bytes that cleaning up would free now; in a large store some answers later."""
+    """Bytes that cleaning up would free now; in a large store the number is complete after some answers."""
     until = time.monotonic() + LOOKING_S
     total = 0
     for key in reversed(store.experiment_ids()):
@@ -66,7 +65,7 @@ def reclaimable(store: Store, wishes: Said) -> int:
             try:
                 known = _going[path] = (state, clean_ended(store, key, wishes, dry_run=True).total)
             except (NotFound, StoreError, KeyError, TypeError, ValueError):
-                known = _going[path] = (state, 0)  # of what is damaged nothing is removed either
+                known = _going[path] = (state, 0)  # nothing is removed from a damaged experiment
         total += known[1] if known is not None else 0
     swept = _swept.get(store.root)
     if swept is None or time.monotonic() > swept[0]:

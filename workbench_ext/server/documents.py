@@ -1,6 +1,5 @@
-"""The open notebook that a page sends when a train cell is executed. Law: texts are masked and outputs left out before
-anything is written.
-"""
+"""The open notebook that a page sends when a train cell is executed. Law: texts are masked and outputs removed before
+anything is written."""
 
 from __future__ import annotations
 
@@ -27,9 +26,9 @@ from workbench_ext.server.stores import notebook_below
 
 Json = Any
 
-#: Bytes of a request: a notebook's text is far smaller, and outputs need not be sent.
+#: The most bytes of a request: a notebook's text is far smaller, and outputs need not be sent.
 MOST = 32 << 20
-#: Of a notebook's and a cell's metadata, what says how its text is to be read.
+#: Metadata of a notebook and of a cell that say how to read its text.
 _ABOUT, _ABOUT_CELL = ("kernelspec", "language_info"), ("tags", "name", "jupyter", "collapsed")
 
 _WANTED: Mapping[type, str] = {str: "a text", dict: "a notebook", bool: "true or false"}
@@ -45,14 +44,14 @@ class Documents(Handler):
 
         def keep_it() -> Json:
             answer = kept(self.stores.root, body)
-            self.stores.beside(body["path"])  # the store may have been made for it
+            self.stores.beside(body["path"])  # the store may have just been created
             return answer
 
         await self.say(await self.aside(keep_it))
 
 
 def kept(root: Path, body: Json) -> Json:
-    """Keep what ``body`` says, in the store of the notebook's folder; its id. Raises Refused."""
+    """Keep the document in ``body``, in the store of the notebook's folder. Returns its id. Raises Refused."""
     wanted: dict[str, type] = {"path": str, "cell_id": str, "source": str, "content": dict, "unsaved": bool}
     if not isinstance(body, dict):
         raise Refused(HTTPStatus.BAD_REQUEST, f"expected a JSON object with {', '.join(wanted)}.")
@@ -69,7 +68,7 @@ def kept(root: Path, body: Json) -> Json:
 
 
 def plain(content: Mapping[str, Json]) -> Json:
-    """The notebook without outputs, its texts masked as a snapshot's are. Raises Refused where it is none."""
+    """The notebook without outputs, its texts masked as in a snapshot. Raises Refused if it is not a notebook."""
     try:
         cells = [_cell(cell) for cell in content["cells"]]
         about = _some(content["metadata"], _ABOUT)

@@ -1,6 +1,6 @@
-"""What the panel and the live view are told of experiments, as plain data. Law: reads the store; knows no HTTP.
+"""Experiments for the panel and the live view, as plain data. Law: reads the store; knows no HTTP.
 
-Times are UTC in ISO 8601 and trials are called ``t0007``. No state lies: without an engine nothing is running.
+Times are UTC in ISO 8601 and trials are called ``t0007``. States are true: without an engine nothing is running.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from workbench.store.series import Series
 
 Json = Any
 
-#: Points in one answer. More are asked for with the cursor that came with it.
+#: Points in one answer. The answer's cursor requests the next ones.
 MOST_POINTS = 50_000
 #: Values of a sparkline.
 SPARKS = 30
-#: Seconds that one list spends on sparklines it has not drawn yet; the others come with the next list.
+#: Seconds that one list spends on new sparklines; the others follow in the next lists.
 SPARKING_S = 0.15
 
 
 def health(store: Store) -> Json:
-    """Whether there is a store, whether it can be written, and how its engine is."""
+    """Whether there is a store, whether it can be written, and its engine's state."""
     return {
         "schema": SCHEMA,
         "store": store.exists,
@@ -51,17 +51,17 @@ def health(store: Store) -> Json:
 
 
 def engine(store: Store) -> Json:
-    """How the store's engine is: ``dead`` where it was killed, ``none`` where it left in good order."""
+    """The engine's state: ``dead`` if it was killed, ``none`` if it ended normally."""
     return cluster(store)["engine"]
 
 
 def cluster(store: Store) -> Json:
-    """The engine's cluster; without workers where no engine lives."""
+    """The engine's cluster; without workers if no engine is alive."""
     return read_cluster(store)
 
 
 def is_readonly(store: Store) -> bool:
-    """True where nothing can be asked of this store's engine: it is not this person's, or it cannot be written."""
+    """Whether this store's engine takes no requests: the store belongs to another user, or cannot be written."""
     if store.readonly or not ownership.ownership(store).is_ours:
         return True
     place = store.requests if store.requests.is_dir() else store.root
@@ -71,7 +71,7 @@ def is_readonly(store: Store) -> bool:
 
 
 def experiments(store: Store) -> Json:
-    """All experiments, newest first. A store that is not there yet holds none."""
+    """All experiments, newest first. A store that does not exist yet has none."""
     rows = read_catalog(store) if store.exists else []
     lines = Lines(store)
     found = sorted(rows, key=lambda row: str(row["id"]), reverse=True)
@@ -79,11 +79,11 @@ def experiments(store: Store) -> Json:
 
 
 def experiment(store: Store, name: str) -> Json:
-    """One experiment: its line of the list, what the series say of it as a whole, and its spec."""
+    """One experiment: its entry in the list, the facts of its series, and its spec."""
     experiment_id, spec = found(store, name)
     row = read_entry(store, experiment_id)
     if not row:
-        # Its page may be opened from the cell before the engine lists it.
+        # A cell may open the page before the engine lists the experiment.
         row = {
             "id": spec.id,
             "name": spec.name,
@@ -93,7 +93,7 @@ def experiment(store: Store, name: str) -> Json:
             "goal": str(spec.goal),
             "notebook": spec.notebook,
         }
-    # A page of its own shows no sparkline: a large series is not summed up for it.
+    # An experiment's page shows no sparkline, so a large series is not summed up for it.
     return {
         "experiment": Lines(store, sparking_s=-1).line(row),
         "meta": _meta_of(store, experiment_id),
@@ -102,7 +102,7 @@ def experiment(store: Store, name: str) -> Json:
 
 
 def trials(store: Store, name: str, after: int) -> Json:
-    """The trials that changed after a cursor, and the cursor to ask with next."""
+    """The trials that changed after a cursor, and the next cursor."""
     series = series_of(store, found(store, name)[0])
     if series is None:
         return {"cursor": after, "trials": []}
@@ -115,7 +115,7 @@ def trials(store: Store, name: str, after: int) -> Json:
 def points(
     store: Store, name: str, after: int, limit: int, metric: str | None = None, only: list[int] | None = None
 ) -> Json:
-    """Metric points that came after a cursor, of at most ``limit`` looked at, and the cursor to ask with next."""
+    """Metric points after a cursor, from at most ``limit`` that are read at a time, and the next cursor."""
     columns = ["trial", "name", "step", "index", "value", "time"]
     series = series_of(store, found(store, name)[0])
     if series is None:
@@ -123,7 +123,7 @@ def points(
     with series:
         cursor, rows = series.points_after(after, limit)
         wanted = None if only is None else set(only)
-        # Points that nobody wants are passed over; a whole portion of them must not look like the end.
+        # Unrequested points are skipped; a batch of only such points must not look like the end.
         while rows and not (kept := [row for row in rows if _is_wanted(row, metric, wanted)]):
             cursor, rows = series.points_after(cursor, limit)
     return {"cursor": cursor, "columns": columns, "points": kept if rows else []}
@@ -134,7 +134,7 @@ def _is_wanted(row: tuple[Any, ...], metric: str | None, trials: set[int] | None
 
 
 def metrics(store: Store, name: str) -> Json:
-    """The metrics that were reported, the goal first; the goal is among them before anybody reported it."""
+    """The reported metrics, the goal first; the goal is included before any trial has reported it."""
     experiment_id, spec = found(store, name)
     series = series_of(store, experiment_id)
     reported: list[str] = []
@@ -146,7 +146,7 @@ def metrics(store: Store, name: str) -> Json:
 
 
 def timeline(store: Store, name: str, after: int) -> Json:
-    """The legs that changed after a cursor: which slot trained which trial when, and how it ended."""
+    """The legs that changed after a cursor: which slot trained which trial when, and how the leg ended."""
     series = series_of(store, found(store, name)[0])
     if series is None:
         return {"cursor": after, "legs": []}
@@ -159,7 +159,7 @@ _LEG = ("trial", "attempt", "worker", "slot", "start", "until", "started", "ende
 
 
 def leg_line(row: Mapping[str, Any]) -> Json:
-    """One leg. ``began_s`` and ``left_s`` are seconds since 1970, where they are known."""
+    """One leg. ``began_s`` and ``left_s`` are seconds since 1970, if known."""
     return {
         **{name: row.get(name) for name in _LEG},
         "label": trial_label(row["trial"]),
@@ -170,11 +170,11 @@ def leg_line(row: Mapping[str, Any]) -> Json:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What the other views stand on
+# Used by the other views
 
 
 def found(store: Store, name: str) -> tuple[str, Spec]:
-    """The id and the spec of what a person calls ``name``: an id, ``digits`` or ``digits@2``."""
+    """The id and the spec of the experiment that a user calls ``name``: an id, ``digits`` or ``digits@2``."""
     if "/" in name:
         raise BadName(f"{name[:60]!r} is not an experiment: expected an id, or a name such as digits@2.")
     experiment_id = resolve(store.check(), name).experiment
@@ -182,7 +182,7 @@ def found(store: Store, name: str) -> tuple[str, Spec]:
 
 
 def series_of(store: Store, experiment_id: str) -> Series | None:
-    """The experiment's series, or None where its engine has not made them yet."""
+    """The experiment's series, or None if its engine has not created it yet."""
     try:
         return Series.read(store.experiment(experiment_id).series)
     except NotFound:
@@ -190,7 +190,7 @@ def series_of(store: Store, experiment_id: str) -> Series | None:
 
 
 def meta(store: Store, experiment_id: str) -> dict[str, Json]:
-    """What the series say of the experiment as a whole."""
+    """The facts of the experiment's series."""
     series = series_of(store, experiment_id)
     if series is None:
         return {}
@@ -199,7 +199,7 @@ def meta(store: Store, experiment_id: str) -> dict[str, Json]:
 
 
 def _meta_of(store: Store, experiment_id: str) -> dict[str, Json]:
-    """What the series say; nothing where they are damaged: the list still says something."""
+    """The facts of the series; empty if it is damaged, so that the list still works."""
     try:
         return meta(store, experiment_id)
     except StoreError:
@@ -207,7 +207,7 @@ def _meta_of(store: Store, experiment_id: str) -> dict[str, Json]:
 
 
 class Lines:
-    """The lines of one list."""
+    """The entries of one list."""
 
     def __init__(self, store: Store, sparking_s: float = SPARKING_S) -> None:
         self.store = store
@@ -220,8 +220,8 @@ class Lines:
         self._until = time.monotonic() + sparking_s
 
     def line(self, row: Mapping[str, Json]) -> Json:
-        """One line of the list."""
-        # The series of what has ended are not opened: a store may hold thousands of experiments.
+        """One entry of the list."""
+        # The series of ended experiments are not opened: a store may hold thousands.
         known = {} if row.get("state") in RESTING else self._meta(str(row["id"]))
         status = Status.of(row, known, self._around)
         progress = status.progress
@@ -273,13 +273,13 @@ class Lines:
         except StoreError:
             values = []
         took = time.monotonic() - now
-        # A large series that grows is not summed up at each look.
+        # A large series that grows is not summed up each time.
         _sparks[path] = _Spark(state, values, now + took + min(20 * took, 60.0))
         return values
 
 
 def troubles(status: Status, row: Mapping[str, Json]) -> Json:
-    """What keeps an experiment, the copies of its checkpoints or its mirrors waiting, in the engine's words."""
+    """Why an experiment, the copies of its checkpoints or its mirrors wait, in the engine's words."""
     found = []
     if status.pause == "room":
         found.append({"kind": "room", "words": status.reason.removeprefix(NO_ROOM)})
@@ -295,7 +295,8 @@ def troubles(status: Status, row: Mapping[str, Json]) -> Json:
 
 
 def lineage(row: Mapping[str, Json]) -> Json:
-    """What an experiment comes from, and how: it begins there (``parent``), or trains it again."""
+    """The origin of an experiment, and how it is used: the experiment continues from it (``parent``), or trains it
+    again."""
     for how in ("parent", "replays", "repeats"):
         origin = row.get(how)
         if isinstance(origin, Mapping) and origin.get("label"):
@@ -304,7 +305,7 @@ def lineage(row: Mapping[str, Json]) -> Json:
 
 
 class _Spark:
-    """A sparkline, what its series were like when it was drawn, and until when that is good enough."""
+    """A sparkline, the state of its series when it was drawn, and until when it is reused."""
 
     __slots__ = ("state", "until", "values")
 

@@ -1,4 +1,4 @@
-"""The addresses that answer from a store. Law: each reads its query, and says what another module found."""
+"""The addresses that answer from a store. Law: each reads its query, and sends the results of another module."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BLOCK = 1 << 20
 
 
 class Reads(Handler):
-    """Answers with what one reading of :mod:`workbench_ext.server.readings` gives."""
+    """Answers with the result of one reading of :mod:`workbench_ext.server.readings`."""
 
     def initialize(self, reading: Reading) -> None:
         """reading: from the route table."""
@@ -50,7 +50,7 @@ class Stores(Handler):
 
 
 class StoreOf(Handler):
-    """The store beside a notebook, or the one that holds an experiment."""
+    """The store next to a notebook, or the one that holds an experiment."""
 
     @web.authenticated
     @authorized
@@ -67,7 +67,7 @@ class StoreOf(Handler):
 
 
 class File(Handler):
-    """A file that a trial kept. Nothing in it runs: it has no origin, and is never guessed to be more than it says."""
+    """A file that a trial kept. Nothing in it runs: it has no origin, and browsers must not guess its type."""
 
     @property
     def content_security_policy(self) -> str:
@@ -95,7 +95,7 @@ class File(Handler):
 
 
 class OpenAPI(Handler):
-    """What all of this is, for programs."""
+    """The description of the API, for programs."""
 
     @web.authenticated
     @authorized
@@ -105,7 +105,7 @@ class OpenAPI(Handler):
 
 @functools.cache
 def description() -> bytes:
-    """The OpenAPI description as JSON; its file is YAML, which people read more easily."""
+    """The OpenAPI description as JSON; its file is YAML, which is easier to read."""
     text = Path(__file__).with_name("openapi.yaml").read_text(encoding="utf-8")
     return json.dumps(yaml.safe_load(text)).encode()
 
@@ -138,5 +138,5 @@ class Plotly(JupyterHandler, web.StaticFileHandler):
         await super().get("plotly.min.js", include_body=False)
 
     def set_extra_headers(self, path: str) -> None:
-        """Kept for a day by the person's browser, and by nobody between: the address wants a login."""
+        """Cached for a day by the user's browser, but by no proxy: the address needs a login."""
         self.set_header("Cache-Control", "private, max-age=86400")

@@ -1,9 +1,9 @@
-"""Which hyperparameters matter. Law: a library's forest learns the goal from configurations, and each hyperparameter
-counts by how much worse the forest foretells held-out trials once that hyperparameter's values are shuffled.
+"""Which hyperparameters matter. Law: a library's forest learns the goal from configurations, and a hyperparameter's
+importance is how much worse the forest predicts held-out trials when that hyperparameter's values are shuffled.
 
-Two things would mislead it and are taken out: values count by their rank, so that one trial that exploded does not
-outweigh all others; and the step at which a trial's value was reported is told to the forest, since a trial that was
-stopped early is worse for that alone. (Permutation importance: Breiman, Random Forests, 2001.)
+Two sources of error are removed. Values count by rank, so that one trial that exploded does not outweigh all others.
+The step at which a trial's value was reported is an input of the forest, since a trial that was stopped early is worse
+for that reason alone. (Permutation importance: Breiman, Random Forests, 2001.)
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from workbench_ext.server.experiments import found, series_of
 Json = Any
 Array = Any  # of NumPy
 
-#: Trials with a finite value below which nothing can be said, and above which a sample says enough.
+#: The fewest trials with a finite value for an answer, and the number above which a sample suffices.
 LEAST_TRIALS, MOST_TRIALS = 12, 2_000
 _TREES, _FOLDS, _SHUFFLES, _SEED = 64, 3, 4, 0
 
-#: Answers by what they were made from.
+#: Answers by their inputs.
 _kept: Kept[dict[str, Json]] = Kept(64, lambda _: 1)
 
 
 def importance(store: Store, name: str, metric: str | None) -> Json:
-    """Each hyperparameter's share of what can be foretold of ``metric`` (None: the goal), the greatest first.
+    """Each hyperparameter's share of what can be predicted of ``metric`` (None: the goal), the greatest first.
 
-    values: name, importance (shares that add up to 1; all 0 where nothing can be foretold), std (of the same, over
-    folds and shuffles). quality: R² on held-out trials, 1 at best. Raises Refused (409) where there are too few
-    trials, or no scikit-learn.
+    values: name, importance (shares that add up to 1; all 0 if nothing can be predicted), std (of the same, over folds
+    and shuffles). quality: R² on held-out trials, 1 at best. Raises Refused (409) if there are too few trials, or no
+    scikit-learn.
     """
     if find_spec("sklearn") is None:
         raise Refused(
@@ -67,7 +67,8 @@ def importance(store: Store, name: str, metric: str | None) -> Json:
 def _told(
     store: Store, experiment_id: str, metric: str, is_goal: bool
 ) -> list[tuple[Mapping[str, Json], float, float]]:
-    """(configuration, value, step) of each trial with a finite value, by number; of very many, an even sample."""
+    """(configuration, value, step) of each trial with a finite value, by number; an even sample if there are very
+    many."""
     series = series_of(store, experiment_id)
     if series is None:
         return []
@@ -91,7 +92,7 @@ def _kinds(space: Json) -> dict[str, str]:
 
 
 def _varied(configurations: list[Mapping[str, Json]]) -> list[str]:
-    """Names that have more than one value."""
+    """Names with more than one value."""
     names = dict.fromkeys(name for one in configurations for name in one)
     return [name for name in names if len({repr(one.get(name)) for one in configurations}) > 1]
 
@@ -101,10 +102,10 @@ def _varied(configurations: list[Mapping[str, Json]]) -> list[str]:
 
 
 def columns(configurations: list[Mapping[str, Json]], name: str, kind: str) -> Array:
-    """What a forest sees of one hyperparameter, a row for each trial.
+    """The forest's inputs for one hyperparameter, a row for each trial.
 
-    Numbers stay numbers (their logarithm for ``loguniform``); everything else becomes a column for each value. Where
-    it is not active its number is the middle of the others, and a column of its own says that it is not.
+    Numbers stay numbers (their logarithm for ``loguniform``); other values become a column for each value. Where the
+    hyperparameter is not active, its number is the median of the others, and a column of its own says so.
     """
     flat = [dict(_flat(one.get(name), "")) for one in configurations]
     found = []
@@ -146,7 +147,7 @@ def _is_number(value: object) -> bool:
 def _weighed(
     rows: list[tuple[Mapping[str, Json], float, float]], names: list[str], kinds: Mapping[str, str]
 ) -> dict[str, Json]:
-    from sklearn.ensemble import RandomForestRegressor  # a second to import: only where somebody asks
+    from sklearn.ensemble import RandomForestRegressor  # takes a second to import, so only on request
 
     groups = [columns([configuration for configuration, _, _ in rows], name, kinds.get(name, "")) for name in names]
     ends = np.cumsum([group.shape[1] for group in groups])
@@ -186,7 +187,7 @@ def _weighed(
 
 
 def _ranks(values: Array) -> Array:
-    """From 0 to 1; equal values share their middle rank."""
+    """From 0 to 1; equal values share their mean rank."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     middle = np.cumsum(count) - (count + 1) / 2
     return middle[place] / max(len(values) - 1, 1)

@@ -1,7 +1,7 @@
-"""A trial's log, piece by piece. Law: whole lines, each once; a line that is still being redrawn comes apart.
+"""A trial's log, piece by piece. Law: complete lines, each once; a line that is still being redrawn is sent separately.
 
-An offset counts bytes since the trial's first one, as far as this server has seen: rotation moves files away and
-drops the oldest, and offsets stay.
+An offset counts bytes from the trial's first one, as far as this server has seen: rotation moves files and drops the
+oldest, but offsets stay valid.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from workbench_ext.server.pages import paths_of
 
 Json = Any
 
-#: Bytes in one answer.
+#: The most bytes in one answer.
 MOST = 1 << 20
-#: Older parts of a log that may lie beside it.
+#: The most older files of a log.
 _PARTS = 9
-#: Logs whose offsets are remembered.
+#: The number of logs whose offsets are remembered.
 _LOGS = 1_000
 
 _remembered: OrderedDict[Path, dict[int, int]] = OrderedDict()
@@ -33,10 +33,10 @@ _remembering = threading.Lock()
 
 
 def log(store: Store, name: str, number: int, offset: int, limit: int) -> Json:
-    """Whole lines from ``offset`` on, of at most ``limit`` bytes; ``offset`` -1 is the last ones.
+    """Complete lines from ``offset`` on, at most ``limit`` bytes; ``offset`` -1 requests the last ones.
 
-    offset: where the text starts. next: what to ask with for what follows. size: where the log ends. line: the last
-    line as far as it is printed, which may still be redrawn; it comes again in ``text`` when it is whole.
+    offset: where the text starts. next: the offset for the next request. size: where the log ends. line: the last line
+    so far, which may still be redrawn; it is sent again in ``text`` once it is complete.
     """
     path = paths_of(store, name, number).log
     with contextlib.ExitStack() as stack:
@@ -46,7 +46,7 @@ def log(store: Store, name: str, number: int, offset: int, limit: int) -> Json:
         size = placed[-1][0] + placed[-1][1] if placed else 0
         tail = offset < 0
         start = max(size - limit, first) if tail else max(offset, first)
-        if start > size:  # remembered by a server that is gone, or the log was removed
+        if start > size:  # from an earlier server process, or the log was removed
             start, tail = max(size - limit, first), True
         data = b"".join(_read(part, *place, start, limit) for part, place in zip(parts, placed, strict=True))
     end = start + len(data)
@@ -57,7 +57,7 @@ def log(store: Store, name: str, number: int, offset: int, limit: int) -> Json:
         data, rest = _apart(data)
     elif end < size and b"\n" in data:
         data = data[: data.rfind(b"\n") + 1]
-    # A line longer than the answer may be cut inside of a character: its bytes come with the next answer.
+    # A line longer than the answer may be cut within a character: its bytes are sent with the next answer.
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(data, final=data.endswith(b"\n"))
     return {
@@ -75,7 +75,8 @@ def _apart(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _opened(path: Path) -> list[BinaryIO]:
-    """The parts of a log, the oldest first. The newest is opened first: what is rotated meanwhile is met twice."""
+    """The files of a log, the oldest first. The newest is opened first: a file rotated meanwhile is then seen twice,
+    not missed."""
     opened: list[BinaryIO] = []
     seen: set[int] = set()
     for number in range(_PARTS + 1):
@@ -103,7 +104,7 @@ def _carefully(name: str, flags: int) -> int:
 
 
 def _about(part: BinaryIO) -> tuple[int, int]:
-    """Inode and size; of a part that was packed when its experiment ended, 0 and its size."""
+    """Inode and size; for a file that was packed when its experiment ended, 0 and its size."""
     if isinstance(part, io.BytesIO):
         return 0, len(part.getbuffer())
     stat = os.fstat(part.fileno())
@@ -111,14 +112,14 @@ def _about(part: BinaryIO) -> tuple[int, int]:
 
 
 def _placed(path: Path, stats: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Where each part starts, counted from the trial's first byte, and its size."""
+    """Where each file starts, counted from the trial's first byte, and its size."""
     with _remembering:
         known = _remembered.pop(path, {})
         placed: list[tuple[int, int]] = []
         for inode, size in stats:
             after = sum(placed[-1]) if placed else 0
             placed.append((known.get(inode, after), size))
-        # A part that was first seen short has grown since: whoever follows starts where it really ended.
+        # A file that was first seen short has grown since: the next one starts at its real end.
         for place in range(1, len(placed)):
             placed[place] = (max(placed[place][0], sum(placed[place - 1])), placed[place][1])
         _remembered[path] = {inode: start for (inode, _), (start, _) in zip(stats, placed, strict=True)}
@@ -128,7 +129,7 @@ def _placed(path: Path, stats: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _read(file: BinaryIO, begin: int, size: int, start: int, limit: int) -> bytes:
-    """What of the part (which begins at ``begin``) lies between ``start`` and ``start + limit``."""
+    """The bytes of the file, which starts at ``begin``, between ``start`` and ``start + limit``."""
     low, high = max(start, begin), min(start + limit, begin + size)
     if low >= high:
         return b""

@@ -1,4 +1,4 @@
-"""Whose the store is, and making it this person's. Law: adopting names the folder that was shown, or is refused."""
+"""The store's owner, and adopting the store. Law: a request to adopt names the folder that was shown, or is refused."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from workbench_ext.server.base import Handler, Refused, bad
 
 Json = Any
 
-#: Bytes of a request's body: a path.
+#: The most bytes of a request's body: a path.
 _MOST = 1 << 16
 
 
 class Ownership(Handler):
-    """Whether the store is this person's, and what adopting it means; adopting it."""
+    """Shows whether the store is this user's and what adopting it would do; adopts it."""
 
     @web.authenticated
     @authorized
@@ -36,7 +36,7 @@ class Ownership(Handler):
 
 
 def owned(store: Store) -> Json:
-    """Whose the store is, why, and what adopting it would do. A store that is not there yet holds nothing."""
+    """The store's owner, the reason, and what adopting it would do. A store that does not exist yet holds nothing."""
     found = ownership.ownership(store)
     about = {
         "is_ours": found.is_ours,
@@ -50,7 +50,7 @@ def owned(store: Store) -> Json:
 
 
 def adopted(store: Store, body: Json) -> Json:
-    """Adopt the store; what was done. ``body`` names its folder as the page showed it."""
+    """Adopt the store. Returns what was done. ``body`` names its folder as the page showed it."""
     if not isinstance(body, dict) or body.keys() != {"root"}:
         raise Refused(HTTPStatus.BAD_REQUEST, 'expected {"root": …}: the folder of the store to adopt.')
     if not isinstance(body["root"], str):

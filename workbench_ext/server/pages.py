@@ -1,4 +1,4 @@
-"""One trial's page: its legs, what was found in it, its checkpoints, restarts and files. Law: it unpickles nothing."""
+"""One trial's page: its legs, its state, its checkpoints, restarts and files. Law: it unpickles nothing."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from workbench_ext.server.experiments import found, leg_line, lineage, series_of
 
 Json = Any
 
-#: Files of one trial that are listed.
+#: The most files of one trial that are listed.
 MOST_FILES = 5_000
-#: A file's name as trials give them: what it shows, the step, and a number where the step has several.
+#: The form of a trial's file names: a title, the step, and a number if the step has several.
 _BY_STEP = re.compile(r"(?P<name>.+?)-(?P<step>\d{6,9})(?:-\d+)?(?P<suffix>(?:\.[\w]+)*)")
-#: Images that cannot hold a script: browsers may show them where they are.
+#: Images that cannot hold a script: browsers may show them inline.
 INLINE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"})
-#: Types that a browser may be told; everything else is bytes to be saved.
+#: Types that are sent to a browser; all other files are sent as bytes to save.
 SAFE = INLINE | {
     "image/svg+xml",
     "text/plain",
@@ -39,7 +39,7 @@ SAFE = INLINE | {
 
 
 def page(store: Store, name: str, number: int) -> Json:
-    """All that is known of one trial but its points and its log. Raises NotFound."""
+    """All that is known of one trial besides its points and its log. Raises NotFound."""
     experiment_id, spec = found(store, name)
     row, legs = _rows(store, name, experiment_id, number)
     paths = store.experiment(experiment_id).trial(number)
@@ -52,10 +52,10 @@ def page(store: Store, name: str, number: int) -> Json:
         "legs": [leg_line(leg) for leg in legs],
         "found": newest.get("found") or {"objects": [], "names": [], "left_out": []},
         "environment": newest.get("environment") or {},
-        # What the training code named itself, and what it was seen to read: never all that it may have read.
+        # Data that the training code named, and that it was seen to read: perhaps not all that it read.
         "data": {"named": newest.get("data") or {}, "seen": newest.get("seen")},
         "checkpoints": checkpoints(paths, legs, _pinned(store, experiment_id, number)),
-        # One leg was never started again, and a journal may be long.
+        # A single leg was never restarted, and a journal may be long.
         "restarts": restarts(store.experiment(experiment_id).journal, number) if len(legs) > 1 else [],
         "files": files(paths),
         "seeds": {"experiment": spec.seed, "trial": number, "deterministic": spec.deterministic},
@@ -74,7 +74,7 @@ def _rows(store: Store, name: str, experiment_id: str, number: int) -> tuple[dic
 
 
 def paths_of(store: Store, name: str, number: int) -> TrialPaths:
-    """The places of a trial that there is. Raises NotFound."""
+    """The paths of an existing trial. Raises NotFound."""
     experiment_id, _ = found(store, name)
     _rows(store, name, experiment_id, number)
     return store.experiment(experiment_id).trial(number)
@@ -88,7 +88,7 @@ def _pinned(store: Store, experiment_id: str, number: int) -> Callable[[int], bo
 
 
 def checkpoints(paths: TrialPaths, legs: list[dict[str, Any]], pinned: Callable[[int], bool]) -> list[Json]:
-    """A trial's checkpoints by step, as their manifests tell; damaged ones with what is wrong."""
+    """A trial's checkpoints by step, according to their manifests; damaged ones with the reason."""
     kept = Checkpoints(paths)
     by_attempt = {leg["attempt"]: (leg.get("detail") or {}).get("found") or {} for leg in legs}
     sound: list[Json] = [
@@ -122,7 +122,7 @@ def checkpoints(paths: TrialPaths, legs: list[dict[str, Any]], pinned: Callable[
 
 
 def _holds(details: Mapping[str, Json], found_then: Mapping[str, Json]) -> list[str]:
-    """What a checkpoint holds: as its manifest says, else as its leg told when it began."""
+    """What a checkpoint holds, according to its manifest or else to its leg's first message."""
     told = details.get("holds")
     if isinstance(told, list):
         return [str(one) for one in told]
@@ -130,9 +130,9 @@ def _holds(details: Mapping[str, Json], found_then: Mapping[str, Json]) -> list[
 
 
 def restarts(path: Path, number: int) -> list[Json]:
-    """Each time the trial had to be started again, by the journal, and why."""
+    """Each restart of the trial in the journal, with the reason."""
     told: list[Json] = []
-    before: Mapping[str, Json] | None = None  # how the attempt before it ended; None while it is under way
+    before: Mapping[str, Json] | None = None  # how the previous attempt ended; None while it is under way
     attempt = None
     for line in journal.read(path):
         if line.get("trial") != number:
@@ -185,7 +185,7 @@ def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
     except OSError:
         return
     for entry in entries:
-        # Links are passed over: what they lead to is not the trial's.
+        # Links are skipped: their targets do not belong to the trial.
         if entry.is_dir(follow_symlinks=False):
             yield from _walk(Path(entry.path), f"{prefix}{entry.name}/")
         elif entry.is_file(follow_symlinks=False):
@@ -201,7 +201,7 @@ def kind_of(name: str) -> str:
 
 
 def type_of(name: str) -> str:
-    """The type that a browser is told: never one by which it would run something."""
+    """The type that is sent to a browser: never one that it would run."""
     guessed = mimetypes.guess_type(name)[0] or ""
     if guessed.startswith("text/"):
         return "text/plain"
@@ -209,7 +209,8 @@ def type_of(name: str) -> str:
 
 
 def file(store: Store, name: str, number: int, path: str) -> Path:
-    """A file that the trial kept, by its name in :func:`files`. Raises NotFound for whatever leads elsewhere."""
+    """A file that the trial kept, by its name in :func:`files`. Raises NotFound for paths that lead out of its
+    folder."""
     folder = paths_of(store, name, number).files
     missing = NotFound(f"{trial_label(number)} keeps no file {path[:80]!r}. Its page lists those it keeps.")
     try:

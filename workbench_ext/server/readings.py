@@ -1,6 +1,7 @@
-"""What each address reads. Law: a reading takes its parts from the address and the query, and says what to read then.
+"""What each address reads. Law: a reading gets the parts of the address and the query, and returns a function that
+reads.
 
-The query is looked at before a thread is taken: what is wrong in it is refused at once.
+The query is checked before a thread starts: errors in it are refused at once.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from workbench_ext.server.base import Handler, bad, trial
 
 #: Reads from a store, in a thread.
 Reads: TypeAlias = Callable[[Store], Any]
-#: Takes the question and the parts of its address.
+#: Takes the handler and the parts of its address.
 Reading: TypeAlias = Callable[..., Reads]
 
-#: Columns of pixels that anybody's screen may have.
+#: Columns of pixels of the widest possible screen.
 _WIDEST = 16_384
 
 
 def health(_: Handler) -> Reads:
-    """Whether there is a store, and how its engine is."""
+    """Whether there is a store, and its engine's state."""
     return lists.health
 
 
@@ -88,7 +89,7 @@ def timeline(query: Handler, name: str) -> Reads:
 
 
 def ladder(query: Handler, name: str) -> Reads:
-    """What is new of its ladder of rungs behind a line of its journal, and what happened since."""
+    """The changes of its ladder of rungs after a line of its journal, and the events since."""
     after = query.number("after", 0)
     return lambda store: ladders.ladder(store, lists.found(store, name)[0], after)
 
@@ -104,7 +105,7 @@ def snapshot(_: Handler, name: str) -> Reads:
 
 
 def notebook(query: Handler, name: str) -> Reads:
-    """Its notebook as it was."""
+    """One of its recorded notebooks."""
     return _of(snapshots.notebook, name, query.one_of("which", snapshots.WHICH))
 
 
@@ -114,14 +115,14 @@ def page(_: Handler, name: str, number: str) -> Reads:
 
 
 def log(query: Handler, name: str, number: str) -> Reads:
-    """What a trial printed, from an offset on."""
+    """A trial's output, from an offset on."""
     tail = query.get_query_argument("offset", None) == "-1"
     offset = -1 if tail else query.number("offset", 0)
     return _of(logs.log, name, trial(number), offset, query.number("limit", 1 << 16, 64, logs.MOST))
 
 
 def cluster(_: Handler) -> Reads:
-    """The engine's cluster: workers, slots and who is in them, memory."""
+    """The engine's cluster: workers, slots with their trials, memory."""
     return lists.cluster
 
 
@@ -130,7 +131,7 @@ def compare(query: Handler) -> Reads:
     a, b = _reference(query, "a"), _reference(query, "b")
 
     def read(store: Store) -> Any:
-        from workbench.compare import compare  # half a second: not at the server's start
+        from workbench.compare import compare  # takes half a second, so not at the server's start
 
         return compare(store, a, b)
 
@@ -138,12 +139,12 @@ def compare(query: Handler) -> Reads:
 
 
 def disk(_: Handler) -> Reads:
-    """What the store takes, and what cleaning it up would free."""
+    """The store's disk usage, and what cleaning up would free."""
     return disks.disk
 
 
 def _reference(query: Handler, name: str) -> str:
-    """What one side of a comparison names: an experiment, a trial, or a trial at a step."""
+    """One side of a comparison: an experiment, a trial, or a trial at a step."""
     given = query.get_query_argument(name, "")
     if not given:
         raise bad(name, given, "what to compare, such as digits@2 or digits@2/t0007:27")
@@ -151,5 +152,5 @@ def _reference(query: Handler, name: str) -> str:
 
 
 def _of(read: Callable[..., Any], *arguments: Any) -> Reads:
-    """Reads by ``read(store, *arguments)``."""
+    """A function that calls ``read(store, *arguments)``."""
     return lambda store: read(store, *arguments)

@@ -1,4 +1,4 @@
-"""Every address the extension answers at. Law: a table, and nothing else decides what is behind an address."""
+"""All addresses of the extension. Law: a table; nothing else decides what answers at an address."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from workbench_ext.server.stores import Stores
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
-#: One part of an address: an experiment's id, or what a person calls it (``digits@2``).
+#: One part of an address: an experiment's id, or its name (``digits@2``).
 _PART = r"([^/]+)"
 
-#: What is behind each address: a handler, or a reading that :class:`~workbench_ext.server.handlers.Reads` answers with.
+#: What answers at each address: a handler, or a reading with which :class:`~workbench_ext.server.handlers.Reads`
+#: answers.
 ROUTES: tuple[tuple[str, type[RequestHandler] | Reading], ...] = (
     ("api/health", readings.health),
     ("api/stores", handlers.Stores),

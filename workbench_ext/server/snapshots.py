@@ -1,4 +1,4 @@
-"""What an experiment froze: its cells, environment, data and notebook. Law: it reads, and trusts no output."""
+"""An experiment's frozen cells, environment, data and notebook. Law: it reads, and trusts no output."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from workbench_ext.server.experiments import found
 
 Json = Any
 
-#: Which notebook is meant.
+#: The kinds of notebook.
 WHICH = ("executed", "file", "document")
 
 
 def snapshot(store: Store, name: str) -> Json:
-    """What surrounded the experiment when it was started. Raises NotFound where it was started without a snapshot."""
+    """The experiment's surroundings when it was started. Raises NotFound if it was started without a snapshot."""
     experiment_id, spec = found(store, name)
     digest, parts = _parts(store, name, experiment_id)
     document = _document(store, spec, parts)
@@ -47,9 +47,8 @@ def snapshot(store: Store, name: str) -> Json:
 
 
 def notebook(store: Store, name: str, which: str) -> Json:
-    """The notebook as it was: ``executed`` (the cells that the kernel ran, in order), ``file`` (as it was saved), or
-    ``document`` (as the page held it, with what was not saved). Raises NotFound where that was not kept.
-    """
+    """The recorded notebook: ``executed`` (the cells that the kernel ran, in order), ``file`` (as it was saved), or
+    ``document`` (as the page held it, with unsaved changes). Raises NotFound if that was not kept."""
     experiment_id, spec = found(store, name)
     digest, parts = _parts(store, name, experiment_id)
     if which == "executed":
@@ -69,7 +68,7 @@ def _parts(store: Store, name: str, experiment_id: str) -> tuple[str, Mapping[st
     digest = store.read_spec(experiment_id, viewing=True).snapshot
     if digest is None:
         raise NotFound(f"{name} was started without a snapshot: from a function or a script outside of a notebook.")
-    from workbench.snapshot import read_snapshot  # what captures comes along: not at the server's start
+    from workbench.snapshot import read_snapshot  # imports the capturing modules too, so not at the server's start
 
     try:
         parts = read_snapshot(store, digest)
@@ -83,7 +82,7 @@ def _parts(store: Store, name: str, experiment_id: str) -> tuple[str, Mapping[st
 
 
 def _given(spec: Spec) -> dict[str, Json]:
-    """What training was given of the notebook's process; specs of earlier versions name a few variables only."""
+    """What training got from the notebook's process; specs of earlier versions name only a few variables."""
     training = spec.training
     if not training.is_whole:
         return {}
@@ -96,7 +95,7 @@ def _given(spec: Spec) -> dict[str, Json]:
 
 
 def _summary(environment: Mapping[str, Json]) -> Json:
-    """What a person looks for first; the whole list of packages beside it."""
+    """The most important facts first, then all packages."""
     python, machine = environment.get("python") or {}, environment.get("machine") or {}
     return {
         "python": python.get("version"),
@@ -115,7 +114,7 @@ def _summary(environment: Mapping[str, Json]) -> Json:
 
 
 def _file(store: Store, digest: str, kept: Mapping[str, Json]) -> bytes | None:
-    """The notebook's file as it was kept, or None."""
+    """The notebook's file that was kept, or None."""
     try:
         return (store.snapshot(digest) / "notebook.ipynb").read_bytes()
     except FileNotFoundError:
@@ -127,7 +126,7 @@ def _file(store: Store, digest: str, kept: Mapping[str, Json]) -> bytes | None:
 
 
 def _document(store: Store, spec: Spec, parts: Mapping[str, Json]) -> Document | None:
-    """The document that lay open when the experiment was started, where a page sent it."""
+    """The document that was open when the experiment was started, if a page sent it."""
     cells = parts["cells"].get("cells") or [{}]
     notebook = spec.notebook or (parts.get("notebook") or {}).get("path")
     if notebook is None:

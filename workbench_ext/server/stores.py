@@ -1,6 +1,5 @@
-"""Which stores this server shows. Law: each lies below the server's root folder, or was configured; a browser names a
-store by the id that it was given here, never by a path.
-"""
+"""The stores that this server shows. Law: each is below the server's root folder, or was configured; a browser names a
+store by the id that it got here, never by a path."""
 
 from __future__ import annotations
 
@@ -26,12 +25,12 @@ from workbench_ext.server.experiments import engine, is_readonly
 
 Json = Any
 
-#: Seconds after which the folders below the root are looked through again, and after which a missing store is looked
-#: for. A look that takes long is repeated less often: it takes at most one part in ``_SHARE`` of the time.
+#: Seconds after which the folders below the root are searched again, and after which a missing store is searched for. A
+#: slow search is repeated less often: it takes at most one part in ``_SHARE`` of the time.
 LOOK_AGAIN_S, MISSED_S, _SHARE = 30.0, 3.0, 50
 #: The same while no page lists the stores.
 _UNSEEN_S = 600.0
-#: A page asks every few seconds; this long after the last question nobody shows the store any more.
+#: A page sends a request every few seconds; this long after the last one the store counts as not shown.
 ATTENDED_S = 30.0
 _ID_LENGTH = 16
 
@@ -40,8 +39,8 @@ _ID_LENGTH = 16
 class Known:
     """A store that may be shown.
 
-    id: how a browser names it. folder: where it is as a person reads it, from the root folder on ("" is the root's
-    own). real: its folder without links. stays: it is listed also while it does not exist.
+    id: its name for browsers. folder: its place for users, relative to the root folder ("" is the root's own). real:
+    its folder without links. stays: it is listed even if it does not exist.
     """
 
     id: str
@@ -57,12 +56,12 @@ class Stores:
     def __init__(
         self, root: Path | str, configured: Sequence[str] = (), depth: int = MOST_DEPTH, hidden: bool = False
     ) -> None:
-        """configured: folders of stores, from ``root`` on. hidden: notebooks may lie in hidden folders."""
+        """configured: folders of stores, relative to ``root``. hidden: whether notebooks may lie in hidden folders."""
         self.root = Path(os.path.abspath(root))
         self._configured = tuple(configured)
         self._depth = depth
         self._hidden = hidden
-        #: Those that were met, by id, the first one first.
+        #: Stores that were found, by id, in that order.
         self._met: dict[str, Known] = {}
         self._asked: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -72,26 +71,26 @@ class Stores:
 
     @property
     def default(self) -> Known:
-        """The store of the server's root folder, or where the surroundings say. A question without an id means it."""
+        """The store of the server's root folder, or of the environment's settings; meant by requests without an id."""
         store = Store.find(cwd=self.root)
         return self._known(store, Path(os.path.realpath(store.root)), stays=True)
 
     def all(self) -> list[Known]:
-        """Those that are there now, and those that are listed in any case; the default is the first."""
+        """The existing stores, and those that are always listed; the default is the first."""
         fixed = self._fixed()
         with self._lock:
             met = list(self._met.values())
         return [*fixed.values(), *(known for known in met if known.id not in fixed and _is_in_place(known))]
 
     def listed(self) -> list[Known]:
-        """All of them, for a page that lists them; those below the root folder were looked for at least once."""
+        """All of them, for a page that lists them; the folders below the root were searched at least once."""
         self._listed = time.monotonic()
         self.look(math.inf)
         return self.all()
 
     @property
     def count(self) -> int:
-        """How many were met so far, in addition to those that are listed in any case."""
+        """How many were found so far, besides those that are always listed."""
         return len(self._met)
 
     def known(self, given: str | None) -> Known:
@@ -108,7 +107,7 @@ class Stores:
         )
 
     def look(self, older_s: float) -> None:
-        """Look through the folders below the root, unless that was done within ``older_s`` seconds.
+        """Search the folders below the root, unless that was done within ``older_s`` seconds.
 
         It takes seconds at most; a second caller waits for the first one.
         """
@@ -122,18 +121,18 @@ class Stores:
             self._took = self._looked - began
 
     def look_if_due(self) -> None:
-        """Look through the folders below the root, often while a page lists the stores."""
+        """Search the folders below the root; often while a page lists the stores."""
         self.look(LOOK_AGAIN_S if time.monotonic() - self._listed < ATTENDED_S else _UNSEEN_S)
 
     def beside(self, path: str) -> Known | None:
-        """The store of the folder in which the notebook ``path`` lies; None where that has none, or none to show.
+        """The store of the notebook ``path``'s folder; None if there is none, or if it may not be shown.
 
-        Raises Refused where the path leads out of the root folder.
+        Raises Refused if the path leads out of the root folder.
         """
         return self._meet(Store.find(cwd=notebook_below(self.root, path, self._hidden).parent))
 
     def holding(self, name: str, path: str | None = None) -> Known | None:
-        """The store that holds the experiment ``name``: the one beside the notebook ``path`` before the others."""
+        """The store that holds the experiment ``name``: preferably the one next to the notebook ``path``."""
         beside = None if path is None else self.beside(path)
         for older_s in (math.inf, MISSED_S):
             self.look(older_s)
@@ -152,13 +151,13 @@ class Stores:
         self._asked[known.id] = time.monotonic()
 
     def is_attended(self, key: str) -> bool:
-        """Whether a page shows the store with this id: only then is anybody told what changes in it."""
+        """Whether a page shows the store with this id: only then are its changes sent."""
         return time.monotonic() - self._asked.get(key, -math.inf) < ATTENDED_S
 
     # Inside ----------------------------------------------------------------------------------------------------------
 
     def _fixed(self) -> dict[str, Known]:
-        """The default and the configured ones, by id: they are listed also while they do not exist."""
+        """The default and the configured stores, by id: they are listed even if they do not exist."""
         named = (Store(self.root / Path(folder).expanduser()) for folder in self._configured)
         others = [self._known(store, Path(os.path.realpath(store.root)), stays=True) for store in named]
         return {known.id: known for known in (self.default, *others)}
@@ -168,14 +167,14 @@ class Stores:
         return Known(digest[:_ID_LENGTH], store, self._folder(store.root), real, stays)
 
     def _folder(self, root: Path) -> str:
-        """Where a store is as a person reads it: the folder beside whose notebooks it lies."""
+        """A store's place for users: the folder whose notebooks use it."""
         place = root.parent if root.name == FOLDER else root
         if place == self.root:
             return ""
         return place.relative_to(self.root).as_posix() if place.is_relative_to(self.root) else place.as_posix()
 
     def _meet(self, store: Store) -> Known | None:
-        """Take note of a store that exists, where it may be shown."""
+        """Add a store that exists, if it may be shown."""
         real = Path(os.path.realpath(store.root))
         fixed = {known.real: known for known in self._fixed().values()}
         if real in fixed:
@@ -190,16 +189,16 @@ class Stores:
 
 
 def _is_in_place(known: Known) -> bool:
-    """Whether the store is there, and its folder is still the one that was met and no link to elsewhere."""
+    """Whether the store exists, and its folder is still the one that was found and not a link to another."""
     return known.store.exists and Path(os.path.realpath(known.store.root)) == known.real
 
 
 def notebook_below(root: Path, given: str, hidden: bool = True) -> Path:
-    """The notebook's file for the path by which a page knows it. It may lead nowhere but below ``root``.
+    """The notebook's file for a page's path. It must be below ``root``.
 
-    Raises Refused where it leads out of it, or into a hidden folder that is not ``hidden`` allowed.
+    Raises Refused if it is not, or if it is in a hidden folder and ``hidden`` is False.
     """
-    # With real-time collaboration the path begins with the name of its drive.
+    # With real-time collaboration the path starts with the name of its drive.
     path = Path(os.path.abspath(root / given.removeprefix("RTC:").lstrip("/")))
     try:
         is_below = "\0" not in given and path.parent.resolve(strict=True).is_relative_to(root.resolve())
@@ -213,7 +212,7 @@ def notebook_below(root: Path, given: str, hidden: bool = True) -> Path:
 
 
 def described(known: Known) -> Json:
-    """A store as a list of stores shows it."""
+    """A store's entry in a list of stores."""
     store, owned = known.store, ownership(known.store)
     rows = read_catalog(store) if store.exists else []
     return {

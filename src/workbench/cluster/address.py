@@ -1,4 +1,4 @@
-"""The address of somebody else's Dask cluster. Law: what cannot be reached is refused before anything is started."""
+"""The address of an external Dask cluster. Law: an unreachable address is refused before anything is started."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import socket
 
 from workbench.errors import BadOption, NoAnswer
 
-#: Seconds within which a Dask scheduler takes a connection.
+#: Seconds within which a Dask scheduler must accept a connection.
 CONNECT_S = 3.0
 
 
 def check_address(address: str) -> None:
-    """Raise NoAnswer unless something takes connections at ``address``, BadOption where it is no address."""
+    """Raise NoAnswer if nothing accepts connections at ``address``, BadOption if it is not an address."""
     rest = address.rpartition("://")[2]
     host, _, port = rest.partition("/")[0].rpartition(":")
     if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):

@@ -1,20 +1,23 @@
-"""How an engine comes to its cluster. Law: a cluster of its store's own that does not answer is replaced."""
+"""Connects an engine to its cluster. Law: a store's own cluster that does not answer is replaced."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from distributed import Client, Security
 
 from workbench.cluster.own import Own
-from workbench.cluster.workers.worker import greet
-from workbench.errors import NoAnswer
+from workbench.cluster.workers.calls import greet
+from workbench.errors import NoAnswer, StoreNotShared, VersionsDiffer
 from workbench.messages import Greeting
+from workbench.records import PROTOCOL
 
 log = logging.getLogger("workbench.cluster")
 
-#: Seconds to wait for a cluster at an address; and for the store's own, on a busy machine, before it counts as hung.
+#: Seconds to wait for a cluster at an address; and for the store's own cluster, perhaps on a busy machine, before it
+#: counts as hung.
 ANSWER_S, OWN_ANSWER_S = 5.0, 20.0
 
 
@@ -40,9 +43,27 @@ async def connected(own: Own | None, address: str | None) -> Any:
 
 
 async def greeted(client: Any, own: Own | None, engine: str, topic: str) -> dict[str, Greeting | None]:
-    """What each worker of an own cluster has of an engine before (None: it is not set up); of others nothing."""
+    """What each worker of the store's own cluster still has from an earlier engine (None: it is not set up); empty for
+    other clusters."""
     if own is None:
         return {}
-    # One that dies at this moment does not answer; what takes its place is heard of.
+    # A worker that dies now does not answer; its successor is greeted when it appears.
     told: dict[str, Greeting | None] = await client.run(greet, engine=engine, topic=topic, on_error="ignore")
     return told
+
+
+def check_worker(root: str, worker: str, answer: Mapping[str, Any]) -> None:
+    """Raises VersionsDiffer or StoreNotShared for a worker that cannot train for the store at ``root``.
+
+    answer: what ``sees_store`` gave there.
+    """
+    if answer["protocol"] != PROTOCOL:
+        raise VersionsDiffer(
+            f"worker {worker} has a Workbench of protocol {answer['protocol']}; expected {PROTOCOL}. "
+            "Install the same Workbench version on every machine."
+        )
+    if not answer["sees_store"]:
+        raise StoreNotShared(
+            f"worker {worker} on {answer['host']} does not see the store {root}. Expected a folder that "
+            "every machine sees at the same path. Put the store on a shared file system (--store)."
+        )

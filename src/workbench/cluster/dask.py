@@ -21,16 +21,18 @@ from distributed import wait
 
 from workbench.cluster import devices
 from workbench.cluster.backend import Sink, Slot, Survivor
-from workbench.cluster.client import ANSWER_S, connected, greeted
+from workbench.cluster.client import ANSWER_S, check_worker, connected, greeted
 from workbench.cluster.hearing import Hearing
 from workbench.cluster.own import Own
+from workbench.cluster.settings import SETTINGS
+from workbench.cluster.workers.calls import greet, rest, run_legs, sees_store, warm
 from workbench.cluster.workers.machine import survey_here
 from workbench.cluster.workers.secrets import to_wire
-from workbench.cluster.workers.worker import INTERVAL_S, Workplace, greet, rest, run_legs, sees_store, warm
-from workbench.errors import ClusterError, StoreNotShared, VersionsDiffer
+from workbench.cluster.workers.worker import INTERVAL_S, Workplace
+from workbench.errors import ClusterError, VersionsDiffer
 from workbench.messages import BadMessage, FromLeg, Greeting, Left, Notice, Order, Plain, Wants
 from workbench.messages import read as read_message
-from workbench.records import PROTOCOL, Training
+from workbench.records import Training
 from workbench.store.owner import private
 from workbench.store.owner.slots import cores
 from workbench.trial.process.surroundings import Hides
@@ -41,32 +43,6 @@ log = logging.getLogger("workbench.cluster")
 REATTACH_S = 1.0
 #: Seconds before a leg that has not come to its worker yet is told again to stop.
 UNDER_WAY_S = 0.02
-
-#: What Dask must not do for us: retry, steal, spill, kill workers for memory (training is not in them).
-SETTINGS: dict[str, Any] = {
-    "distributed.scheduler.allowed-failures": 1_000_000,
-    "distributed.scheduler.work-stealing": False,
-    "distributed.worker.daemon": False,
-    "distributed.worker.memory.target": False,
-    "distributed.worker.memory.spill": False,
-    "distributed.worker.memory.pause": False,
-    "distributed.worker.memory.terminate": False,
-    "distributed.worker.profile.enabled": False,
-    "distributed.scheduler.worker-ttl": "60s",
-    # Watching itself costs Dask a tenth of a core for each process; nobody looks.
-    "distributed.admin.tick.interval": "60s",
-    "distributed.admin.tick.cycle": "60s",
-    "distributed.admin.tick.limit": "1h",
-    "distributed.admin.system-monitor.interval": "60s",
-    "distributed.admin.system-monitor.gil.enabled": False,
-    "distributed.admin.low-level-log-length": 100,
-    # What the client asks is never looked at: workers say themselves what they have.
-    "distributed.client.scheduler-info-interval": "1h",
-    "distributed.scheduler.active-memory-manager.start": False,
-    # Of its pages, where there are any, a person sees the dashboard alone.
-    "distributed.scheduler.http.routes": [],
-    "distributed.worker.http.routes": [],
-}
 
 
 @dataclasses.dataclass(slots=True)
@@ -169,7 +145,7 @@ class DaskBackend:
         # One that dies at this moment is not among them; what takes its place is heard of.
         answers = await self._client.run(sees_store, self._root, self._nonce, on_error="ignore")
         for worker, answer in answers.items():
-            self._check(worker, answer)
+            check_worker(self._root, worker, answer)
             self._answers[worker] = answer
         for worker in answers:
             self._add(worker)
@@ -218,18 +194,6 @@ class DaskBackend:
             self._listener.heard(key, message)
         else:
             self._held.append((key, message))
-
-    def _check(self, worker: str, answer: dict[str, Any]) -> None:
-        if answer["protocol"] != PROTOCOL:
-            raise VersionsDiffer(
-                f"worker {worker} has a Workbench of protocol {answer['protocol']}; expected {PROTOCOL}. "
-                "Install the same Workbench version on every machine."
-            )
-        if not answer["sees_store"]:
-            raise StoreNotShared(
-                f"worker {worker} on {answer['host']} does not see the store {self._root}. Expected a folder that "
-                "every machine sees at the same path. Put the store on a shared file system (--store)."
-            )
 
     async def look(self) -> list[Plain]:
         """The machines: this one in a thread of ours where the cluster is local, others by one worker of each."""
@@ -448,7 +412,7 @@ class DaskBackend:
                 # Before it is given legs: they would wait for it, where another worker may be free.
                 await self._client.run(warm, training=training, workers=[worker], on_error="ignore")
             for address, answer in answers.items():
-                self._check(address, answer)
+                check_worker(self._root, address, answer)
                 if address not in self._removed:
                     self._answers[address] = answer
                     self._add(address)

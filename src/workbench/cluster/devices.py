@@ -1,7 +1,7 @@
-"""Which NVIDIA GPUs there are, and what a cluster of this machine does with them. Law: CUDA is never touched.
+"""The machine's NVIDIA GPUs, and how a cluster of this machine uses them. Law: CUDA is never touched.
 
-A slot is a GPU where dask-cuda is installed, else a core. A slot that is a core sees no GPU: all trials would train on
-the first one at once, and run out of its memory.
+A slot is a GPU if dask-cuda is installed, otherwise a core. A slot that is a core sees no GPU: otherwise all trials
+would train on the first one at once, and run out of its memory.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-#: Where the driver lists its GPUs, a folder each. The variable names another place, for tests.
+#: Where the driver lists its GPUs, one folder each. The variable names another place, for tests.
 DRIVER = Path("/proc/driver/nvidia/gpus")
 DRIVER_VARIABLE = "WORKBENCH_NVIDIA_GPUS"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-#: With one of these a person says that no GPU is to be used.
+#: With one of these values the user says that no GPU may be used.
 NONE = ("", "-1", "none", "void", "NoDevFiles")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the slots of a cluster are, and what a person is told of it before anything trains."""
+    """What a cluster's slots are, and a note for the user before anything trains."""
 
     trains_on_gpus: bool = False
-    #: There are GPUs, and slots that are cores must not see them.
+    #: Whether there are GPUs that slots on cores must not see.
     hides_gpus: bool = False
     note: str | None = None
 
 
 def plan(workers: int | None, around: Mapping[str, str] = os.environ) -> Plan:
-    """What a cluster of this machine with so many workers (None: as many as there is place for) trains on."""
+    """What a cluster of this machine with ``workers`` workers (None: as many as fit) trains on."""
     if around.get(VISIBLE, "0").strip() in NONE:
         return Plan(hides_gpus=True)
     driven, trouble = _driven()
@@ -55,7 +55,7 @@ def plan(workers: int | None, around: Mapping[str, str] = os.environ) -> Plan:
         )
     try:
         import_module("dask_cuda")
-    except Exception as error:  # it fails at import in many ways: no CUDA package, other versions of Dask
+    except Exception as error:  # its import fails in many ways: no CUDA package, other versions of Dask
         return Plan(
             hides_gpus=True,
             note=f"{there}, but dask-cuda cannot be used ({type(error).__name__}: {error}): trials train on CPU cores, "
@@ -66,7 +66,7 @@ def plan(workers: int | None, around: Mapping[str, str] = os.environ) -> Plan:
 
 
 def slot_name(visible: str | None) -> str | None:
-    """The slot of this machine that a worker with this ``CUDA_VISIBLE_DEVICES`` trains in: its first GPU, by UUID."""
+    """The machine's slot for a worker with this ``CUDA_VISIBLE_DEVICES``: its first GPU, by UUID."""
     first = (visible or "").split(",")[0].strip()
     if not first or first in NONE:
         return None
@@ -75,7 +75,7 @@ def slot_name(visible: str | None) -> str | None:
 
 
 def _driven() -> tuple[int, str]:
-    """How many GPUs the driver answers for; 0 and why, where it does not."""
+    """How many GPUs the driver reports; 0 and the reason if it does not work."""
     try:
         import pynvml
 
@@ -84,12 +84,12 @@ def _driven() -> tuple[int, str]:
             return int(pynvml.nvmlDeviceGetCount()), "it says that there is none"
         finally:
             pynvml.nvmlShutdown()
-    except Exception as error:  # no package, no driver, no permission: all mean that no GPU can be used
+    except Exception as error:  # no package, no driver, no permission: in each case no GPU can be used
         return 0, str(error)
 
 
 def _listed(around: Mapping[str, str]) -> list[str]:
-    """GPUs that the kernel knows of, whether or not the driver can be asked."""
+    """GPUs that the kernel knows, whether or not the driver works."""
     try:
         return os.listdir(around.get(DRIVER_VARIABLE) or DRIVER)
     except OSError:
@@ -106,5 +106,5 @@ def _uuid(index: str) -> str | None:
             return found.decode() if isinstance(found, bytes) else str(found)
         finally:
             pynvml.nvmlShutdown()
-    except Exception:  # the index serves as well, as long as all say it alike
+    except Exception:  # the index works too, as long as all workers use it
         return None

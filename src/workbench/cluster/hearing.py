@@ -1,7 +1,7 @@
-"""How far each worker of a cluster has been heard. Law: every message is taken once, in its worker's order.
+"""Which messages of each worker were received. Law: each message is taken once, in its worker's order.
 
-A worker numbers its messages. An engine that comes to a cluster that was there before it first gets what each worker
-still has to tell, up to some number; events that arrive meanwhile wait, and those up to that number are passed over.
+A worker numbers its messages. An engine that joins an existing cluster first gets each worker's untold messages, up to
+some number. Events that arrive meanwhile wait; those up to that number are skipped.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from workbench.messages import Plain
 
 
 class Hearing:
-    """By worker, the number of the newest message that was heard."""
+    """By worker: the number of the newest message received."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        #: Events of workers that have not told yet how far they are.
+        #: Events of workers that were not greeted yet.
         self._early: dict[str, list[Mapping[str, Any]]] = {}
-        #: Numbers up to which the workers know that all is on the disk.
+        #: By worker: the number up to which it knows that its messages are on disk.
         self._kept: dict[str, int] = {}
 
     def take(self, event: Mapping[str, Any]) -> list[Plain]:
-        """The messages of ``event`` that are new; none yet where its worker was not greeted."""
+        """The new messages of ``event``; empty while its worker was not greeted."""
         worker, number, batch = event["worker"], event["n"], event["batch"]
         if worker not in self._numbers:
             self._early.setdefault(worker, []).append(event)
@@ -35,7 +35,7 @@ class Hearing:
         return list(batch[len(batch) - new :])
 
     def greeted(self, worker: str, number: int) -> list[Plain]:
-        """``worker`` was heard up to ``number``; what it has said since."""
+        """``worker`` was heard up to ``number``. Returns its messages since."""
         self._numbers[worker] = number
         return [message for event in self._early.pop(worker, ()) for message in self.take(event)]
 
@@ -49,10 +49,10 @@ class Hearing:
             numbers.pop(worker, None)
 
     def marks(self) -> dict[str, int]:
-        """Workers that have said something since it was kept, with its number."""
+        """Workers with messages that they do not know to be on disk, with the newest number of each."""
         return {worker: n for worker, n in self._numbers.items() if n > self._kept.get(worker, 0)}
 
     def kept(self, worker: str, number: int) -> None:
-        """``worker`` knows that all up to ``number`` is on the disk."""
+        """``worker`` knows that its messages up to ``number`` are on disk."""
         if worker in self._numbers:
             self._kept[worker] = number

@@ -1,8 +1,8 @@
-"""A cluster of this machine, one worker for each slot. Law: it listens on loopback alone, and every peer has its key.
+"""A cluster of this machine, one worker for each slot. Law: it listens only on loopback, and each peer has its key.
 
-Certificate and key are made for each cluster and live in memory. Dask's pages (its HTTP server has no key) are there
-only where a person asks for them, and only those of its scheduler, on loopback. Its folders lie in one that no other
-user can enter.
+Each cluster gets a certificate and a key of its own, kept in memory. Dask's pages (its HTTP server has no key) are
+served only if the user asks for them: only the scheduler's, and on loopback. Its folders lie in one that other users
+cannot enter.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ from workbench.store.owner.runtime import temporary
 log = logging.getLogger("workbench.cluster")
 
 LOOPBACK = "127.0.0.1"
-#: Tasks a worker may run for each slot: one training; the others wait for its slot on the worker, not at Dask.
+#: Tasks that a worker may run for each slot: one trains; the others wait for its slot on the worker, not in Dask's
+#: scheduler.
 DEPTH = 4
 #: Seconds between the heartbeats of workers.
 HEARTBEAT_S = 5.0
-#: Seconds in which a peer must show that it has the cluster's key, on a busy machine too.
+#: Seconds in which a peer must prove that it has the cluster's key, on a busy machine too.
 HANDSHAKE_S = 30.0
 
-#: What Dask adds to scheduler and workers beside futures and events (locks, queues, shuffles, …). One of them, spans,
-#: keeps each group of tasks that there ever was, for a page of the dashboard.
+#: Dask's extensions of scheduler and workers besides futures and events (locks, queues, shuffles, …). One of them,
+#: spans, keeps every group of tasks that ever existed, for a page of the dashboard.
 _NO_EXTENSIONS: dict[str, type] = {}
 
 
 class _Listener(TLSListener):
-    """Dask's, but a peer that shows no key is dropped in time and without a line in the log."""
+    """Dask's listener, but a peer without the key is dropped after a time limit and without a line in the log."""
 
     async def _prepare_stream(self, stream: Any, address: str) -> Any:
         try:
@@ -62,26 +63,26 @@ class PagelessScheduler(Scheduler):
     """Dask's scheduler without its HTTP server."""
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
-        """There is none."""
+        """Start none."""
 
 
 class PagelessWorker(Worker):
-    """Dask's worker without its HTTP server, and without a look each second for results that its tasks lack: tasks of
-    ours need none."""
+    """Dask's worker without its HTTP server, and without looking each second for missing inputs of tasks: Workbench's
+    tasks have none."""
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
-        """There is none."""
+        """Start none."""
 
     def start_periodic_callbacks(self) -> None:
-        """All others."""
+        """Start all others."""
         self.periodic_callbacks.pop("find-missing", None)
         super().start_periodic_callbacks()
 
 
 async def local_cluster(workers: int | None, security: Security, *, dashboard: bool = False) -> Any:
-    """Start a cluster of this machine: a worker for each GPU, or else for each CPU slot. Raises ClusterError.
+    """Start a cluster of this machine: a worker for each GPU, or otherwise for each CPU slot. Raises ClusterError.
 
-    ``workbench_slots`` of what is given says how many slots each worker has.
+    ``workbench_slots`` of the returned cluster is the number of slots of each worker.
     """
     dask.config.set({"temporary-directory": str(temporary("dask"))})
     settings: dict[str, Any] = {
@@ -92,7 +93,7 @@ async def local_cluster(workers: int | None, security: Security, *, dashboard: b
         "dashboard_address": f"{LOOPBACK}:0",
         "silence_logs": logging.ERROR,
         "scheduler_kwargs": {"dashboard": dashboard},
-        # Seconds between copies of facts about the cluster that nothing here reads.
+        # Seconds between copies of facts about the cluster that Workbench does not read.
         "scheduler_sync_interval": 3600,
         "threads_per_worker": DEPTH,
     }
@@ -128,10 +129,10 @@ async def local_cluster(workers: int | None, security: Security, *, dashboard: b
 
 
 def _calm(scheduler: Any) -> None:
-    """Let a scheduler of this process rest where nothing happens: by default it is woken some thirty times a second.
+    """Let a scheduler of this process rest while nothing happens: by default it wakes some thirty times a second.
 
-    Dask has no setting for this. Workers that are gone are told by their connections, and heartbeats only of those
-    that hang. The two timers that are stopped end a cluster without work or without workers, which is not wanted here.
+    Dask has no setting for this. The connections show which workers are gone; only hanging ones need heartbeats. The
+    two stopped timers would end a cluster without work or without workers, which must not happen here.
     """
     vars(dask_scheduler)["heartbeat_interval"] = lambda workers: HEARTBEAT_S + workers / 200
     for name in ("idle-timeout", "no-workers-timeout"):
@@ -139,6 +140,6 @@ def _calm(scheduler: Any) -> None:
 
 
 def dashboard_of(cluster: Any) -> str | None:
-    """Where a browser of this machine finds the cluster's pages; None where there are none."""
+    """The address of the cluster's pages for a browser of this machine; None if there are none."""
     server = cluster.scheduler.services.get("dashboard")
     return f"http://{LOOPBACK}:{server.port}/status" if server is not None else None

@@ -1,7 +1,7 @@
 """`python -m workbench.cluster.local --store FOLDER`: a store's own cluster, in a process of its own.
 
-Law: it imports nothing that takes long before the process is begun from which its workers are forked: both import Dask
-at the same time, each on its own core.
+Law: nothing that takes long is imported before the process from which the workers are forked is started: both import
+Dask at the same time, each on its own core.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sys
 
 from workbench.cluster.workers import nursery
 
-#: Signals that end it in order.
+#: Signals that end it normally.
 ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Be the cluster of one store until it is not wanted any more."""
+    """Run the cluster of one store until it is no longer needed."""
     parser = argparse.ArgumentParser(prog="python -m workbench.cluster.local", description="The cluster of one store.")
     parser.add_argument("--store", required=True, help="the store's folder")
     parser.add_argument("--workers", type=int, help="slots")
@@ -26,8 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--grace", type=float, required=True, help="seconds that it lives on without an engine")
     parser.add_argument("--engine", type=int, required=True, help="the process that starts this one")
     options = parser.parse_args(arguments)
-    # An engine that starts holds signals back, and what it starts has that from it. One that comes before this process
-    # can end in order ends it all the same.
+    # A starting engine blocks signals, and its child processes inherit that. Until this process can end normally, a
+    # signal just ends it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

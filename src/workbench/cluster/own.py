@@ -1,7 +1,8 @@
-"""An engine's hand on its store's own cluster: finds the one that is there, or starts one, and ends it.
+"""Finds, starts and ends the own cluster of an engine's store.
 
-Law: one cluster for one store. What was made by another Workbench, or with another number of slots than is asked for,
-is ended before a new one begins. Importing this costs nothing, so that the cluster imports Dask beside its engine.
+Law: one cluster for one store. A cluster of another Workbench version, or with another number of slots than requested,
+is ended before a new one starts. Importing this module costs nothing, so that the cluster imports Dask while its engine
+does.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from workbench.records import PROTOCOL
 from workbench.store.owner import own_cluster
 from workbench.store.owner.own_cluster import OwnCluster
 
-#: Seconds that a cluster lives on without an engine, unless WORKBENCH_GRACE says otherwise.
+#: Seconds that a cluster survives without an engine, unless WORKBENCH_GRACE is set.
 GRACE_S = 60.0
-#: Seconds that a cluster gets to start on a busy machine, and to end in order.
+#: Seconds that a cluster may take to start on a busy machine, and to end normally.
 START_S, END_S = 120.0, 15.0
 
 
 def grace_s() -> float:
-    """Seconds that a cluster lives on without an engine, and its trials with it; 0: it ends with its engine.
+    """Seconds that a cluster and its trials survive without an engine; 0: it ends with its engine.
 
-    Raises BadOption where WORKBENCH_GRACE is no time.
+    Raises BadOption if WORKBENCH_GRACE is not a number of seconds.
     """
     written = os.environ.get("WORKBENCH_GRACE") or str(GRACE_S)
     with contextlib.suppress(ValueError):
@@ -42,12 +43,12 @@ def grace_s() -> float:
 
 
 class Own:
-    """The cluster of the store at ``root``: :attr:`was_found` tells whether an engine before has started it."""
+    """The cluster of the store at ``root``. :attr:`was_found` tells whether an earlier engine started it."""
 
     def __init__(self, root: str, workers: int | None, *, dashboard: bool = False) -> None:
-        """Find the cluster, or start one: it is :meth:`ready` when its workers are. Only the store's engine may.
+        """Find the cluster, or start one: :meth:`ready` waits for its workers. Only the store's engine may do this.
 
-        dashboard: Dask's own pages are wanted.
+        dashboard: whether Dask's own pages are served.
         """
         self._root, self._workers, self._wants_pages = root, workers, dashboard
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,12 +62,12 @@ class Own:
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """The process that was started here, if one was."""
+        """The process that was started here, if there is one."""
         return () if self._process is None else (self._process.pid,)
 
     @property
     def workers(self) -> int | None:
-        """How many workers were asked for; None: as many as the machine has use for."""
+        """How many workers were requested; None: as many as the machine can use."""
         return self._workers if self.record is None else self.record.wanted
 
     def _fits(self, record: OwnCluster) -> bool:
@@ -90,7 +91,7 @@ class Own:
         )
 
     async def ready(self) -> OwnCluster:
-        """The cluster, when it can be connected to. Raises NoAnswer where it does not start."""
+        """The cluster, once it accepts connections. Raises NoAnswer if it does not start."""
         if self.record is None:
             assert self._process is not None
             assert self._process.stdout is not None
@@ -110,7 +111,7 @@ class Own:
         return self.record
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Have ``gone`` called on the event loop when the process of the cluster has ended."""
+        """Call ``gone`` on the event loop when the cluster's process has ended."""
         assert self.record is not None
         loop = asyncio.get_running_loop()
         try:
@@ -127,7 +128,7 @@ class Own:
         loop.add_reader(descriptor, ended)
 
     async def end(self) -> None:
-        """End it, and wait until it is gone: in order, and after a while by force."""
+        """End it and wait until it is gone: normally, or after a while by force."""
         if self.record is None:
             if self._process is not None:
                 self._process.kill()
@@ -142,7 +143,7 @@ class Own:
         own_cluster.remove(self.record)
 
     async def replace(self) -> None:
-        """It is gone, or does not answer: start another."""
+        """Start another cluster, because this one is gone or does not answer."""
         if self.record is not None:
             await asyncio.to_thread(_kill, self.record)
         if self._process is not None:
@@ -152,7 +153,7 @@ class Own:
 
 
 def end_found(root: Path) -> OwnCluster | None:
-    """End the cluster that lives on without an engine, and all that trains there; what it was, None where is none."""
+    """End the cluster that survives without an engine, and all that trains there. Returns its record, or None."""
     record = own_cluster.read(root)
     if record is not None:
         _kill(record)
@@ -160,7 +161,7 @@ def end_found(root: Path) -> OwnCluster | None:
 
 
 async def _line(descriptor: int) -> bytes:
-    """What a pipe says up to the end of the line, or to its own end."""
+    """Read a pipe up to the end of the line, or to the end of the pipe."""
     loop, told = asyncio.get_running_loop(), bytearray()
     os.set_blocking(descriptor, False)
     while not told.endswith(b"\n"):
@@ -198,7 +199,7 @@ def _await_end(record: OwnCluster) -> None:
 
 
 def _gone(record: OwnCluster, seconds: float) -> bool:
-    """Wait until the process has ended, ``seconds`` at most; whether it has."""
+    """Wait until the process has ended, at most ``seconds``. Returns whether it has."""
     try:
         descriptor = os.pidfd_open(record.pid)
     except OSError:

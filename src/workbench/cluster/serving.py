@@ -1,8 +1,8 @@
-"""A store's own cluster in a process of its own, which :mod:`workbench.cluster.local` is.
+"""A store's own cluster in a process of its own, which :mod:`workbench.cluster.local` starts.
 
-Law: it outlives its engine by the grace time and no longer. It is an engine's when a client is connected. When the last
-one is gone, it waits for the next engine; where none comes, or none could find it, it ends, and all that it has
-started ends with it: workers by their pipe, forkservers by their socket, runners by the kernel's signal.
+Law: it survives its engine by the grace time and no longer. A connected client is an engine. When the last one is gone,
+the cluster waits for the next engine. If none comes, or none could find it, it ends, and so does all that it has
+started: workers by their pipe, forkservers by their socket, runners by the kernel's signal.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import dask
 from distributed import LocalCluster, Scheduler, Security
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from workbench.cluster.dask import SETTINGS
 from workbench.cluster.here import dashboard_of, local_cluster
+from workbench.cluster.settings import SETTINGS
 from workbench.cluster.workers.worker import INTERVAL_S
 from workbench.errors import StoreError
 from workbench.records import PROTOCOL
@@ -37,16 +37,17 @@ from workbench.store.owner.own_cluster import OwnCluster
 
 log = logging.getLogger("workbench.cluster")
 
-#: Seconds that workers get to end in order.
+#: Seconds that workers have to end normally.
 CLOSE_S = 10.0
-#: Seconds within which the engine that has started it is connected.
+#: Seconds within which the engine that started it must connect.
 START_S = 60.0
-#: Seconds between two looks, while no engine is there, whether one could still find this cluster.
+#: Seconds between two checks, while no engine is connected, whether one could still find this cluster.
 LOOK_S = 0.5
 
 
 class Presence(SchedulerPlugin):
-    """Whether an engine is connected. ``gone`` is called when the last one went, ``there`` when one came."""
+    """Whether an engine is connected. ``gone`` is called when the last one has left, ``there`` when one has
+    connected."""
 
     name = "workbench-presence"
 
@@ -66,16 +67,16 @@ class Presence(SchedulerPlugin):
             self._gone()
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """Called by Dask: what it sends to the worker does not wait for company."""
+        """Called by Dask: messages to the worker are not held back to be batched."""
         with contextlib.suppress(KeyError):
             scheduler.stream_comms[worker].interval = INTERVAL_S
 
 
 class LocalProcess:
-    """The cluster, its record, and the time that is left."""
+    """The cluster, its record, and the remaining time."""
 
     def __init__(self, store: Store, workers: int | None, grace_s: float, engine: int, *, dashboard: bool) -> None:
-        """engine: the process that has started this one. dashboard: Dask's own pages are wanted."""
+        """engine: the process that started this one. dashboard: whether Dask's own pages are served."""
         self._store, self._workers, self._grace_s, self._engine = store, workers, grace_s, engine
         self._wants_pages = dashboard
         self._end = asyncio.Event()
@@ -90,15 +91,15 @@ class LocalProcess:
         security = Security.temporary()
         cluster = await local_cluster(self._workers, security, dashboard=self._wants_pages)
         if os.getppid() != self._engine:
-            os._exit(0)  # it was killed meanwhile, and the next one starts a cluster of its own
+            os._exit(0)  # the engine was killed meanwhile, and the next one starts a cluster of its own
         cluster.scheduler.add_plugin(Presence(self._lost, self._found))
         for worker in cluster.scheduler.stream_comms:
             cluster.scheduler.stream_comms[worker].interval = INTERVAL_S
         self._record = self._written(cluster, security)
         _tell(self._record)
-        self._lost(START_S)  # until the engine that has started it is connected
+        self._lost(START_S)  # until the engine that started it connects
         await self._end.wait()
-        with contextlib.suppress(Exception):  # what is not closed in order ends with this process
+        with contextlib.suppress(Exception):  # what is not closed normally ends with this process
             await asyncio.wait_for(cluster.close(), CLOSE_S)
         own_cluster.remove(self._record)
 
@@ -122,7 +123,7 @@ class LocalProcess:
         return record
 
     def _lost(self, at_least_s: float = 0.0) -> None:
-        """No engine is there: wait for the next one."""
+        """No engine is connected: wait for the next one."""
         assert self._record is not None
         if self._end.is_set() or self._waiting is not None:
             return
@@ -152,7 +153,7 @@ class LocalProcess:
         else:
             log.warning("the cluster of %s ends: no engine came within %g s", self._store.root, seconds)
         own_cluster.remove(self._record_now())
-        # At once: what trains has a checkpoint, and a worker that is asked to close may take its time.
+        # End at once: training code has checkpoints, and a worker that is asked to close may take its time.
         os._exit(0)
 
     def _record_now(self) -> OwnCluster:
@@ -172,16 +173,16 @@ def _write(record: OwnCluster) -> None:
 
 
 def _tell(record: OwnCluster) -> None:
-    """Say to the engine that has started this process where its cluster is; it is the only line that is printed."""
-    with contextlib.suppress(OSError):  # it is gone already
+    """Tell the engine that started this process where its cluster is; no other line is printed."""
+    with contextlib.suppress(OSError):  # the engine is gone already
         sys.stdout.write(json.dumps(dataclasses.asdict(record)) + "\n")
         sys.stdout.flush()
     os.dup2(2, 1)
 
 
 def serve(options: argparse.Namespace, ending: Sequence[signal.Signals]) -> None:
-    """Be the cluster of one store until it is not wanted any more. ending: signals that end it in order."""
-    for name in ("distributed", "distributed.scheduler"):  # it calls it critical that an engine is gone
+    """Run the cluster of one store until it is no longer needed. ending: signals that end it normally."""
+    for name in ("distributed", "distributed.scheduler"):  # they log an engine's absence as critical
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     local = LocalProcess(
         Store(options.store), options.workers, options.grace, options.engine, dashboard=options.dashboard

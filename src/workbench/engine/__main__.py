@@ -1,7 +1,7 @@
 """`python -m workbench.engine --store FOLDER`: the engine's process. Law: idle, it ends; a second one is refused.
 
-Exit codes: 0 idle or told to end; 3 another engine holds the store; 4 the cluster cannot be had; 5 the store is gone;
-6 the store is not this person's; 1 anything else.
+Exit codes: 0 idle or told to end; 3 another engine holds the store; 4 no cluster is available; 5 the store is gone; 6
+the store belongs to another user; 1 anything else.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from workbench.store.owner.lease import EngineLease, read_engine
 IDLE_S = 600.0
 #: Seconds to wait for the lock of an engine that is closing.
 CLOSING_S = 20.0
-#: Signals that end an engine in good order.
+#: Signals that end an engine normally.
 ENDING = frozenset({signal.SIGTERM, signal.SIGINT})
-#: Exit code of an engine whose store was removed, and of one whose store is not this person's.
+#: Exit code of an engine whose store was removed, and of one whose store belongs to another user.
 ORPHAN, NOT_ADOPTED = 5, 6
 
 
@@ -47,14 +47,14 @@ def main(arguments: list[str] | None = None) -> int:
     except NotAdopted as error:
         sys.stderr.write(f"{error}\n")
         return NOT_ADOPTED
-    # Who ends it is heard once the lease can be given back: an engine that was ended must not look like one that died.
+    # Block signals until the lease can be released: an engine that was told to end must not look like one that died.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     lease: EngineLease | None = None
     try:
         info = read_engine(store)
         wait_s = CLOSING_S if info is not None and info.state == "closing" else 0.0
         lease = EngineLease.acquire(store, address=options.cluster, wait_s=wait_s)
-        # Before this process imports what it needs: its cluster does the same beside it.
+        # Start the cluster before importing what this process needs: both then import in parallel.
         if options.cluster is not None:
             own = None
             end_found(store.root)
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     except EngineRunning as error:
         sys.stderr.write(f"{error}\n")
         return 3
-    except StoreFull as error:  # it could not take the lease: whoever waits for an engine starts another
+    except StoreFull as error:  # it could not take the lease: a caller that waits for an engine starts another one
         if lease is not None:
             raise
         sys.stderr.write(f"{error}\n")
@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 async def _run(store: Store, lease: EngineLease, options: argparse.Namespace, own: Own | None) -> int:
-    # Only now: who else wants to be the engine finds the lease taken before it has imported all this.
+    # Import only now: other would-be engines find the lease taken before all this is imported.
     from workbench.cluster.dask import DaskBackend
     from workbench.cluster.workers.worker import proof
     from workbench.engine.engine import Engine

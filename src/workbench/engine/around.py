@@ -1,4 +1,4 @@
-"""What an experiment's loop needs of the engine around it. Law: an interface; tests stand in for it with a hand."""
+"""The engine's interface for an experiment's loop. Law: an interface; tests implement it by hand."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ if TYPE_CHECKING:
 
 
 class Surroundings(Protocol):
-    """What an experiment's loop needs of the engine around it."""
+    """What an experiment's loop needs from its engine."""
 
     def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
         """Start ``leg`` in a free slot, now or when there is one."""
 
     def survivor(self, experiment: str, trial: int, attempt: int) -> Survivor | None:
-        """That leg, if it trains on since an engine before."""
+        """That leg, if an earlier engine started it and it still trains."""
 
     def adopt(self, loop: ExperimentLoop, leg: Leg, survivor: Survivor) -> None:
-        """Take it up where it trains."""
+        """Adopt a leg where it trains."""
 
     def stop_leg(self, leg: Leg, reason: str, keep_s: float | None) -> None:
-        """Make a leg leave, or drop it where it waits for a slot.
+        """Make a leg leave, or drop it if it waits for a slot.
 
-        keep_s: seconds in which it may come to the end of its turn and leave with a checkpoint; None: without one.
+        keep_s: seconds in which it may finish its turn and leave with a checkpoint; None: without one.
         """
 
     def went_wrong(self, loop: ExperimentLoop, leg: Leg, way: tuple[str, str]) -> None:
         """A leg died in this way: the cause, and the error's type."""
 
     def rebalance(self) -> None:
-        """Share the slots again: this experiment wants more or fewer."""
+        """Share the slots again: this experiment needs more or fewer."""
 
     def changed(self, loop: ExperimentLoop) -> None:
-        """The experiment's line in the catalog changed."""
+        """The experiment's entry in the catalog changed."""
 
     def saved(self, loop: ExperimentLoop, trial: int, *, passing: bool) -> None:
-        """A trial has a new checkpoint. passing: between levels, where there may be one a second."""
+        """A trial has a new checkpoint. passing: it lies between levels, where there may be one a second."""
 
     def storage_trouble(self, loop: ExperimentLoop) -> str | None:
-        """Since when the experiment's storage is not to be had, and why; None where it is."""
+        """Since when the experiment's storage is unavailable, and why; None if it is available."""
 
     async def clean(self, loop: ExperimentLoop) -> None:
         """Remove checkpoints that its rule does not keep."""
 
     def written(self) -> None:
-        """A checkpoint takes room on the disk."""
+        """A checkpoint takes space on the disk."""

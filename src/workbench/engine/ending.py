@@ -1,39 +1,58 @@
-"""How an experiment ends: what replaying it has shown, and what is done although something failed."""
+"""How an experiment ends: the verdict of a replay, and work whose errors are only logged."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.compare.verdict import conclusion
 from workbench.records import Spec
 from workbench.store import Store
 
+if TYPE_CHECKING:
+    from workbench.engine.loop import ExperimentLoop
+
 log = logging.getLogger("workbench.engine")
 
 
+async def close(loop: ExperimentLoop) -> None:
+    """Write the last of an experiment that is over, and close its files."""
+    running, spec = asyncio.get_running_loop(), loop.spec
+    await running.run_in_executor(None, loop.loss.look_again)
+    if (spec.replays or spec.repeats) and not loop.conclusion:
+        loop.conclusion = await asyncio.to_thread(concluded, loop.store, spec)
+        loop.journal.append({"kind": "Concluded", **loop.conclusion})
+        for key, found in loop.conclusion.items():
+            loop.series.put_meta(key, found)
+    await loop.around.clean(loop)
+    await loop.commit()
+    await running.run_in_executor(None, loop.journal.close)
+    await running.run_in_executor(None, loop.series.close)
+    # Once more: the engine drops what is closed in the next turn.
+    running.call_soon(loop.around.changed, loop)
+
+
 def concluded(store: Store, spec: Spec) -> dict[str, Any]:
-    """What training again has shown. It reads both experiments, so it blocks."""
+    """The verdict of training again. It reads both experiments, so it blocks."""
     try:
         return conclusion(store, spec)
-    except Exception as error:  # the original may be damaged in any way; this experiment has ended well
+    except Exception as error:  # the original may be damaged in any way, but this experiment has ended well
         kind = "replay" if spec.replays else "repeat"
         return {kind: {"verdict": "failed", "words": f"failed: no comparison ({error!r})"}}
 
 
-def later(moment: datetime, seconds: float) -> datetime:
-    """So many seconds after ``moment``; the last moment there is, where that lies beyond all dates."""
-    try:
-        return moment + timedelta(seconds=seconds)
-    except (OverflowError, ValueError):  # in a spec or journal that was written before limits were checked
-        return datetime.max.replace(tzinfo=UTC)
-
-
 def as_far_as_it_goes(work: Callable[[], Any]) -> None:
-    """Do ``work``; where it raises, the log says so."""
+    """Do ``work``; log its error, if any."""
     try:
         work()
     except Exception as error:
         log.error("what has failed is not written: %r", error)
+
+
+def let_go(waiting: list[asyncio.Future[None]]) -> None:
+    """Wake the callers that wait, as far as they still do."""
+    for one in waiting:
+        if not one.done():
+            one.set_result(None)

@@ -15,23 +15,25 @@ from workbench.cluster.backend import Backend, Survivor
 from workbench.engine.asking.answers import Answers
 from workbench.engine.asking.book import refusal
 from workbench.engine.asking.doorbell import ringing
+from workbench.engine.ending import as_far_as_it_goes
 from workbench.engine.listed import listed, named
 from workbench.engine.looks import Looks
 from workbench.engine.loop import ExperimentLoop
 from workbench.engine.slots import Slots
 from workbench.engine.telling.courier import Courier
 from workbench.engine.telling.mirrors import Mirrors
-from workbench.engine.tending import installed
+from workbench.engine.tending import heard, installed
+from workbench.engine.tending.disk import Disk
+from workbench.engine.tending.flushing import Flushing
 from workbench.engine.tending.lost import Mender
+from workbench.engine.tending.reopening import Reopening
 from workbench.engine.tending.room import Rooms
 from workbench.engine.tending.upkeep import Upkeep
-from workbench.errors import ClusterError, NewerSchema, NotFound, StoreError, WorkbenchError
-from workbench.pace import PASS_S
-from workbench.records import ENDED, UNREADABLE, Spec
+from workbench.errors import ClusterError, StoreError, WorkbenchError
+from workbench.records import ENDED, Spec
 from workbench.store import Store, requests
 from workbench.store.keeping.usage import trials_of
 from workbench.store.lists.catalog import Catalog
-from workbench.store.lists.summary import unreadable
 from workbench.store.owner import private
 from workbench.store.owner.adoption import check_let_go, is_held
 from workbench.store.owner.lease import EngineLease
@@ -46,14 +48,8 @@ RESTING_POLL_S, POLL_S = 2.0, 0.5
 BEAT_S = 1.0
 #: Seconds between heartbeats while nothing runs: an idle engine is to cost nothing.
 RESTING_BEAT_S = 4.0
-#: Seconds between words to the workers about what is on the disk.
-KEEP_S = 2.0
-#: Seconds for which that waits for one experiment's disk.
-KEPT_S = 30.0
 #: Seconds for which an engine that leaves waits for what somebody is being told.
 TELLING_S = 5
-#: Seconds between tries to go on with an experiment that the disk holds up.
-HELD_UP_S = 2.0
 
 
 class Engine(Slots):
@@ -67,18 +63,14 @@ class Engine(Slots):
         self._stop = asyncio.Event()
         #: Set while an experiment is open: what is done many times a second rests meanwhile.
         self._at_work = asyncio.Event()
-        #: Set when a series has something to write.
-        self._news = asyncio.Event()
         #: Set when something was asked or has changed: the catalog may have to be written.
         self._stirred = asyncio.Event()
         self._open: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._warm: set[str] = set()
-        #: Experiments that could not be gone on with yet, because of the disk.
-        self._held_up: set[str] = set()
-        self._next_try = 0.0
-        #: What the disk did not take when it was written last.
-        self._waiting: set[str] = set()
+        self.disk = Disk()
+        self._flushing = Flushing(self.loops, self.disk, self.broke)
+        self._reopening = Reopening(store, self.catalog, self.book, self.disk, self.begin, self._is_gone)
         self.courier = Courier(store, self._heard_of_storage)
         self.mirrors = Mirrors(store, lambda key, word: self._note_word(key, mirror=word))
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -98,10 +90,10 @@ class Engine(Slots):
     async def run(self) -> None:
         """Until idle or told to end. Experiments that were under way go on."""
         jobs = (
-            self._flushing,
+            self._flushing.keep,
             self._beating,
             self._looks.keep,
-            self._keeping,
+            partial(heard.keep, self.backend, self.loops, self._at_work),
             self.upkeep.keep_clean,
             self.rooms.keep,
             self.mender.begin,
@@ -127,7 +119,7 @@ class Engine(Slots):
             while not self._stop.is_set():
                 rings = ask_for_word()  # before the look, so that what comes during it is told
                 self._take_requests()
-                self._begin_held_up()
+                self._reopening.look()
                 self._check()
                 await self._drop_finished()
                 if self._is_idle() and self._leave():
@@ -203,29 +195,6 @@ class Engine(Slots):
         self._wake.set()
         asyncio.get_running_loop().call_soon(self.rebalance)
 
-    def set_aside(self, experiment: str, why: str) -> None:
-        """Leave an experiment alone whose files make no sense; lists say so, by its name."""
-        known = self.catalog.get(experiment) or {}
-        if (known.get("state"), known.get("reason")) == (UNREADABLE, why):
-            return
-        log.error("experiment %s is skipped: %s", experiment, why)
-        entry = {**unreadable(self.store, experiment, why), **known, "state": UNREADABLE, "reason": why}
-        self.catalog.upsert_experiment(experiment, entry)
-        self.book.line({"kind": "Unreadable", "experiment": experiment, "error": why})
-
-    async def _keeping(self) -> None:
-        """Tell workers what of their messages is on the disk, so that no later engine need hear it."""
-        while True:
-            if not self.backend.marks():
-                await self._at_work.wait()
-            await asyncio.sleep(KEEP_S)
-            marks = self.backend.marks()
-            with contextlib.suppress(TimeoutError):  # the disk takes nothing now, or a loop has ended meanwhile
-                for loop in list(self.loops.values()):
-                    if not loop.is_over:
-                        await asyncio.wait_for(loop.kept(), KEPT_S)
-                await self.backend.keep(marks)
-
     async def _open_backend(self) -> None:
         try:
             await self.backend.open()
@@ -243,7 +212,7 @@ class Engine(Slots):
     def _is_idle(self) -> bool:
         resting = {key for key, loop in self.loops.items() if loop.rests}
         is_busy = len(resting) < len(self.loops) or self.courier.is_busy or self.mirrors.is_busy(resting)
-        if is_busy or self.book.open or self._held_up or not self.mender.has_looked:
+        if is_busy or self.book.open or self._reopening.held_up or not self.mender.has_looked:
             self._last_busy = time.monotonic()
         elif self.trouble is not None:
             return True  # the next engine may find a better cluster
@@ -270,7 +239,7 @@ class Engine(Slots):
                 break
             await asyncio.sleep(0.01)  # else the next engine would not know, and tell it again
         for loop in self.loops.values():
-            _as_far_as_it_goes(loop.abandon)
+            as_far_as_it_goes(loop.abandon)
         if self._open is not None:
             self._open.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
@@ -280,7 +249,7 @@ class Engine(Slots):
         await asyncio.to_thread(self.mirrors.close)
         if not self.is_orphan:
             await asyncio.to_thread(self.upkeep.leave)
-            _as_far_as_it_goes(self.catalog.close)
+            as_far_as_it_goes(self.catalog.close)
             self.book.close()
 
     def _recover(self) -> None:
@@ -292,7 +261,7 @@ class Engine(Slots):
             if is_foreign(self.store, entry["id"]) or is_held(self.store, entry["id"]):
                 continue  # whatever it says is left to do
             if entry["state"] not in ENDED or entry.get("verify") == "waiting" or entry.get("tells"):
-                self._go_on(entry["id"])
+                self._reopening.go_on(entry["id"])
                 continue
             if self.upkeep.is_restless(entry["id"]):
                 self.later(self._rest(entry["id"]))
@@ -303,40 +272,9 @@ class Engine(Slots):
                     if entry["id"] in rebuilt or entry.get("mirror"):
                         self.mirrors.take(spec)
 
-    def _go_on(self, experiment: str) -> None:
-        """Go on with what was under way: now, or when the disk takes what is to be written."""
-        try:
-            self.begin(experiment)
-        except OSError as error:
-            if error.errno is not None:
-                self._held_up.add(experiment)
-                self._tell_trouble(f"experiment {experiment}", error)
-                return
-            if isinstance(error, NewerSchema):
-                log.error("experiment %s cannot go on: %s", experiment, error)
-                self.book.line({"kind": "Refused", "experiment": experiment, "error": str(error)})
-            else:
-                self.set_aside(experiment, str(error))
-        except NotFound as error:
-            self.set_aside(experiment, str(error))
-        except WorkbenchError as error:
-            log.error("experiment %s cannot go on: %s", experiment, error)
-            self.book.line({"kind": "Refused", "experiment": experiment, "error": str(error)})
-        except Exception as error:
-            log.exception("experiment %s cannot go on", experiment)
-            self.set_aside(experiment, f"it cannot be started: {error!r}"[:500])
-        self._held_up.discard(experiment)
-
-    def _begin_held_up(self) -> None:
-        clock = time.monotonic()
-        if not self._held_up or clock < self._next_try:
-            return
-        self._next_try = clock + HELD_UP_S
-        for experiment in list(self._held_up):
-            if experiment in self.loops or experiment in self.upkeep.said.deleted:
-                self._held_up.discard(experiment)
-            else:
-                self._go_on(experiment)
+    def _is_gone(self, experiment: str) -> bool:
+        """Whether an experiment need not be opened again: it is open, or was deleted."""
+        return experiment in self.loops or experiment in self.upkeep.said.deleted
 
     async def _drop_finished(self) -> None:
         for key, loop in list(self.loops.items()):
@@ -367,9 +305,9 @@ class Engine(Slots):
         try:
             asked = requests.pending(self.store, refused, self.book.open)
         except OSError as error:
-            self._tell_trouble("what was asked", error)
+            self.disk.tell("what was asked", error)
             return
-        self._tell_trouble("what was asked", None)
+        self.disk.tell("what was asked", None)
         for bad in refused:
             log.warning("a request is rejected: %s: %s", bad.path, bad.why)
             answer: Any = {"request": bad.id, "accepted": False, "error": bad.why, "type": "BadInput"}
@@ -408,8 +346,8 @@ class Engine(Slots):
         except BaseException:
             self._drop_begun(loop)
             raise
-        loop.series.on_news = partial(asyncio.get_running_loop().call_soon_threadsafe, self._news.set)
-        self._news.set()
+        loop.series.on_news = partial(asyncio.get_running_loop().call_soon_threadsafe, self._flushing.news.set)
+        self._flushing.news.set()
         self.send_all(spec)
         self.mirrors.take(spec)
         self._note_work()
@@ -433,7 +371,7 @@ class Engine(Slots):
         """Let go of an experiment that could not be opened: nothing of it may be taken for running."""
         del self.loops[loop.spec.id]
         self._by_key = {key: found for key, found in self._by_key.items() if found[0] is not loop}
-        _as_far_as_it_goes(loop.abandon)
+        as_far_as_it_goes(loop.abandon)
 
     async def _warm_up(self, loop: ExperimentLoop) -> None:
         """Have the training environment imported on every worker while the experiment is being set up."""
@@ -513,40 +451,15 @@ class Engine(Slots):
         if not task.cancelled() and task.exception() is not None:
             log.error("a task of the engine has failed", exc_info=task.exception())
 
-    async def _flushing(self) -> None:
-        """Write points and tables for the viewers: at once after a rest, and half of the time at most."""
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            begun = time.monotonic()
-            for running in list(self.loops.values()):
-                if not (running.series.waits or running.series.broken):
-                    continue
-                try:
-                    await running.mend()
-                except OSError as error:
-                    self._tell_trouble(f"what {running.spec.label} has lost", error)
-                except Exception as error:
-                    self.broke(running.spec.id, error)
-                    continue
-                # On a full disk points wait in memory and are tried again.
-                if not await self._written(f"points of {running.spec.label}", running.series.flush):
-                    self._news.set()
-                    await asyncio.sleep(BEAT_S)
-                elif running.series.broken:
-                    self._news.set()
-            took = time.monotonic() - begun
-            await asyncio.sleep(max(PASS_S - took, took))
-
     async def _beating(self) -> None:
         while True:
             if self._is_removed():
                 return
             try:
                 self._lease.beat()
-                self._tell_trouble("the heartbeat", None)
+                self.disk.tell("the heartbeat", None)
             except StoreError as error:  # whoever holds the lock is the engine all the same
-                self._tell_trouble("the heartbeat", error)
+                self.disk.tell("the heartbeat", error)
             self.book.write()
             for running in list(self.loops.values()):
                 try:
@@ -555,36 +468,18 @@ class Engine(Slots):
                     self.broke(running.spec.id, error)
                     continue
                 if running.series.broken:
-                    self._news.set()
+                    self._flushing.news.set()
                 if not running.finished.is_set():  # it may have been extended since its mirrors were done
                     self.mirrors.take(running.spec)
             self.mirrors.look()
             self._beats_free += 1
             self._check()
-            await self._written("the catalog", self.catalog.flush)
+            await self.disk.written("the catalog", self.catalog.flush)
             if not (self._at_work.is_set() or self.mirrors.is_busy()):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stirred.wait(), RESTING_BEAT_S - BEAT_S)
                 self._stirred.clear()
             await asyncio.sleep(BEAT_S)
-
-    async def _written(self, what: str, write: Callable[[], Any]) -> bool:
-        """Write ``what`` aside; False where the disk does not take it now, which is said once."""
-        try:
-            await asyncio.get_running_loop().run_in_executor(None, write)
-        except OSError as error:
-            self._tell_trouble(what, error)
-            return False
-        self._tell_trouble(what, None)
-        return True
-
-    def _tell_trouble(self, what: str, error: Exception | None) -> None:
-        if error is not None and what not in self._waiting:
-            self._waiting.add(what)
-            log.warning("%s waits, and the engine goes on: %s", what, error)
-        elif error is None and what in self._waiting:
-            self._waiting.discard(what)
-            log.warning("%s is written again", what)
 
     def _is_removed(self) -> bool:
         """Whether the store was removed under this engine, which then ends and touches nothing at its path."""
@@ -593,14 +488,6 @@ class Engine(Slots):
             self.is_orphan = True
             self.end()
         return self.is_orphan
-
-
-def _as_far_as_it_goes(work: Callable[[], None]) -> None:
-    """Do it while the engine leaves: a full disk must not keep it from ending what it has started."""
-    try:
-        work()
-    except OSError as error:
-        log.error("%s", error)
 
 
 def now() -> str:

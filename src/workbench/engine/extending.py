@@ -1,4 +1,4 @@
-"""Whether a search can be made longer now. Law: pure; it raises, or says nothing."""
+"""Whether a search can be extended now. Law: pure; it raises, or returns nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from workbench.search.life import Life
 
 
 def check_extension(spec: Spec, life: Life, state: ExperimentState, waiting: Collection[Fact], fact: Extended) -> None:
-    """Raises BadOption where extending the experiment so makes no sense. waiting: facts that it has not taken yet."""
+    """Raises BadOption if the experiment cannot be extended in this way. waiting: facts that it has not handled yet."""
     label = spec.label
-    # Requests come several at once.
+    # Several requests may arrive at once.
     stops = life.is_stopping or any(isinstance(one, StopAsked) and one.trial is None for one in waiting)
     if stops and life.end is None:
         raise BadOption(f"{label} is being stopped; expected a search that runs or has ended. Try again in a moment.")

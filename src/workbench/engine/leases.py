@@ -1,7 +1,8 @@
-"""The engine's part in sharing this machine's slots. Law: legs are given only to slots whose lock their worker holds.
+"""The engine's part in sharing this machine's slots. Law: legs only start in slots whose lock their worker holds.
 
-It asks for slots while legs wait, gives back those that stay empty, and gives one back when a leg ends there and an
-engine waits that has fewer. Workers hold the locks (:mod:`workbench.store.owner.slots`), so a leg costs nothing more.
+The engine asks for slots while legs wait, gives back those that stay empty, and gives one back when a leg ends there
+and an engine with fewer slots waits. Workers hold the locks (:mod:`workbench.store.owner.slots`), so a leg costs
+nothing extra.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from workbench.store.owner.slots import Holder, Waiter, Waiting, holders, waiter
 
 log = logging.getLogger("workbench.engine")
 
-#: Seconds between looks at who waits and what is free, while slots are held or wanted.
+#: Seconds between looks at waiting engines and free slots, while slots are held or needed.
 LOOK_S = 0.1
-#: Seconds for which a slot is held at least while an engine that has fewer waits for it: handing over costs some ms.
+#: Seconds for which a slot is held at least while an engine with fewer slots waits: handing over costs some ms.
 QUANTUM_S = 1.0
-#: Seconds for which an empty slot is kept where no engine waits for it.
+#: Seconds for which an empty slot is kept if no engine waits for it.
 LINGER_S = 1.0
-#: Seconds for which a free slot is left to those who have waited longer.
+#: Seconds for which a free slot is left to engines that have waited longer.
 PATIENCE_S = 1.0
-#: Seconds between two changes of the words that say who holds the slots.
+#: Seconds between two changes of the text that says which engines hold the slots.
 TELL_S = 1.0
 
 
 class Leases:
-    """Which slots of ``backend`` are this engine's at the moment."""
+    """The slots of ``backend`` that this engine holds."""
 
     def __init__(
         self,
@@ -43,30 +44,32 @@ class Leases:
         changed: Callable[[], None],
         say: Callable[[str], None],
     ) -> None:
-        """wants: how many legs wait for a slot. changed: slots came or went. say: tell a person this line."""
+        """wants: how many legs wait for a slot. changed: called when slots came or went. say: shows this line to the
+        user."""
         self._store, self._backend = str(store), backend
         self._wants, self._changed, self._say = wants, changed, say
         self._wake = asyncio.Event()
         self._mark: Waiting | None = None
-        #: Since when (monotonic seconds) slots are held, and have had something to do.
+        #: Since when (monotonic seconds) slots are held, and when a leg was last in them.
         self._taken: dict[Slot, float] = {}
         self._busy: dict[Slot, float] = {}
-        #: What waiters had when something was given to them: they are given no more until they have it.
+        #: How many slots a waiting engine had when one was given to it, and when: it gets no other until that one has
+        #: arrived.
         self._gave: dict[str, tuple[int, float]] = {}
         self._deferring: float | None = None
         self._told = 0.0
-        #: Slots were asked for and not all were to be had.
+        #: Whether slots were requested and not all were available.
         self.is_short = False
-        #: Why legs wait for a slot, in words; None where none waits, or where no other engine holds one.
+        #: Why legs wait for a slot, in words; None if none waits, or if no other engine holds one.
         self.lack: str | None = None
 
     def look_soon(self) -> None:
-        """Legs want slots, or a slot that is to be given back is empty."""
+        """Legs need slots, or a slot that is to be given back is empty."""
         self._wake.set()
 
     @property
     def usable(self) -> int:
-        """The slots that count: those that are held, and those that may be had for the asking."""
+        """The slots that count: those held, and those that may be available on request."""
         there = [slot for slot in self._backend.slots if not slot.closed]
         if not self.is_short:
             return len(there)
@@ -74,7 +77,7 @@ class Leases:
         return held + (held < len(there))
 
     async def keep(self) -> None:
-        """Ask and give back, until cancelled."""
+        """Ask for slots and give them back, until cancelled."""
         try:
             while True:
                 self._wake.clear()
@@ -89,7 +92,7 @@ class Leases:
             self._wait_no_more()
 
     def _do_without(self, error: StoreError) -> None:
-        """The runtime folder cannot be used: the slots are all this engine's, and a person is told."""
+        """The runtime folder cannot be used: this engine uses all slots, and the user is told."""
         said = f"slots are not shared with your other engines on this machine: {error}"
         log.warning("%s", said)
         self._say(said)
@@ -115,7 +118,7 @@ class Leases:
         others = waiters(self._mark)
         given = self._to_give(held, others, wants, now)
         for slot in given:
-            slot.giving = True  # at once: no leg may begin there while its worker is being told
+            slot.giving = True  # at once: no leg may start there while its worker is being told
         if given:
             await asyncio.gather(*map(self._release, given))
         idle = sum(slot.is_usable and not slot.legs for slot in slots)
@@ -126,14 +129,15 @@ class Leases:
             self._changed()
 
     def _note(self, held: Sequence[Slot], now: float) -> None:
-        """Keep what is known of slots that are held, and drop the rest."""
+        """Update the times of held slots, and drop those of others."""
         self._taken = {slot: self._taken.get(slot, now) for slot in held}
         self._busy = {slot: now if slot.legs else self._busy.get(slot, now) for slot in held}
 
     # -- giving -------------------------------------------------------------------------------------------------------
 
     def _to_give(self, held: Sequence[Slot], others: Sequence[Waiter], wants: int, now: float) -> list[Slot]:
-        """The slots to release now. Where one is owed, no leg begins in any until the first of them is empty."""
+        """The slots to release now. If an engine is owed a slot, no leg starts in the slots that it could use until the
+        first of them is empty."""
         empty = [slot for slot in held if not slot.legs]
         found = [slot for slot in empty if slot.closed]
         spare = [slot for slot in empty if not slot.closed][wants:]
@@ -153,7 +157,7 @@ class Leases:
         return found
 
     def _is_left(self, slot: Slot, others: Sequence[Waiter], now: float) -> bool:
-        """Whether an empty slot of which no leg wants anything is given back already."""
+        """Whether an empty slot that no leg needs is given back now."""
         return now - self._busy[slot] > LINGER_S or any(slot.lease in other.wants for other in others)
 
     def _was_given(self, other: Waiter, now: float) -> bool:
@@ -162,14 +166,14 @@ class Leases:
         return had == other.held and now - at < 2 * QUANTUM_S
 
     async def _release(self, slot: Slot) -> None:
-        with contextlib.suppress(OSError):  # its worker is gone, and the lock with it
+        with contextlib.suppress(OSError):  # its worker is gone, and so is the lock
             await self._backend.release(slot)
         slot.lease, slot.giving = "", False
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
     async def _ask(self, lacking: Sequence[Slot], others: Sequence[Waiter], now: float) -> int:
-        """Ask for these slots as far as any are free and it is our turn; how many came."""
+        """Ask for these slots as far as some are free and it is this engine's turn. Returns how many it got."""
         taken = {holder.slot for holder in holders()}
         free = {name for slot in lacking for name in slot.names} - taken
         mine = self._standing()
@@ -180,7 +184,7 @@ class Leases:
         elif self._deferring is None:
             self._deferring = now
         elif now - self._deferring > PATIENCE_S:
-            count = 1  # the first one that asks does not take it
+            count = 1  # the engine whose turn it is does not take it
         asked = lacking[: max(0, count)]
         answers = await asyncio.gather(*map(self._lease, asked))
         return sum(answers)
@@ -192,7 +196,7 @@ class Leases:
     async def _lease(self, slot: Slot) -> bool:
         try:
             slot.lease = await self._backend.lease(slot) or ""
-        except OSError:  # its worker is just going
+        except OSError:  # its worker is just leaving
             return False
         if slot.lease:
             self._taken[slot] = self._busy[slot] = time.monotonic()
@@ -201,7 +205,7 @@ class Leases:
         return bool(slot.lease)
 
     def _settle(self, lacks: int, slots: Sequence[Slot]) -> None:
-        """Say that we wait for so many slots, or that we do not."""
+        """Announce that this engine waits for ``lacks`` slots, or that it does not wait."""
         now = time.monotonic()
         if not lacks:
             self._wait_no_more()
@@ -222,9 +226,10 @@ class Leases:
 
 
 def gifts(held: int, ripe: Sequence[Slot], others: Iterable[Waiter]) -> list[tuple[Waiter, list[Slot]]]:
-    """To which waiters one of ``held`` slots is owed, with those that each can use: to each that has fewer, one.
+    """The waiting engines that are owed one of ``held`` slots, with the slots that each can use: one for each engine
+    with fewer.
 
-    Where one slot is all there is, it changes hands; where two engines have as many, nothing does.
+    A single slot changes hands; between two engines with equally many nothing does.
     """
     found: list[tuple[Waiter, list[Slot]]] = []
     for other in others:
@@ -236,7 +241,7 @@ def gifts(held: int, ripe: Sequence[Slot], others: Iterable[Waiter]) -> list[tup
 
 
 def lack(held: Iterable[Holder], names: set[str], ours: set[str]) -> str:
-    """Why there is no slot among ``names``, those of ours left out."""
+    """Why none of the slots ``names`` is free, this engine's own left out."""
     others = Counter(str(holder) for holder in held if holder.slot in names - ours)
     total, count = len(names), sum(others.values())
     if not count:

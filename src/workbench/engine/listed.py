@@ -1,4 +1,4 @@
-"""What the catalog says of an experiment that an engine has. Law: data; nothing here decides."""
+"""The catalog's entry for an experiment that an engine has open. Law: data; nothing here decides."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def named(spec: Spec) -> dict[str, Any]:
-    """What a line says from its beginning."""
+    """The fields known from the start."""
     return {"name": spec.name, "version": spec.version, "label": spec.label, "created": spec.created}
 
 
 def listed(loop: ExperimentLoop) -> dict[str, Any]:
-    """The line of one that is open."""
+    """The fields of an open experiment."""
     spec, best = loop.spec, loop.shown.best
     return {
         "started": loop.life.started,

@@ -1,4 +1,4 @@
-"""What the cluster looks like, written for viewers about once a second. Law: it shows, and nobody waits for it."""
+"""The cluster's state, written for viewers about once a second. Law: display only; nothing waits for it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ LOOK_S, WRITE_S = 1.0, 5.0
 RESTING_S, RESTING_LOOK_S = 10.0, 30.0
 #: Looking at machines takes at most this part of the engine's time.
 SHARE = 0.02
-#: Memory that changes by less is shown as before.
+#: Memory is rounded to so many bytes: smaller changes are not shown.
 _ROUND = 1 << 20
 
-#: Who trains in a slot: experiment and trial (labels) and since when (monotonic seconds), or None.
+#: The leg that trains in a slot: experiment and trial (labels) and since when (monotonic seconds), or None.
 Holder = Callable[[Slot], tuple[str, str, float | None] | None]
 
 
@@ -53,7 +53,7 @@ class Looks:
         while True:
             await self._look()
             before = self._shown.get("slots")
-            with contextlib.suppress(StoreError):  # a full disk: viewers see that it is old
+            with contextlib.suppress(StoreError):  # a full disk: viewers see that the state is old
                 self._write()
             await asyncio.sleep(LOOK_S)
             if self._shown.get("slots") == before and self._facts()["slots"] == before:
@@ -67,7 +67,7 @@ class Looks:
             return
         try:
             self._machines = await self._backend.look()
-        except Exception as error:  # a machine that cannot be looked at must not take the engine with it
+        except Exception as error:  # an error of one machine must not end the engine
             log.warning("the machines cannot be inspected: %r", error)
         now = time.monotonic()
         self._looked, self._next_look = now, now + max(LOOK_S, (now - begun) / SHARE)
@@ -112,7 +112,7 @@ class Looks:
         }
 
     def _held(self) -> list[dict[str, Any]]:
-        """The slots of this machine and who holds them, where this engine shares them with others."""
+        """This machine's slots and their holders, if this engine shares them with others."""
         if not any(slot.names for slot in self._backend.slots):
             return []
         with contextlib.suppress(StoreError):
@@ -125,7 +125,7 @@ class Looks:
         at = None
         if since is not None:
             began = datetime.fromtimestamp(time.time() - (time.monotonic() - since), UTC)
-            # To the second: the two clocks drift by less, and a time that is the same is shown as the same.
+            # Round to seconds: the two clocks drift by less, so the same time is shown as the same.
             at = began.replace(microsecond=0).isoformat()
         return {
             "worker": slot.worker,

@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.engine.around import Surroundings
-from workbench.engine.ending import as_far_as_it_goes, concluded, later
+from workbench.engine.ending import as_far_as_it_goes, close, let_go
 from workbench.engine.extending import check_extension
+from workbench.engine.judging.limit import Limit
 from workbench.engine.judging.verify import Verification
 from workbench.engine.legs.copies import Copies
 from workbench.engine.legs.hearing import Hearing
@@ -61,7 +62,7 @@ class ExperimentLoop:
     def __init__(self, store: Store, spec: Spec, around: Surroundings, now: Callable[[], str]) -> None:
         self.spec = spec
         self.paths = store.experiment(spec.id)
-        self._store, self.around, self.now = store, around, now
+        self.store, self.around, self.now = store, around, now
         # Read before it is opened to be written, which cuts off what is no line.
         self._recalled = lines_of(self.paths)
         self.journal = Journal.open(self.paths.journal)
@@ -76,8 +77,7 @@ class ExperimentLoop:
         self.finished = asyncio.Event()
         #: What a replay or repeats have shown, once they ended.
         self.conclusion: dict[str, Any] = {}
-        #: When its time is over. Wall time: a limit holds over engines that come and go.
-        self._deadline: datetime | None = None
+        self.limit = Limit(spec.limit_s)
         self._inbox: deque[Fact] = deque()
         #: Lines that the journal is to get with the next facts.
         self._lines: deque[dict[str, Any]] = deque()
@@ -99,8 +99,8 @@ class ExperimentLoop:
         self.legbook = LegBook(spec)
         self.series = Series.open(paths.series)
         self.shown = Shown(spec, self.search, self.series, now)
-        self.teller = Teller(self._store, spec, self.series, self._note, now)
-        self.installed = Installed(self._store, spec)
+        self.teller = Teller(self.store, spec, self.series, self._note, now)
+        self.installed = Installed(self.store, spec)
         self.verification = Verification(spec, paths, self.series, self._note, self._stop_check, now)
         self.hearing = Hearing(
             spec, paths, self.search, self.legbook, self.series, self.shown, self.teller, self.verification, now
@@ -186,11 +186,7 @@ class ExperimentLoop:
 
     def was_extended(self, fact: Extended, at: str) -> None:
         """The search has taken it, at that time."""
-        moment = datetime.fromisoformat(at)
-        if self._deadline is not None and self._deadline <= moment:
-            self._deadline = None
-        if fact.seconds is not None:
-            self._deadline = later(self._deadline or moment, fact.seconds)
+        self.limit.extend(at, fact.seconds)
         self.shown.put_planned()
 
     # -- legs -----------------------------------------------------------------------------------------------------
@@ -198,7 +194,7 @@ class ExperimentLoop:
     def message(self, leg: Leg) -> Order:
         """The leg as it travels to the worker (outer part) and on to the runner (``leg``)."""
         known = self.shown.known.get(leg.trial, 0)
-        return leg_order(self._store, self.spec, self.search, leg, self.installed.training(), known_step=known)
+        return leg_order(self.store, self.spec, self.search, leg, self.installed.training(), known_step=known)
 
     def hear(self, leg: Leg, message: FromLeg) -> None:
         """What one of its legs says."""
@@ -315,14 +311,17 @@ class ExperimentLoop:
             for leg in legs:
                 self.journal.append(started(leg), at)
             newest = self.teller.newest
-            await self._commit()
-            _let_go(keeping)
+            await self.commit()
+            let_go(keeping)
             self._carry_out(instructions, legs, at)
             self.teller.tell(newest)
             if any(isinstance(fact, Extended) for fact in facts):
                 self.around.rebalance()
-        _let_go(self._keeping)
-        await self._close()
+        let_go(self._keeping)
+        self._put_state()
+        await self.commit()
+        await self.mend()
+        await close(self)
 
     def _handled(self, fact: Fact, at: str) -> list[Instruction]:
         try:
@@ -344,7 +343,7 @@ class ExperimentLoop:
             self.was_extended(fact, at)
         return instructions
 
-    async def _commit(self) -> None:
+    async def commit(self) -> None:
         """Until the lines are on disk. A full disk makes the experiment wait here, and says so; nothing is lost."""
         loop = asyncio.get_running_loop()
         while True:
@@ -366,33 +365,25 @@ class ExperimentLoop:
         ready = iter(legs)
         for instruction in instructions:
             match instruction:
-                case Run():
+                case Run(trial=trial, reason=reason):
                     self.around.dispatch(self, next(ready))
+                    self.hearing.put_trial(trial, reason)
                 case Stop(trial=trial, reason=reason, then=then):
-                    leg = self.legbook.legs.get(trial)
-                    if leg is not None:
+                    if (leg := self.legbook.legs.get(trial)) is not None:
                         leg.stop = reason
                         self.series.put_leg(leg.trial, leg.attempt, decided=time.time())
-                        self.around.stop_leg(
-                            leg, reason, self.legbook.turn_s(leg, time.monotonic()) if then == "paused" else None
-                        )
-                case Settle():
-                    pass
+                        keep_s = self.legbook.turn_s(leg, time.monotonic()) if then == "paused" else None
+                        self.around.stop_leg(leg, reason, keep_s)
+                    self.hearing.put_trial(trial, reason)
+                case Settle(trial=trial, reason=reason, state=state):
+                    self.hearing.put_trial(trial, self.legbook.cut.pop(trial, reason))
+                    if state in ("stopped", "completed") and not self.retainer.history.trials[trial].goes_on:
+                        self.copies.over(trial)
                 case Finish():
                     self.end(instruction, at)
                     self.drop_checks()
                     self._digest()
                     self._wake.set()
-            if isinstance(instruction, Settle):
-                self.hearing.put_trial(instruction.trial, self.legbook.cut.pop(instruction.trial, instruction.reason))
-            elif not isinstance(instruction, Finish):
-                self.hearing.put_trial(instruction.trial, instruction.reason)
-            if (
-                isinstance(instruction, Settle)
-                and instruction.state in ("stopped", "completed")
-                and not self.retainer.history.trials[instruction.trial].goes_on
-            ):
-                self.copies.over(instruction.trial)
         if any(isinstance(instruction, Stop) for instruction in instructions):
             self.around.rebalance()
         if not self.search.done:
@@ -410,27 +401,9 @@ class ExperimentLoop:
 
     def begin(self, at: str) -> None:
         """Legs are begun at that time."""
-        if self.life.started is None and self.spec.limit_s is not None:
-            self._deadline = later(datetime.fromisoformat(at), self.spec.limit_s)
+        if self.life.started is None:
+            self.limit.begin(at)
         self.life = self.life.began(at)
-
-    async def _close(self) -> None:
-        self._put_state()
-        loop = asyncio.get_running_loop()
-        await self._commit()
-        await self.mend()
-        await loop.run_in_executor(None, self.loss.look_again)
-        if (self.spec.replays or self.spec.repeats) and not self.conclusion:
-            self.conclusion = await loop.run_in_executor(None, concluded, self._store, self.spec)
-            self.journal.append({"kind": "Concluded", **self.conclusion})
-            for key, found in self.conclusion.items():
-                self.series.put_meta(key, found)
-        await self.around.clean(self)
-        await self._commit()
-        await loop.run_in_executor(None, self.journal.close)
-        await loop.run_in_executor(None, self.series.close)
-        # Once more: what is closed is let go in the next turn.
-        loop.call_soon(self.around.changed, self)
 
     @property
     def is_closed(self) -> bool:
@@ -464,7 +437,7 @@ class ExperimentLoop:
             as_far_as_it_goes(lambda: self.shown.give_up(why, at))
         as_far_as_it_goes(self.journal.close)
         as_far_as_it_goes(self.series.close)
-        _let_go(self._keeping)
+        let_go(self._keeping)
 
     def abandon(self) -> None:
         """Let go without an end: the engine leaves, and the next one goes on from the journal."""
@@ -509,10 +482,8 @@ class ExperimentLoop:
             return
         trains = self.life.pause is None and any(leg.began is not None for leg in self.legbook.legs.values())
         self.teller.look(self.legbook.legs, trains=trains)
-        if self._deadline is not None and not self.life.is_stopping and datetime.now(UTC) > self._deadline:
-            allowed = (self._deadline - datetime.fromisoformat(self.life.started or self.now())).total_seconds()
-            self._deadline = None
-            self.tell(StopAsked(None, f"its time limit of {allowed:g} s is over"))
+        if not self.life.is_stopping and (why := self.limit.over(datetime.now(UTC))) is not None:
+            self.tell(StopAsked(None, why))
         for leg in self.legbook.hanging(time.monotonic()):
             self.around.stop_leg(leg, f"no report for {leg.hung:.0f} s", None)
 
@@ -524,9 +495,3 @@ class ExperimentLoop:
         life = self.life
         self.shown.put_header(self.state, self.reason, life.started, life.ended, self.legbook.legs.values())
         self.around.changed(self)
-
-
-def _let_go(waiting: list[asyncio.Future[None]]) -> None:
-    for one in waiting:
-        if not one.done():  # whoever waited may be gone
-            one.set_result(None)

@@ -1,4 +1,4 @@
-"""An experiment's journal, read again by its loop. Law: it goes on from what the disk says, and from nothing else."""
+"""Recovers an experiment's loop from its journal. Law: it continues from what is on disk, and from nothing else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Rows: TypeAlias = Mapping[tuple[int, int], dict[str, Any]]
 
 
 def recover(loop: ExperimentLoop, lines: list[dict[str, Any]]) -> None:
-    """Read these lines again, and start what they say should run. Raises Unreadable."""
+    """Read these lines again, and start the legs that should run. Raises Unreadable."""
     if not lines:
         loop.journal.append({"kind": "Began", "experiment": loop.spec.id, "label": loop.spec.label})
     read_again(loop, lines)
@@ -35,7 +35,7 @@ def recover(loop: ExperimentLoop, lines: list[dict[str, Any]]) -> None:
     loop.shown.recall(loop.series)
     rows = {(leg["trial"], leg["attempt"]): leg for leg in loop.series.legs()}
     attempts = loop.legbook.attempts
-    for trial, attempt in rows:  # a journal that lost its end must not give an attempt's number twice
+    for trial, attempt in rows:  # a journal that lost its end must not give an attempt number twice
         attempts[trial] = max(attempt, attempts.get(trial, 0))
     saved = (leg["detail"].get("saved") or {} for leg in rows.values() if leg.get("detail"))
     loop.legbook.largest = max((one.get("bytes", 0) for one in saved), default=0)
@@ -43,12 +43,12 @@ def recover(loop: ExperimentLoop, lines: list[dict[str, Any]]) -> None:
         for number in loop.search.trials:
             loop.hearing.put_trial(number)
     for number in loop.search.leaving:
-        loop.tell(Left(number))  # it was told to leave, and whatever trained it is gone
+        loop.tell(Left(number))  # it was told to leave, and the process that trained it is gone
     _go_on(loop, rows)
 
 
 def _go_on(loop: ExperimentLoop, rows: _Rows) -> None:
-    """Adopt the legs that train on since an engine before, and begin the others again. rows: legs by the series."""
+    """Adopt the legs that still train since an earlier engine, and restart the others. rows: the legs in the series."""
     outstanding = loop.search.outstanding()
     adopted = {order.trial: one for order in outstanding if (one := _adopted(loop, order, rows)) is not None}
     why = "the engine started again: "
@@ -64,15 +64,15 @@ def _go_on(loop: ExperimentLoop, rows: _Rows) -> None:
     loop.drop_checks()
     for leg, survivor in adopted.values():
         loop.around.adopt(loop, leg, survivor)
-        if loop.legbook.legs.get(leg.trial) is leg:  # else it has left meanwhile
+        if loop.legbook.legs.get(leg.trial) is leg:  # otherwise it has left meanwhile
             leg.step = max(leg.step, *leg.known, leg.start)
             loop.hearing.put_trial(leg.trial, leg.reason)
 
 
 def _adopted(loop: ExperimentLoop, order: Run, rows: _Rows) -> tuple[Leg, Survivor] | None:
-    """The leg of ``order`` that trains on since an engine before; None where it is to begin again.
+    """The leg of ``order`` that still trains since an earlier engine; None if it must restart.
 
-    Only the newest attempt counts, and only where it trains what this search wants.
+    Only the newest attempt counts, and only if it trains what this search needs.
     """
     attempt = loop.legbook.begun.get(order.trial, 0)
     found = loop.around.survivor(loop.spec.id, order.trial, attempt)
@@ -85,7 +85,7 @@ def _adopted(loop: ExperimentLoop, order: Run, rows: _Rows) -> tuple[Leg, Surviv
 
 
 def show_again(loop: ExperimentLoop, lines: Iterable[dict[str, Any]]) -> None:
-    """Put what the journal knows besides trials, legs and points into a series that was made anew."""
+    """Write to a rebuilt series what the journal knows besides trials, legs and points."""
     loop.verification.put_back()
     loop.teller.put_back()
     for line in lines:
@@ -96,7 +96,7 @@ def show_again(loop: ExperimentLoop, lines: Iterable[dict[str, Any]]) -> None:
 
 
 async def mend(loop: ExperimentLoop, broken: Path | None) -> None:
-    """Put back what can be into the series, whose file was found broken and lies at ``broken`` now."""
+    """Restore the series, whose broken file was moved to ``broken``."""
     lines = await asyncio.get_running_loop().run_in_executor(None, loop.loss.put_back, broken)
     show_again(loop, lines)
     loop.shown.put_planned()
@@ -107,7 +107,7 @@ async def mend(loop: ExperimentLoop, broken: Path | None) -> None:
 
 
 def read_again(loop: ExperimentLoop, lines: Iterable[dict[str, Any]]) -> None:
-    """Read these lines again. Raises Unreadable for one that makes no sense after those before it."""
+    """Read these lines again. Raises Unreadable for one that is not valid after those before it."""
     for line in lines:
         try:
             _recall(loop, line)

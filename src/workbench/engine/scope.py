@@ -1,6 +1,6 @@
-"""The engine's own systemd scope: logging out, or culling a notebook server, ends its group and not the engine's.
+"""The engine's own systemd scope: logging out, or culling a notebook server, ends their group and not the engine's.
 
-Law: where there is no systemd session nothing happens; an engine never waits for it.
+Law: without a systemd session nothing happens; an engine never waits for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import threading
 
-#: Seconds that systemd gets to answer.
+#: Seconds that systemd has to answer.
 ANSWER_S = 10.0
 #: Set by the unit of an installed service.
 SERVICE = "WORKBENCH_SERVICE"
@@ -19,10 +19,11 @@ _MANAGER = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freede
 
 
 def leave_group(*others: int) -> threading.Thread | None:
-    """Move this process, the ``others``, and all that they will start, into a scope; the thread that does, or None.
+    """Move this process, the ``others``, and all that they will start, into a scope. Returns the thread that does it,
+    or None.
 
-    Only an engine that was started aside does: one in the foreground belongs to its terminal, and a service has a group
-    already.
+    Only an engine in a session of its own does so: one in the foreground belongs to its terminal, and a service has a
+    group already.
     """
     if os.getpid() != os.getsid(0) or SERVICE in os.environ or shutil.which("busctl") is None:
         return None
@@ -34,7 +35,7 @@ def leave_group(*others: int) -> threading.Thread | None:
 
 
 def command(pid: int, *others: int) -> list[str]:
-    """What asks systemd for a scope that takes in the process ``pid``, and others."""
+    """The command that asks systemd for a scope with the process ``pid`` and others."""
     pids = [str(one) for one in (pid, *others)]
     scope = (f"workbench-engine-{pid}.scope", "fail")
     properties = ("2", "PIDs", "au", str(len(pids)), *pids, "Description", "s", "Workbench engine")

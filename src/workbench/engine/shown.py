@@ -1,4 +1,4 @@
-"""What viewers see of one experiment. Law: it shows what the loop knows, in the series, and decides nothing."""
+"""What viewers see of one experiment. Law: it writes what the loop knows to the series, and decides nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.store.series import Series
 
 #: Schedulers that promote trials from level to level.
 PROMOTING = ("hyperband", "asha")
-#: Lines about an experiment that are shown at most.
+#: The most lines about an experiment that are shown.
 MOST_LINES = 8
 
 
@@ -27,33 +27,33 @@ class Shown:
         self._spec, self._search, self._series, self._now = spec, search, series, now
         #: The last step of each trial whose goal is known.
         self.known: dict[int, int] = {}
-        #: Tracebacks of trials that went wrong.
+        #: Tracebacks of failed trials.
         self.errors: dict[int, str] = {}
-        #: When trials ended, as the journal says: an engine that begins again does not end them anew.
+        #: When trials ended, according to the journal: a restarted engine does not end them again.
         self.ended: dict[int, str] = {}
-        #: Steps trained by legs that came to their end, for the time left.
+        #: Steps trained by legs that ended, for the time left.
         self.steps_done = 0
-        #: Steps that were trained before this engine began with it.
+        #: Steps that were trained before this engine opened the experiment.
         self.steps_before = 0
-        #: When the first leg of this engine began (monotonic seconds).
+        #: When the first leg of this engine started (monotonic seconds).
         self.first_leg_at: float | None = None
-        #: Slots that are this experiment's share.
+        #: This experiment's share of the slots.
         self.share = 0
         self._last: dict[int, Metrics] = {}
         self._best_of: dict[int, float] = {}
-        #: Trials with nan or an infinity as the goal's newest value.
+        #: Trials whose newest value of the goal is nan or an infinity.
         self._diverged: set[int] = set()
         self._says: list[str] = []
         self._states: dict[int, str] = {}
         self._tally: Counter[str] = Counter()
-        #: Why trials failed, and what trials have lost by resuming.
+        #: Why trials failed, and what trials lost by resuming.
         self._failed: dict[int, str] = {}
         self._lost: dict[int, list[dict[str, str]]] = {}
-        #: How it went, besides its best, as :mod:`workbench.store.lists.outcome` puts it in words.
+        #: The outcome besides the best, put in words by :mod:`workbench.store.lists.outcome`.
         self.outcome: dict[str, Any] = {"failures": None, "inexact": None, "promoted": None}
 
     def know(self, trial: int, step: int, value: float | None, metrics: Metrics | None = None) -> None:
-        """Take the goal's value at a step (None: it was never reported), and all metrics where they came along."""
+        """Take the goal's value at a step (None: it was never reported), and all metrics if they were sent."""
         goal = self._spec.goal
         if metrics is not None:
             self._last[trial] = metrics
@@ -76,7 +76,7 @@ class Shown:
             self._series.put_meta("says", list(self._says))
 
     def recall(self, series: Series) -> None:
-        """Take what the series has, where an engine begins again: the journal knows of levels alone."""
+        """Take what the series has, in a restarted engine: the journal only knows levels."""
         for trial, _, step, index, value, _ in series.points(names=[self._spec.goal.metric]):
             if index == 0:
                 self.know(trial, step, value)
@@ -91,7 +91,7 @@ class Shown:
         self.steps_before = sum(max(0, step - self._spec.base) for step in self.known.values())
 
     def put_trial(self, number: int, leg: Leg | None, attempt: int, restarts: int, reason: str | None = None) -> None:
-        """Show a trial as it stands, with the leg it has."""
+        """Show a trial's state, with its current leg."""
         view = self._search.trials[number]
         state: str = view.state
         if leg is not None:
@@ -128,12 +128,12 @@ class Shown:
         self._series.put_trial(number, **fields)
 
     def resumed(self, trial: int, lost: list[dict[str, str]]) -> None:
-        """A leg of ``trial`` has resumed, and has lost this by it."""
+        """A leg of ``trial`` has resumed, and lost these values by it."""
         if lost:
             self._lost[trial] = outcome.added(self._lost.get(trial, ()), lost)
 
     def put_planned(self) -> None:
-        """Show what was known before anything ran."""
+        """Show what is known before anything runs."""
         goal = self._spec.goal
         self._series.put_meta("planned", self.planned)
         self._series.put_meta("last", self._search.plan.scheduler.last)
@@ -141,7 +141,7 @@ class Shown:
         self._series.put_meta("goal", {"metric": goal.metric, "mode": goal.mode})
 
     def put_header(self, state: str, reason: str, started: str | None, ended: str | None, legs: Iterable[Leg]) -> None:
-        """Show how the experiment stands."""
+        """Show the experiment's state."""
         used = len({id(leg.slot) for leg in legs if leg.slot is not None})
         best = self.best
         self.outcome = self._outcome(state)
@@ -163,7 +163,7 @@ class Shown:
             self._series.put_meta(key, value)
 
     def give_up(self, why: str, at: str) -> None:
-        """Show that the experiment has failed, and that no trial of it runs any more."""
+        """Show that the experiment has failed, and that none of its trials runs any more."""
         for number, state in self._states.items():
             if state not in ENDED:
                 self._series.put_trial(number, state="failed", reason=why, ended=at)
@@ -185,7 +185,7 @@ class Shown:
 
     @property
     def best(self) -> tuple[int, float] | None:
-        """The best trial and its value, as the search judges: what loading gives. None before the first level."""
+        """The best trial and its value, according to the search: what loading returns. None before the first level."""
         return self._search.best
 
     @property
@@ -195,9 +195,9 @@ class Shown:
 
     @property
     def planned(self) -> dict[str, int]:
-        """Trials, legs and steps as predicted before anything ran."""
+        """Trials, legs and steps as predicted before anything runs."""
         trials, legs, steps = self._search.planned
-        steps -= self._spec.base * trials  # a fork's trials have taken those already
+        steps -= self._spec.base * trials  # a fork's trials start after those steps
         return {"trials": trials, "legs": legs, "steps": steps}
 
     @property
@@ -206,7 +206,7 @@ class Shown:
         return {state: count for state, count in self._tally.items() if count}
 
     def _seconds_left(self) -> float | None:
-        """From the steps that are planned and the rate so far; None until that says something."""
+        """From the planned steps and the rate so far; None while the rate is too uncertain."""
         if self.first_leg_at is None or self.steps_done < 3:
             return None
         rate = self.steps_done / max(time.monotonic() - self.first_leg_at, 1e-3)

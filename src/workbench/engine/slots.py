@@ -1,4 +1,4 @@
-"""Which leg trains in which slot. Law: no slot waits while something could train; checks have what nobody wants."""
+"""Which leg trains in which slot. Law: no slot waits while a leg could train; checks use slots that no leg needs."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ from workbench.messages import FromLeg, Left
 from workbench.records import Spec, trial_label
 from workbench.store import Store
 
-#: Beats for which a slot stays free before a check may have it while searches go on.
+#: Beats for which a slot must stay free before a check may use it while searches continue.
 BEATS_FREE = 2
-#: Legs that a slot is said to hold while a check is in it; and how far below every leg's a check's priority is.
+#: The number of legs that a slot with a check counts as having; and how far a check's priority is below that of every
+#: leg.
 MANY, CHECKS = 1_000, 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """Hears the legs of an experiment that has failed inside until they have left."""
+    """Receives the messages of a failed experiment's legs until they have left."""
 
     spec: Spec
 
     def hear(self, leg: Leg, message: FromLeg) -> None:
-        """Nothing is done about it."""
+        """Ignore the message."""
 
 
 class Slots(ABC):
@@ -50,25 +51,25 @@ class Slots(ABC):
         self._by_key: dict[str, tuple[ExperimentLoop | Verification | Parted, Leg]] = {}
         #: Beats for which some slot has been free and nothing waited.
         self._beats_free = 0
-        #: Legs that wait for a slot, by key, each with its rank: the lesser one is the first.
+        #: Legs that wait for a slot, by key, each with its rank: the lowest is the first.
         self._queue: dict[str, tuple[tuple[Any, int], ExperimentLoop, Leg]] = {}
         self._count = itertools.count()
-        #: What a person is told of the cluster, for each experiment that trains on it.
+        #: Lines about the cluster, shown for each experiment that trains on it.
         self._notes: list[str] = []
         self.leases = Leases(store.root, self.backend, self._wanting, self._leases_changed, self.note)
-        #: While experiments are read again: what trains already takes its slot before anything new gets one.
+        #: Whether experiments are being recovered: legs that still train take their slots before new legs get one.
         self._is_recovering = False
 
     @abstractmethod
     def later(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """Have ``coroutine`` done aside."""
+        """Run ``coroutine`` in the background."""
 
     @abstractmethod
     def broke(self, experiment: str, error: BaseException) -> None:
-        """Something in an experiment's loop went wrong: end that experiment, and go on with the others."""
+        """An experiment's loop raised an error: end that experiment, and continue with the others."""
 
     def part(self, loop: ExperimentLoop, why: str) -> None:
-        """Make the legs of ``loop`` leave; it does not hear of them any more."""
+        """Make the legs of ``loop`` leave; it gets no more messages from them."""
         for key, (hearer, leg) in list(self._by_key.items()):
             if hearer is loop or hearer is loop.verification:
                 if leg.slot is None:
@@ -86,17 +87,18 @@ class Slots(ABC):
             loop.set_capacity(count, min(count * loop.legbook.depth, loop.most) + loop.legbook.leaving)
 
     def note(self, words: str) -> None:
-        """Tell every experiment that trains here, now or later."""
+        """Show this line for every experiment that trains here, now or later."""
         if words not in self._notes:
             self._notes.append(words)
         for loop in self.loops.values():
             loop.shown.say(words)
 
     def _wanting(self) -> int:
-        """How many slots could be used beyond those that legs are in."""
+        """How many more slots could be used besides those with legs."""
         checks = sum(loop.may_check for loop in self.loops.values())
         waiting = [leg for leg in self._legs() if leg.slot is None]
-        # A leg that died on a worker is to have another one's slot, although that one's is held and empty.
+        # A leg that died on a worker should get a slot of another worker, although a slot of that worker is held and
+        # empty.
         avoided = {leg.avoid for leg in waiting}
         unwanted = sum(slot.is_usable and not slot.legs and slot.worker in avoided for slot in self.backend.slots)
         return checks + len(waiting) + unwanted
@@ -109,13 +111,13 @@ class Slots(ABC):
         self._wake.set()
 
     def dispatch(self, loop: ExperimentLoop, leg: Leg) -> None:
-        """Start ``leg`` in the slot with the least to do, or keep it until there is one."""
+        """Start ``leg`` in the slot with the fewest legs, or keep it until there is one."""
         self._by_key[leg.key] = (loop, leg)
         self._queue[leg.key] = ((loop.search.order(leg.trial), next(self._count)), loop, leg)
         self._send_waiting()
 
     def adopt(self, loop: ExperimentLoop, leg: Leg, survivor: Survivor) -> None:
-        """Take up a leg that an engine before has ordered, and hear what it has said since."""
+        """Adopt a leg that an earlier engine ordered, and handle the messages it has sent since."""
         leg.slot = survivor.slot
         self._by_key[leg.key] = (loop, leg)
         for message in survivor.story.messages:
@@ -130,7 +132,7 @@ class Slots(ABC):
             found = self._shared(clock)
             for one, slot in found.placements:
                 _, loop, leg = self._queue.pop(one.leg.key)
-                if leg.key in self._by_key:  # else its experiment has failed inside just now
+                if leg.key in self._by_key:  # otherwise its experiment has just failed
                     self._start(loop, leg, slot)
             if found.blocked is None or not self._made_room():
                 break
@@ -140,7 +142,7 @@ class Slots(ABC):
             asyncio.get_running_loop().call_later(one.leg.not_before - clock + 0.001, self._send_waiting)
 
     def _shared(self, clock: float) -> Shared:
-        """Which waiting legs may begin now, and where."""
+        """Which waiting legs may start now, and where."""
         queue = sorted(self._queue.values(), key=lambda entry: entry[0])
         waiting = [Waiting(leg, loop.legbook.depth) for _, loop, leg in queue]
         alone = {leg.slot.worker for leg in self._legs() if leg.alone and leg.slot}
@@ -157,7 +159,7 @@ class Slots(ABC):
             self.broke(loop.spec.id, error)
 
     def _may_come(self, leg: Leg) -> bool:
-        """Whether a slot of another worker than the one that ``leg`` died on may be had for the asking."""
+        """Whether a slot on another worker than the one that ``leg`` died on may be available on request."""
         others = (slot for slot in self.backend.slots if slot.worker != leg.avoid and not slot.closed)
         return not self.leases.is_short and any(slot.names and not slot.lease for slot in others)
 
@@ -165,7 +167,7 @@ class Slots(ABC):
         return (leg for _, leg in self._by_key.values())
 
     def went_wrong(self, loop: ExperimentLoop, leg: Leg, way: tuple[str, str]) -> None:
-        """Note a death on a worker; one on which three trials died in the same way is not used any more."""
+        """Note a death on a worker. A worker on which three trials died in the same way is not used any more."""
         if leg.slot is None:
             return
         worker = leg.slot.worker
@@ -178,7 +180,7 @@ class Slots(ABC):
     def _staying(self, slot: Slot) -> int:
         """How many legs of a slot were not told to leave it."""
         found = (self._by_key.get(key) for key in slot.legs)
-        # Nothing is queued behind a check: it would wait for something that does not matter.
+        # Nothing is queued behind a check: a leg would wait for something unimportant.
         return sum(
             MANY if isinstance(one[0], Verification) else 1 for one in found if one is not None and one[1].stop is None
         )
@@ -186,7 +188,7 @@ class Slots(ABC):
     # -- checks of resuming -----------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        """Give slots that nobody wants to checks: at once for a search that has ended, else when they stay free."""
+        """Start checks in slots that no leg needs: at once for an ended search, otherwise if they stay free."""
         free = [slot for slot in self.backend.slots if not slot.legs and slot.is_usable]
         if self._queue or not free:
             self._beats_free = 0
@@ -205,7 +207,7 @@ class Slots(ABC):
                 self.backend.start(message, leg.slot, -CHECKS - next(self._count))
 
     def _made_room(self) -> bool:
-        """Have a check leave its slot at once. Whether there was one."""
+        """Make a check leave its slot at once. Returns whether there was one."""
         for hearer, leg in self._by_key.values():
             if isinstance(hearer, Verification) and leg.slot is not None and leg.stop is None:
                 hearer.make_room("a search wants its slot")
@@ -213,7 +215,7 @@ class Slots(ABC):
         return False
 
     def _holder(self, slot: Slot) -> tuple[str, str, float | None] | None:
-        """Who trains in a slot: the first of its legs that is still there."""
+        """The leg that trains in a slot: the first of its legs that is still there."""
         for key in slot.legs:
             found = self._by_key.get(key)
             if found is not None:
@@ -221,7 +223,7 @@ class Slots(ABC):
         return None
 
     def stop_leg(self, leg: Leg, reason: str, keep_s: float | None) -> None:
-        """Stop it where it trains, or drop it where it waits."""
+        """Stop a leg where it trains, or drop it if it waits."""
         if leg.slot is not None:
             self.backend.stop(leg.key, reason, keep_s)
             return
@@ -236,7 +238,7 @@ class Slots(ABC):
         self._send_waiting()
 
     def heard(self, key: str, message: FromLeg) -> None:
-        """What the leg of ``key`` says."""
+        """Handle a message from the leg of ``key``."""
         found = self._by_key.get(key)
         if found is None:
             return

@@ -1,4 +1,5 @@
-"""Training again what was trained: a replay, repeats with other seeds, and one difference after the other put back.
+"""Training recorded trials again: a replay, repeats with other seeds, and hybrids that restore one difference after the
+other.
 
 Law: each is an ordinary experiment, made of parts of recorded specs and snapshots; the engine trains it like any other.
 """

@@ -1,7 +1,7 @@
 """A recorded trial as an experiment of its own: with the same seeds (a replay), or with others (repeats).
 
-Law: code, captured values, configuration and seeds are the recorded ones. What cannot be (a file that changed, another
-environment) is said in ``notes`` and recorded in the new snapshot, so that a comparison finds it.
+Law: code, captured values, configuration and seeds are the recorded ones. What differs (a changed file, another
+environment) is listed in ``notes`` and recorded in the new snapshot, so that a comparison finds it.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from workbench.store.lists.catalog import Reference, read_catalog, resolve
 from workbench.store.owner.trust import check_trusted
 from workbench.store.series import Series
 
-#: The folder of a snapshot's copied code, in this store or in the one that it was moved from.
+#: The folder of a snapshot's copied code, in this store or in the one from which it was moved.
 _CODE = re.compile(r"/snapshots/([0-9a-f]{8,128})/code$")
-#: Most repeats of one trial.
+#: The most repeats of one trial.
 _MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An experiment that is written and not started. notes: what is not as it was, in words, before anything trains.
+    """An experiment that is written and not started. notes: what differs from the recorded trial, in words.
 
-    reuses: experiments that have trained a part of what is wanted, or are about to.
+    reuses: experiments that have trained, or will train, a part of what was requested.
     """
 
     spec: Spec
@@ -53,7 +53,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What is known of a trial that is to be trained again. steps: how many of them it was trained."""
+    """What is known of a trial that will be trained again. steps: how many steps it was trained."""
 
     store: Store
     reference: Reference
@@ -61,7 +61,7 @@ class Recorded:
     configuration: dict[str, Any]
     steps: int
     snapshot: Mapping[str, Json]
-    #: The files that it was seen to read.
+    #: The files that it read.
     seen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
@@ -71,7 +71,7 @@ class Recorded:
 
 
 def recorded(store: Store, ref: str | Reference) -> Recorded:
-    """The trial that ``ref`` names; of an experiment its best. Raises NotFound where it cannot be trained again."""
+    """The trial that ``ref`` names; of an experiment its best. Raises NotFound if it cannot be trained again."""
     reference = resolve(store, ref) if isinstance(ref, str) else ref
     spec = store.read_spec(reference.experiment)
     check_trusted(store, spec.id, spec.label)
@@ -118,8 +118,8 @@ def replay(
 ) -> Prepared:
     """Write the experiment that trains the trial ``ref`` again from step 0, with its own seeds.
 
-    tolerance: relative difference up to which a result counts as *within tolerance*. around: as :func:`place` takes
-    it. Raises NotFound, BadOption, VersionsDiffer.
+    tolerance: relative difference up to which a result counts as *within tolerance*. around: as in :func:`place`.
+    Raises NotFound, BadOption, VersionsDiffer.
     """
     if tolerance is not None and not 0 <= tolerance < 1:
         raise BadOption(f"--tolerance {tolerance:g}: expected a relative difference, 0 ≤ x < 1, such as 1e-4.")
@@ -134,8 +134,8 @@ def replay(
 def repeat(store: Store, ref: str | Reference, count: int, *, env: str = "same") -> Prepared:
     """Write the experiment that trains the trial ``ref`` with ``count`` other seeds. Raises as :func:`replay` does.
 
-    Seeds that were trained before are not trained again; where all were, nothing is written. The repeats of a replay or
-    of a repeat are those of the trial that it trains again.
+    Seeds that were trained before are not trained again; if all were, nothing is written. The repeats of a replay or of
+    a repeat are those of the trial that it trains again.
     """
     if not 1 <= count <= _MOST:
         raise BadOption(f"--seeds {count}: expected how many other seeds, 1 to {_MOST}. For example: --seeds 5.")
@@ -169,7 +169,7 @@ def written(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], where
 
 
 def composed(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], where: Place, **fields: Any) -> Prepared:
-    """The same with its spec not written: only the snapshot is."""
+    """The same, but only the snapshot is written, not the spec."""
     store, spec = origin.store, origin.spec
     notes = [*([where.words] if where.how != "same" else []), *where.variables]
     then = past(store, origin.seen)
@@ -217,7 +217,7 @@ def composed(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], wher
 
 
 def _path(path: Sequence[str], store: Store, spec: Spec) -> tuple[str, ...]:
-    """``path`` with the copied code of ``spec`` first, in place of any other's, wherever the store is now."""
+    """``path`` with the copied code of ``spec`` first, in place of other copied code, wherever the store is now."""
     code = []
     for entry in spec.training.path:
         match = _CODE.search(entry)
@@ -246,6 +246,6 @@ def _next_version(store: Store, name: str) -> int:
 
 
 def trial_of(spec: Spec) -> str:
-    """The trial that ``spec`` trains again, as people name it."""
+    """The trial that ``spec`` trains again, as users name it."""
     origin: Mapping[str, Any] = spec.replays or spec.repeats or {}
     return str(origin.get("label") or f"{origin.get('experiment')}/{trial_label(int(origin.get('trial') or 0))}")

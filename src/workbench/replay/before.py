@@ -1,6 +1,5 @@
-"""What was trained before and need not be trained again. Law: only where all that is recorded is the same, and the
-files that it was seen to read are there as they were.
-"""
+"""Finds experiments that need not be trained again. Law: only if all that is recorded is the same, and the files that
+they read still exist unchanged."""
 
 from __future__ import annotations
 
@@ -14,14 +13,15 @@ from workbench.replay.data import past
 from workbench.store import Store
 from workbench.store.series import Series
 
-#: Fields that differ between two experiments that train the same.
+#: Fields that differ even if two experiments train the same.
 _OWN = frozenset({"id", "version", "created"})
 
 
 def trained_before(store: Store, wanted: Spec) -> str | None:
-    """The newest experiment that has trained exactly what ``wanted`` would now, for the same two; None without one.
+    """The newest experiment that has trained exactly what ``wanted`` would train now, for the same two trials; None
+    without one.
 
-    Nothing says beforehand what ``wanted`` will read: what the other one was seen to read must be there as it was.
+    It is not known beforehand which files ``wanted`` will read, so those that the other one read must be unchanged.
     """
     for found in _alike(store, wanted, "puts_back", _OWN):
         if _kept(store, found) == {0}:
@@ -30,7 +30,7 @@ def trained_before(store: Store, wanted: Spec) -> str | None:
 
 
 def seeds_before(store: Store, wanted: Spec) -> dict[Seeds, str]:
-    """The seeds that ``wanted`` need not train, each with the experiment that has trained it or is about to."""
+    """The seeds that ``wanted`` need not train, each with the experiment that has trained it or will."""
     known: dict[Seeds, str] = {}
     first = first_of(store, str(wanted.repeats["experiment"]), int(wanted.repeats["trial"]))
     for found in _alike(store, wanted, "repeats", _OWN | {"repeats", "seeds", "trials"}):
@@ -41,7 +41,7 @@ def seeds_before(store: Store, wanted: Spec) -> dict[Seeds, str]:
 
 
 def _alike(store: Store, wanted: Spec, kind: str, own: Collection[str]) -> Iterator[Spec]:
-    """The experiments that train the same but for the fields ``own``, the newest first."""
+    """The experiments that differ from ``wanted`` at most in the fields ``own``, the newest first."""
     content = _content(wanted, own)
     for experiment in reversed(store.experiment_ids()):
         try:
@@ -58,9 +58,9 @@ def _content(spec: Spec, own: Collection[str]) -> dict[str, Json]:
 
 
 def _kept(store: Store, spec: Spec, *, under_way: bool = False) -> set[int]:
-    """The trials that came to their end, and would read today what they read then.
+    """The trials that completed, and would read the same data today.
 
-    under_way: also those that an experiment which has not ended has still to train.
+    under_way: also those that an unfinished experiment still has to train.
     """
     path = store.experiment(spec.id).series
     numbers = {*range(len(spec.seeds))}

@@ -1,6 +1,6 @@
-"""Data as it was: which files have changed since a trial read them, and which of them training can see as they were.
+"""Restores data: which files have changed since a trial read them, and which of them training can see unchanged.
 
-Law: no file is written. What is put back stands in a leg's own view; what cannot be is said, with what to do.
+Law: no file is written. Restored files exist only in a leg's own view; for the others a note says what to do.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _LOG = "-wal"
 
 @dataclass(slots=True)
 class Past:
-    """Files that are not as they were.
+    """Files that have changed.
 
-    back: those whose bytes are kept, as a spec names them. notes: what changed, a sentence for each file.
+    back: those whose bytes are kept, in the form of a spec. notes: what changed, one sentence for each file.
     """
 
     back: dict[str, dict[str, Json]] = field(default_factory=dict)
@@ -35,7 +35,8 @@ class Past:
 
 
 def past(store: Store, files: Files) -> Past:
-    """What of ``files`` (by path, as a leg's page has them) has changed since, and what of it can be put back."""
+    """Which of ``files`` (by path, in the form of a leg's page) have changed since, and which of those can be
+    restored."""
     found = Past()
     for path, file in files.items():
         then = file.get("digest")
@@ -61,13 +62,13 @@ def past(store: Store, files: Files) -> Past:
 
 
 def is_kept(store: Store, file: Mapping[str, Any]) -> bool:
-    """Whether the bytes of a file are in the store, all of them."""
+    """Whether all bytes of a file are in the store."""
     blobs = [file.get("kept"), *(file.get("beside") or {}).values()]
     return all(blob is not None and store.has_blob(str(blob)) for blob in blobs)
 
 
 def not_kept(path: str, file: Mapping[str, Any]) -> str:
-    """Why the bytes of a file cannot be had, and what to do."""
+    """Why the bytes of a file are unavailable, and what to do."""
     name = os.path.basename(path.rstrip("/")) or path
     large = f" ({size(float(file['size']))})" if file.get("size") is not None else ""
     if file.get("kept"):
@@ -80,7 +81,8 @@ def not_kept(path: str, file: Mapping[str, Any]) -> str:
 def as_they_were(
     named: Iterable[Mapping[str, Any]], files: Files, then: Past, folder: str
 ) -> tuple[list[DataFile], list[str]]:
-    """The files that a snapshot names, as training sees them; and notes on those that changed and were not seen."""
+    """The files that a snapshot names, as training sees them; and notes on changed files that the trial was not seen to
+    read."""
     seen = {os.path.realpath(path): path for path in files}
     found, notes = [], []
     for entry in named:
@@ -95,7 +97,7 @@ def as_they_were(
         if now is not None:
             found.append(now)
         if path is not None and files[path].get("digest"):
-            continue  # it is said already
+            continue  # it has a note already
         if now is None:
             notes.append(f"{before.path} is gone (its digest was {before.digest[:12]})")
         elif now.digest != before.digest:
@@ -107,7 +109,7 @@ def as_they_were(
 
 
 def moved(files: Files, before: str, after: str) -> dict[str, Mapping[str, Any]]:
-    """``files`` with those in the folder ``before`` at their places in the folder ``after``."""
+    """``files`` with those in the folder ``before`` moved to the folder ``after``."""
     start = f"{before.rstrip('/')}/"
     return {
         os.path.join(after, path.removeprefix(start)) if path.startswith(start) else path: file
@@ -116,7 +118,7 @@ def moved(files: Files, before: str, after: str) -> dict[str, Mapping[str, Any]]
 
 
 def not_seen_as_it_was(back: Files, legs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What of ``back`` training did not meet as it was, by what its legs tell."""
+    """The files in ``back`` that training did not see unchanged, according to its legs."""
     told: dict[str, str] = {}
     for leg in legs:
         detail = leg.get("detail") or {}
@@ -129,7 +131,7 @@ def not_seen_as_it_was(back: Files, legs: Iterable[Mapping[str, Any]]) -> list[s
 
 
 def is_changed(store: Store, files: Files) -> bool:
-    """Whether one of ``files`` is not as it was, and cannot be put back."""
+    """Whether one of ``files`` has changed and cannot be restored."""
     return any(not is_kept(store, file) and not _is_as(path, file) for path, file in files.items())
 
 

@@ -1,6 +1,7 @@
-"""One notebook executed in a process of its own. Law: that process and its kernel end with whoever started it.
+"""Executes one notebook in a process of its own. Law: that process and its kernel end with the process that started
+them.
 
-``execute`` is what a batch's trials run, in a runner, on a slot; ``python -m workbench.replay.executing`` the process.
+A batch's trials run ``execute``, in a runner, in a slot; ``python -m workbench.replay.executing`` is the process.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from workbench.store.lists import notebooks
 from workbench.store.lists.notebooks import NotebookRun
 
 _PR_SET_PDEATHSIG = 1
-#: Exit status of the process when the notebook failed, and said so in the index.
+#: Exit status of the process if the notebook failed and the index says so.
 _FAILED = 1
-#: How a blob begins that :func:`packed` made.
+#: The first bytes of a blob made by :func:`packed`.
 _PACKED = b'{"path":'
 
 
 def execute(store: str, tasks: str, label: str, experiment: str | None = None, trial: int | None = None) -> float:
-    """Execute one notebook of a batch, once, and wait for it; the seconds that it took.
+    """Execute one notebook of a batch, once, and wait for it. Returns the seconds that it took.
 
-    tasks: the blob that :func:`packed` made. label: which of them. experiment, trial: on whose slot. What it prints
-    goes where this process prints. Raises NotebookFailed where a cell raised or the kernel died.
+    tasks: the blob made by :func:`packed`. label: which of its tasks. experiment, trial: the trial in whose slot it
+    runs. Its output goes to this process's output. Raises NotebookFailed if a cell raised or the kernel died.
     """
     found = Store(store)
     batch = json.loads(found.get_blob(tasks))
@@ -40,7 +41,7 @@ def execute(store: str, tasks: str, label: str, experiment: str | None = None, t
     since = found.read_spec(experiment).created if experiment is not None and batch.get("again") else ""
     with notebooks.alone(found, key) as lock:
         before = notebooks.settled(found, key, since=since, experiment=experiment, trial=trial)
-        if before is not None:  # the engine was killed before it heard of its end, or another command was quicker
+        if before is not None:  # the engine was killed before it knew of the end, or another command was quicker
             return outcome(found, before.id, label, 0)
         run = new_id()
         process = started(found, tasks, label, run, lock, experiment=experiment, trial=trial)
@@ -54,7 +55,7 @@ def execute(store: str, tasks: str, label: str, experiment: str | None = None, t
 
 
 def outcome(store: Store, run: str, label: str, status: int, said: str = "") -> float:
-    """The seconds that ``run`` took, whose process ended with ``status``. Raises NotebookFailed."""
+    """The seconds that ``run`` took; its process ended with ``status``. Raises NotebookFailed."""
     try:
         ended = notebooks.read(store, run)
     except NotFound:
@@ -71,9 +72,9 @@ def outcome(store: Store, run: str, label: str, status: int, said: str = "") -> 
 
 
 def packed(store: Store, path: Path, text: str, tasks: list[dict[str, Any]], *, again: bool = False) -> str:
-    """Keep a notebook and the executions that are wanted of it (key, label, parameters); the blob's sha256.
+    """Keep a notebook and its requested executions (key, label, parameters). Returns the blob's sha256.
 
-    again: what was executed before counts for nothing.
+    again: ignore earlier executions.
     """
     data: dict[str, Json] = {
         "path": str(path),
@@ -85,7 +86,7 @@ def packed(store: Store, path: Path, text: str, tasks: list[dict[str, Any]], *, 
 
 
 def unpacked(blob: Path) -> dict[str, Any] | None:
-    """What :func:`packed` kept in the file ``blob``; None where that is anything else."""
+    """What :func:`packed` kept in the file ``blob``; None if the file is something else."""
     with open(blob, "rb") as file:
         head = file.read(len(_PACKED))
         if head != _PACKED:
@@ -99,13 +100,14 @@ def unpacked(blob: Path) -> dict[str, Any] | None:
 
 
 def started(store: Store, tasks: str, label: str, run: str, lock: int | None, **fields: Any) -> subprocess.Popen[bytes]:
-    """The process that executes ``label`` of ``tasks`` as ``run``.
+    """Start the process that executes ``label`` of ``tasks`` as ``run``.
 
-    lock: the descriptor of :func:`notebooks.alone`, which it holds until it ends. fields: more of the run's record.
+    lock: the descriptor from :func:`notebooks.alone`, which the process holds until it ends. fields: more fields of the
+    run's record.
     """
     order = json.dumps({"store": str(store.root), "tasks": tasks, "label": label, "run": run, "fields": fields,
                         "import_path": os.environ.get(interpreter.PATH)})  # fmt: skip
-    # The folder of Workbench itself, where it is not installed but on this process's path.
+    # The folder of Workbench itself, if it is not installed but on this process's path.
     own = str(Path(__file__).parents[2])
     written = os.pathsep.join(dict.fromkeys([own, *filter(None, [os.environ.get(interpreter.PATH)])]))
     environ = interpreter.surroundings({**os.environ, interpreter.PATH: written}, store.root, store.root.parent)
@@ -119,13 +121,13 @@ def started(store: Store, tasks: str, label: str, run: str, lock: int | None, **
 
 
 def main() -> int:
-    """Execute the notebook that the order on standard input names."""
+    """Execute the notebook named by the order on standard input."""
     _end_with_parent(int(sys.argv[1]))
-    # A runner's forkserver ignores them; a kernel started here must not inherit that.
+    # A runner's forkserver ignores these signals; a kernel started here must not inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminated)
     order = json.loads(sys.stdin.buffer.read())
-    if order.get("import_path"):  # the kernel's, and none of ours
+    if order.get("import_path"):  # the kernel's path, without Workbench's own entry
         os.environ[interpreter.PATH] = order["import_path"]
     store = Store(order["store"])
     batch = json.loads(store.get_blob(order["tasks"]))
@@ -136,7 +138,8 @@ def main() -> int:
 def _executed(store: Store, batch: dict[str, Any], task: dict[str, Any], order: dict[str, Any]) -> int:
     import logging
 
-    # A grammar of addresses that takes a second to compile. None makes importing it fail, and jsonschema does without.
+    # A grammar of addresses that takes a second to compile. With None its import fails, and jsonschema works without
+    # it.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import nbformat
     import papermill
@@ -163,7 +166,7 @@ def _executed(store: Store, batch: dict[str, Any], task: dict[str, Any], order: 
             None,
             parameters=task["parameters"],
             engine_name="workbench",
-            # Papermill itself asks for both before it asks the engine, and does without neither.
+            # Papermill needs both before it asks the engine.
             kernel_name=Engine.nb_kernel_name(node),
             language=Engine.nb_language(node),
             progress_bar=False,
@@ -184,7 +187,7 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _terminated(number: int, frame: Any) -> None:
-    raise SystemExit(128 + number)  # the kernel is shut down on the way out
+    raise SystemExit(128 + number)  # the kernel is shut down during exit
 
 
 if __name__ == "__main__":

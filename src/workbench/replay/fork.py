@@ -1,7 +1,8 @@
-"""A trial forked: from a checkpoint on, with other hyperparameters or other code. Law: its parent stays as it is.
+"""A fork of a trial: it continues from a checkpoint with other hyperparameters or other code. Law: the parent is
+unchanged.
 
-Steps go on counting: a fork of step 27 begins with turn 28. Its set-up is seeded as its parent's was, so that what the
-set-up draws (a split, what is frozen) is the same.
+Steps are counted on: a fork of step 27 starts with turn 28. Its set-up has its parent's seeds, so that it draws the
+same (a split, what is frozen).
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ __all__ = ["checked_steps", "fork", "length_of", "parent_of"]
 
 
 def parent_of(store: Store, ref: str | Reference) -> tuple[Spec, dict[str, Any]]:
-    """The spec of the experiment whose trial ``ref`` names, and what a fork's spec keeps of that trial's checkpoint.
+    """The spec of the experiment with the trial ``ref``, and a fork's fields about that trial's checkpoint.
 
-    Without a step it is the newest checkpoint. Raises BadOption where no trial is named, NotFound where there is no
-    such trial or checkpoint, StoreError where the checkpoint is damaged, Untrusted where it came from elsewhere.
+    Without a step it is the newest checkpoint. Raises BadOption if no trial is named, NotFound if there is no such
+    trial or checkpoint, StoreError if the checkpoint is damaged, Untrusted if it came from another user.
     """
     reference = resolve(store, ref) if isinstance(ref, str) else ref
     if reference.trial is None:
@@ -61,13 +62,13 @@ def parent_of(store: Store, ref: str | Reference) -> tuple[Spec, dict[str, Any]]
 
 
 def length_of(store: Store, spec: Spec) -> int:
-    """Steps of a whole trial, extensions counted."""
+    """Steps of a whole trial, including extensions."""
     with Series.read(store.experiment(spec.id).series) as series:
         return max(spec.length, int(series.meta().get("last") or 0))
 
 
 def checked_steps(parent: Mapping[str, Json], steps: tuple[int, int] | None, length: int) -> tuple[int, int]:
-    """First and last rung of a fork, both behind the checkpoint. Without ``steps`` it ends where its parent does."""
+    """First and last rung of a fork, both after the checkpoint. Without ``steps`` it ends at its parent's last step."""
     done = int(parent["step"])
     first, last = steps or (done + 1, length)
     if last <= done:
@@ -81,10 +82,10 @@ def checked_steps(parent: Mapping[str, Json], steps: tuple[int, int] | None, len
 def fork(
     store: Store, ref: str | Reference, changes: Configuration, *, name: str | None = None, last: int | None = None
 ) -> Prepared:
-    """Write the experiment in which the trial ``ref`` goes on with ``changes`` to its configuration.
+    """Write the experiment in which the trial ``ref`` continues with ``changes`` to its configuration.
 
-    last: steps of the whole trial; its parent's where None. Raises BadOption for a hyperparameter that it does not
-    have, and as :func:`parent_of` does.
+    last: steps of the whole trial; None: as many as its parent. Raises BadOption for an unknown hyperparameter, and the
+    errors of :func:`parent_of`.
     """
     spec, parent = parent_of(store, ref)
     configuration: Configuration = parent["configuration"]

@@ -1,6 +1,6 @@
-"""A notebook that is to be executed with parameters. Law: it is read and judged here, and nothing is executed.
+"""A notebook that will be executed with parameters. Law: it is read and checked here; nothing is executed.
 
-What is executed later is the text that was read here, whatever happens to the file meanwhile.
+Later the text that was read here is executed, even if the file changes meanwhile.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any
 from workbench.errors import BadInput, BadOption, NotFound
 from workbench.records import Json
 
-#: The tags that papermill gives a meaning: defaults, and the values that it puts behind them.
+#: Tags with a meaning in papermill: default values, and the values that it inserts after them.
 PARAMETERS, INJECTED = "parameters", "injected-parameters"
-#: A cell that asks the engine for trials itself; whoever waits for those must hold no slot that they may need.
+#: A cell that asks the engine for trials itself. A notebook that waits for them must hold no slot that they may need.
 _ASKS = re.compile(r"\s*%%train\b|^(?!\s*#).*\bExperiment\s*\(", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One execution that is wanted: key, parameters, and their words (unique within a batch)."""
+    """One requested execution: key, parameters, and their text (unique within a batch)."""
 
     key: str
     parameters: dict[str, Json]
@@ -36,7 +36,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class NotebookCell:
-    """One cell as it is written: its kind, text and tags."""
+    """One cell of the file: its kind, text and tags."""
 
     kind: str
     source: str
@@ -44,14 +44,15 @@ class NotebookCell:
 
     @classmethod
     def of(cls, cell: Mapping[str, Any]) -> NotebookCell:
-        """A cell of nbformat 4; its text may be a list of lines, as files have it."""
+        """A cell of nbformat 4; its text may be a list of lines, as in files."""
         source, tags = cell["source"], cell.get("metadata", {}).get("tags")
         text = source if isinstance(source, str) else "".join(source)
         return cls(str(cell["cell_type"]), text, tuple(tags) if isinstance(tags, list | tuple) else ())
 
 
 class SourceNotebook:
-    """The notebook at ``path`` as it is now. Raises NotFound where there is none, BadInput where it is no notebook."""
+    """The notebook at ``path`` as it is now. Raises NotFound if there is none, BadInput if the file is not a
+    notebook."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(os.path.abspath(Path(path).expanduser()))
@@ -66,10 +67,10 @@ class SourceNotebook:
         try:
             data = json.loads(self.text)
             if data.get("nbformat") != 4:
-                import nbformat  # it takes a second to import; only older notebooks wait
+                import nbformat  # takes a second to import, so only for older notebooks
 
                 data = nbformat.reads(self.text, as_version=4)
-            #: What an execution before put in is no part of it.
+            #: Its cells, without those that an earlier execution inserted.
             self.all_cells = own_cells(data["cells"])
             #: The name of its kernel.
             self.kernel = str(data["metadata"].get("kernelspec", {}).get("name") or "python3")
@@ -84,7 +85,7 @@ class SourceNotebook:
 
     @property
     def folder(self) -> Path:
-        """Where it is executed: beside its data, as in JupyterLab."""
+        """The folder in which it is executed: next to its data, as in JupyterLab."""
         return self.path.parent
 
     @property
@@ -94,15 +95,16 @@ class SourceNotebook:
 
     @cached_property
     def parameters(self) -> dict[str, str] | None:
-        """The names that the cell tagged ``parameters`` assigns, each with its default as it is written there.
+        """The names that the cell tagged ``parameters`` assigns, each with the source text of its default.
 
-        None where no cell has that tag.
+        None if no cell has that tag.
         """
         found = next((cell for cell in self.cells if PARAMETERS in cell.tags), None)
         return None if found is None else assigned(found.source)
 
     def check(self, names: Sequence[str]) -> list[str]:
-        """Refuse parameters that it does not take (BadOption) and a kernel that is not there; what else to know."""
+        """Refuse unknown parameters (BadOption) and a kernel that is not installed (NotFound). Returns notes for the
+        user."""
         self._check_kernel()
         for name in names:
             if not name.isidentifier():
@@ -142,11 +144,11 @@ class SourceNotebook:
             )
 
     def key(self, parameters: Mapping[str, Json]) -> str:
-        """What makes two executions the same one: cells, kernel, folder and parameters."""
+        """The identity of an execution: cells, kernel, folder and parameters."""
         return key_of(self.all_cells, self.kernel, self.folder, parameters)
 
     def tasks(self, rows: Sequence[Mapping[str, Json]]) -> list[Task]:
-        """An execution for each row of parameters; equal rows are one."""
+        """An execution for each row of parameters; equal rows give one."""
         found: dict[str, Task] = {}
         labels: set[str] = set()
         for row in rows:
@@ -154,7 +156,7 @@ class SourceNotebook:
             if key in found:
                 continue
             label = words = shown(row)
-            while label in labels:  # values that are not shown may be all that differs
+            while label in labels:  # only hidden values may differ
                 label = f"{words} ({len(found) + 1})"
             labels.add(label)
             found[key] = Task(key, dict(row), label)
@@ -162,19 +164,20 @@ class SourceNotebook:
 
 
 def own_cells(cells: Iterable[Mapping[str, Any]]) -> list[NotebookCell]:
-    """The cells of a notebook without the values that papermill has put in."""
+    """The cells of a notebook without the values that papermill inserted."""
     return [cell for cell in map(NotebookCell.of, cells) if INJECTED not in cell.tags]
 
 
 def key_of(cells: Iterable[NotebookCell], kernel: str, folder: Path | str, parameters: Mapping[str, Json]) -> str:
-    """The fingerprint of an execution, of the notebook's own code cells. Outputs and text are no part of it."""
+    """The fingerprint of an execution, from the notebook's own code cells. Outputs and Markdown do not count."""
     code = [cell.source for cell in cells if cell.kind == "code"]
     whole = [1, code, kernel, str(folder), dict(parameters)]
     return hashlib.sha256(json.dumps(whole, sort_keys=True, default=repr).encode(errors="surrogatepass")).hexdigest()
 
 
 def assigned(source: str) -> dict[str, str]:
-    """Names that a cell assigns at its top level, each with the text of its value; none where it is no Python."""
+    """Names that a cell assigns at its top level, each with the text of its value; empty if the cell is not valid
+    Python."""
     try:
         tree, text = ast.parse(source), source
     except (SyntaxError, ValueError):
@@ -206,7 +209,7 @@ def shown(parameters: Mapping[str, Json]) -> str:
 
 
 def without_secrets(parameters: Mapping[str, Json]) -> dict[str, Json]:
-    """``parameters`` in which values of secrets are masked."""
+    """``parameters`` with values of secrets masked."""
     from workbench.snapshot.secrets.masking import MASK, is_secret, masked
 
     return {

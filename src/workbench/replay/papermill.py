@@ -1,7 +1,7 @@
 """Papermill's engine ``workbench``: it executes a notebook as papermill does, keeps it in the store, and indexes it.
 
-``papermill --engine workbench in.ipynb out.ipynb -p lr 0.01`` finds it by its entry point. Law: a notebook comes out as
-with papermill's own engine; what is kept besides holds no secret.
+``papermill --engine workbench in.ipynb out.ipynb -p lr 0.01`` finds it by its entry point. Law: the output notebook is
+the same as with papermill's own engine; the copy in the store holds no secret.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from workbench.store.files.atomic import write_atomic
 from workbench.store.lists import notebooks
 from workbench.store.lists.notebooks import NotebookRun
 
-#: Variables of our own processes that a kernel must not inherit: it draws into the notebook.
+#: Variables of Workbench's processes that a kernel must not inherit: it draws into the notebook.
 _NOT_THEIRS = ("MPLBACKEND", "JPY_SESSION_NAME")
-#: Seconds between two savings into the store while it is executed.
+#: Seconds between two savings to the store during the execution.
 _SAVE_S = 2.0
-#: A shorter secret is not looked for in a notebook's outputs: it would be found everywhere.
+#: Shorter secrets are not searched for in a notebook's outputs: they would match everywhere.
 _LEAST = 6
 
 
@@ -42,12 +42,12 @@ class Engine(NBClientEngine):
 
     @classmethod
     def nb_kernel_name(cls, nb: Any, name: str | None = None) -> str:
-        """The notebook's kernel; where it names none, Python's."""
+        """The notebook's kernel, by default Python's."""
         return str(name or nb.metadata.get("kernelspec", {}).get("name") or "python3")
 
     @classmethod
     def nb_language(cls, nb: Any, language: str | None = None) -> str:
-        """The notebook's language; where it names none, Python."""
+        """The notebook's language, by default Python."""
         told = nb.metadata.get("language_info", {}).get("name") or nb.metadata.get("kernelspec", {}).get("language")
         return str(language or told or "python")
 
@@ -64,7 +64,8 @@ class Engine(NBClientEngine):
         run: NotebookRun | None = None,
         **options: Any,
     ) -> None:
-        """Execute it. store, run: what ``workbench replay`` knows already; for papermill both are found here."""
+        """Execute the notebook. store, run: given by ``workbench replay``; when papermill calls, both are determined
+        here."""
         told = nb_man.nb.metadata.papermill
         given = dict(told.get("parameters") or {})
         if run is None:
@@ -85,7 +86,7 @@ class Engine(NBClientEngine):
             keep = _Keeper(nb_man, kept, given)
             error: BaseException | None = None
             try:
-                # As papermill's own engine, except that the kernel gets an environment.
+                # As in papermill's own engine, except that the kernel gets an environment.
                 client = PapermillNotebookClient(
                     nb_man,
                     kernel_name=kernel_name,
@@ -104,7 +105,7 @@ class Engine(NBClientEngine):
 
 
 class _Keeper:
-    """Saves the notebook into the store when papermill saves it, at most every two seconds, and at its end."""
+    """Saves the notebook to the store when papermill saves it, at most every two seconds, and at its end."""
 
     def __init__(self, manager: Any, kept: Path, given: dict[str, Any]) -> None:
         self._manager, self._kept, self._save = manager, kept, manager.save
@@ -130,7 +131,7 @@ class _Keeper:
 
 
 def without(text: str, given: Mapping[str, Any], written: Callable[[str], str] = str) -> str:
-    """``text`` in which the secrets among the values ``given`` are masked, as they are ``written`` there."""
+    """``text`` with the secrets among the values ``given`` masked. written: how a value is written in the text."""
     for name, value in given.items():
         if is_secret(name) and isinstance(value, str) and len(value) >= _LEAST:
             text = text.replace(written(value), MASK)
@@ -157,9 +158,9 @@ def _surroundings(store: Store, run: NotebookRun) -> dict[str, str]:
 def _ended(
     run: NotebookRun, node: Any, error: BaseException | None, seconds: float, given: Mapping[str, Any]
 ) -> NotebookRun:
-    """``run`` as it ended: papermill marks the cell that raised; a kernel that died is an error of its own.
+    """``run`` with its outcome: papermill marks the cell that raised; if the kernel died, ``error`` says so.
 
-    given: its parameters, the secrets among which are no part of what is said.
+    given: its parameters; the secrets among them are masked.
     """
     number, words = None, None
     code = [cell for cell in node.cells if cell.cell_type == "code" and INJECTED not in NotebookCell.of(cell).tags]

@@ -1,4 +1,5 @@
-"""What a person typed as parameters of a notebook: single values, a grid, a table. Law: text in, rows of values out."""
+"""Parses the parameters of a notebook that the user typed: single values, a grid, a table. Law: text in, rows of values
+out."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from pathlib import Path
 from workbench.errors import BadOption, NotFound
 from workbench.records import Json
 
-#: More executions than this are surely a mistake.
+#: More executions than this are probably a mistake.
 MOST = 10_000
 
 Row = dict[str, Json]
 
 
 def value(text: str) -> Json:
-    """A value as papermill reads it from its command line: True, False, None, a number, else the text itself."""
+    """A value, read as on papermill's command line: True, False, None, a number, or else the text itself."""
     if text in ("True", "False", "None"):
         return {"True": True, "False": False, "None": None}[text]
     for kind in (int, float):
@@ -35,8 +36,8 @@ def rows(
 ) -> list[Row]:
     """One row of parameters for each execution.
 
-    single: pairs of a name and a value, for all of them. grid: ``NAME=VALUE,VALUE,…``; of several every combination,
-    the last changing fastest. table: a file (see :func:`read_table`). Raises BadOption, NotFound.
+    single: pairs of a name and a value, for all executions. grid: ``NAME=VALUE,VALUE,…``; several give each
+    combination, the last changing fastest. table: a file (see :func:`read_table`). Raises BadOption, NotFound.
     """
     fixed: Row = {}
     for name, text in single:
@@ -76,7 +77,7 @@ def _combined(grid: Sequence[str]) -> list[Row]:
 def read_table(path: str | os.PathLike[str]) -> list[Row]:
     """Rows of parameters from a file.
 
-    ``.csv``: the first line names the parameters; an empty field leaves that notebook its default. ``.jsonl``: an
+    ``.csv``: the first line names the parameters; for an empty field the notebook's default is used. ``.jsonl``: an
     object on each line. Raises BadOption with the number of the line that cannot be read, NotFound without a file.
     """
     file = Path(path)

@@ -1,6 +1,6 @@
 """Where something is trained again: the environment as it is now, or one that is built from the recorded versions.
 
-Law: what differs from the record is said before training; nothing is installed but what was recorded.
+Law: differences from the record are listed before training; nothing is installed but what was recorded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workbench.snapshot.surroundings.environment import distributions, machine
 from workbench.store import Store
 from workbench.store.files.atomic import make_folder
 
-#: Seconds that an interpreter may take to say who it is.
+#: Seconds that an interpreter has to answer.
 _LOOK_S = 30.0
 _SAY = "import json, sys; print(json.dumps({'version': sys.version.split()[0], 'path': sys.path}))"
 #: Packages that must be the same on every worker; recorded in a spec.
@@ -36,9 +36,9 @@ _COMPARED = ("torch", "numpy", "workbench")
 class Place:
     """An environment to train in.
 
-    training: what runners get. environment: as a snapshot records it. how: ``same``, ``rebuilt`` or ``other``.
-    packages: what of Python and its packages is not as recorded, each in words; machine: the same of the machine.
-    variables: what of the variables is not, in words.
+    training: for runners. environment: in the form of a snapshot. how: ``same``, ``rebuilt`` or ``other``. packages:
+    differences of Python and its packages from the record, each in words; machine: those of the machine; variables:
+    those of the variables.
     """
 
     training: Training
@@ -50,12 +50,12 @@ class Place:
 
     @property
     def differs(self) -> tuple[str, ...]:
-        """All that is not as it was recorded, in words."""
+        """All differences of packages and machine from the record, in words."""
         return (*self.packages.values(), *self.machine)
 
     @property
     def is_buildable(self) -> bool:
-        """Whether building the recorded environment would put something back: it never does so with Workbench."""
+        """Whether building the recorded environment would restore anything: it never restores Workbench's version."""
         return bool(self.packages.keys() - {"workbench"})
 
     @property
@@ -80,10 +80,10 @@ def place(
 ) -> Place:
     """The place for training ``spec`` again, with the recorded variables and settings.
 
-    env: ``same`` takes the recorded interpreter as it is now (this one where it is gone), ``rebuild`` makes a virtual
-    environment of the recorded versions, and anything else is the path of an interpreter or a virtual environment.
-    around: as :func:`workbench.replay.variables.again` takes it. Raises BadOption, NotFound where the recorded versions
-    cannot be had, VersionsDiffer where captured code cannot run.
+    env: ``same`` takes the recorded interpreter as it is now (or this one if it is gone), ``rebuild`` makes a virtual
+    environment with the recorded versions, and any other value is the path of an interpreter or a virtual environment.
+    around: as in :func:`workbench.replay.variables.again`. Raises BadOption, NotFound if the recorded versions are
+    unavailable, VersionsDiffer if captured code cannot run.
     """
     if env == "rebuild":
         python = _rebuilt(store, snapshot)
@@ -117,7 +117,7 @@ def place(
 
 
 def _packages(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Which versions differ, Python first and packages by name."""
+    """The versions that differ, Python first and packages by name."""
     told = {}
     before, after = (part.get("python", {}).get("version") for part in (recorded, now))
     if before and before != after:
@@ -145,7 +145,7 @@ def _bare(version: str | None) -> str:
 
 
 def _libraries(recorded: Mapping[str, Any], now: Mapping[str, str]) -> dict[str, Json]:
-    """What was known of the builds, where the versions are still the same."""
+    """The recorded facts about builds, for libraries whose versions are still the same."""
     found: dict[str, Json] = {}
     for name, told in recorded.items():
         version = now.get(name, "").partition(" @ ")[0]
@@ -159,7 +159,7 @@ def _libraries(recorded: Mapping[str, Any], now: Mapping[str, str]) -> dict[str,
 
 
 def _look(python: str) -> dict[str, Any]:
-    """The version and search path of an interpreter. Raises BadOption where it does not answer."""
+    """The version and search path of an interpreter. Raises BadOption if it does not answer."""
     surroundings = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:
         done = subprocess.run(
@@ -185,7 +185,7 @@ def _interpreter(env: str) -> str:
 
 
 def _of_interpreter(training: Training, python: str) -> tuple[Training, str]:
-    """``training`` with another interpreter and its search path; the folders that are the person's own stay first."""
+    """``training`` with another interpreter and its search path; the user's own folders stay first."""
     found = _look(python)
     own = [entry for entry in training.path if not interpreter.is_installed(entry)]
     path = tuple(dict.fromkeys([*own, *(entry for entry in found["path"] if entry)]))
@@ -193,14 +193,14 @@ def _of_interpreter(training: Training, python: str) -> tuple[Training, str]:
 
 
 def _version_in(python: str) -> str | None:
-    """The version of Workbench that the interpreter has."""
+    """The interpreter's version of Workbench."""
     code = "from importlib.metadata import version; print(version('workbench'))"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=_LOOK_S, check=False, cwd="/")
     return done.stdout.strip() or None
 
 
 def _check_python(store: Store, spec: Spec, version: str) -> None:
-    """Captured functions are compiled code: they run in the Python that compiled them only."""
+    """Captured functions are compiled code: they only run in the Python version that compiled them."""
     if spec.program.capture is None:
         return
     written = str(json.loads(store.get_blob(spec.program.capture))["python"])
@@ -212,11 +212,11 @@ def _check_python(store: Store, spec: Spec, version: str) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Building it anew
+# Rebuilding the environment
 
 
 def _rebuilt(store: Store, snapshot: Mapping[str, Json]) -> str:
-    """The interpreter of a virtual environment with the recorded versions, made where it is missing."""
+    """The interpreter of a virtual environment with the recorded versions, created if it is missing."""
     recorded: Mapping[str, Any] = snapshot.get("environment") or {}
     wanted = {name: str(version) for name, version in (recorded.get("distributions") or {}).items()}
     if not wanted:
@@ -253,12 +253,12 @@ def _requirement(name: str, version: str) -> str:
     number, _, origin = version.partition(" @ ")
     if origin:
         return f"{name} @ {origin.removesuffix(' (editable)').replace('#', '@')}"
-    # An index may hold a build under the public version only: 2.13.0 is also what 2.13.0+cpu satisfies.
+    # An index may list a build only under its public version: 2.13.0 also satisfies 2.13.0+cpu.
     return f"{name}=={number.partition('+')[0]}"
 
 
 def _link_workbench(python: Path, folder: Path) -> None:
-    """This very Workbench, whatever version the record names: engine, worker and runner must be of one protocol."""
+    """Link this Workbench, whatever version the record names: engine, worker and runner must have the same protocol."""
     ours = interpreter.PACKAGE
     room = folder / "workbench-link"
     room.mkdir()
@@ -271,7 +271,7 @@ def _link_workbench(python: Path, folder: Path) -> None:
 
 
 def _infos() -> list[Path]:
-    """The metadata of an editable installation lie elsewhere than its code."""
+    """An editable installation's metadata is not next to its code."""
     return [info for entry in sys.path if entry for info in Path(entry).glob("workbench-*.dist-info")]
 
 

@@ -1,4 +1,4 @@
-"""The variables with which something is trained again: the recorded ones, with secrets as this process has them."""
+"""The variables with which something is trained again: the recorded ones, with secrets from this process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.records import Training
 from workbench.snapshot.surroundings import variables
 from workbench.store.owner import private
 
-#: Variables that say who a person is and where things lie: another person or machine has its own.
+#: Variables about the user and the machine's folders: another user or machine has its own values.
 _OWN = re.compile(
     r"HOME|USER|USERNAME|LOGNAME|LNAME|SHELL|PATH|TMPDIR|TEMP|TMP|VIRTUAL_ENV|CONDA_\w+|PYENV_\w+|XDG_\w+|\w*_PROXY|\w*_proxy"
     r"|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|HF_(HOME|HUB_CACHE|DATASETS_CACHE)|TORCH_HOME"
@@ -18,15 +18,15 @@ _OWN = re.compile(
 
 
 def again(training: Training, environ: Mapping[str, str] | None) -> tuple[Training, list[str]]:
-    """``training`` with the variables that it has when it is trained again; and what of them differs, in words.
+    """``training`` with the variables for training again; and their differences from the record, in words.
 
-    environ: the variables of the process in which a person asks. None: an engine asks for somebody whose variables it
-    does not know, so that secrets stay as recorded, and their values are taken where they are still kept.
+    environ: the variables of the process in which the user asks. None: the engine asks and does not know the user's
+    variables, so secrets stay as recorded, and their values are used if they are still kept.
     """
     if environ is None:
         return training, []
     here = variables.travelling(environ, variables.begun_with())
-    if not training.is_whole:  # an earlier version recorded a few of them only, or others were not for all to read
+    if not training.is_whole:  # an earlier version recorded only a few, or the others were confidential
         found = variables.recorded({**here, **training.env})
         return dataclasses.replace(training, env=found.env, secrets=found.secrets, is_whole=True), []
     env, told = dict(training.env), []

@@ -1,7 +1,7 @@
-"""Why two trials differ: hybrids of both, in which one difference after the other is put back as it was.
+"""Why two trials differ: hybrids of both, which restore one difference after the other.
 
-Law: a hybrid is made of recorded parts of the two, and nothing is guessed. What cannot be put back is said, and the
-others are put back all the same.
+Law: a hybrid is made of recorded parts of the two trials; nothing is guessed. A note names what cannot be restored, and
+the rest is restored anyway.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from workbench.replay.variables import again
 from workbench.store import Store
 from workbench.store.lists.catalog import Reference
 
-#: What is put back, in this order, and the sections of a comparison that belong to each. Options of the magic line are
-#: put back as what they mean, and an architecture follows from the code and the configuration.
+#: The order in which differences are restored, and the sections of a comparison that belong to each. Options of the
+#: magic line are restored through their effects, and an architecture follows from the code and the configuration.
 ORDER: dict[str, tuple[str, ...]] = {
     "data": ("data",),
     "configuration": ("configuration", "settings"),
@@ -37,13 +37,14 @@ ORDER: dict[str, tuple[str, ...]] = {
 }
 
 
-#: What of a training environment its variables and settings are.
+#: The fields of a training environment that are its variables and settings.
 _AROUND = ("env", "secrets", "settings", "threads", "is_whole")
 
 
 @dataclass(slots=True)
 class Step:
-    """One difference that is put back: what it is, in words and as a comparison has it, and what of it could not be."""
+    """One difference that is restored: its name, its text, its sections of the comparison, and what could not be
+    restored."""
 
     name: str
     words: str
@@ -52,9 +53,9 @@ class Step:
 
 
 class Hybrids:
-    """Two trials of one store, and the hybrids between them: ``b`` with more and more of ``a``.
+    """Two trials of one store, and the hybrids between them: ``b`` with more and more parts of ``a``.
 
-    env: ``same`` or ``rebuild``, for the libraries. Raises NotFound, and BadOption where the two are one.
+    env: ``same`` or ``rebuild``, for the libraries. Raises NotFound, and BadOption if both are the same trial.
     """
 
     def __init__(self, store: Store, a: str | Reference, b: str | Reference, env: str = "same") -> None:
@@ -76,34 +77,33 @@ class Hybrids:
             for side in sides:
                 side.close()
         self._there = place(store, self.b.spec, self.b.snapshot)
-        #: The variables and settings of both as they can be had here; of the first one, what cannot.
+        #: The variables and settings of both, as far as they are available here; for ``a`` also what is not.
         self._second, self._first = self._there.training, again(self.a.spec.training, os.environ)
         self._back: list[str] = []
-        #: What there is to know before anything is put back.
+        #: Notes for the user before anything is restored.
         self.notes: tuple[str, ...] = (luck,) if luck else ()
 
     def steps(self) -> Iterator[Step]:
-        """The differences, in the order in which they are put back. Nothing is made for them yet."""
+        """The differences, in the order in which they are restored. No hybrid is made yet."""
         for name, kinds in ORDER.items():
             sections = [section for section in self.sections if section.kind in kinds]
             if sections:
                 yield Step(name, " · ".join(section.summary for section in sections), sections)
 
     def put_back(self, step: Step) -> Prepared:
-        """The hybrid in which ``step``, and all that was put back before, are as they were. Only its snapshot is
-        written; an environment is built where that is what is put back.
-        """
+        """The hybrid in which ``step`` and all earlier steps are restored. Only its snapshot is written; an environment
+        is built if ``step`` needs it."""
         getattr(self, f"_{step.name}")(step)
         self._back.append(step.name)
         return self._composed(self._back)
 
     def again(self) -> Prepared | None:
-        """``b`` itself, to be trained again where its environment or its data are not as they were; else None."""
+        """``b`` itself, to be trained again if its environment or its data have changed; else None."""
         if self._there.how == "same" and not is_changed(self.store, _files(self.b)):
             return None
         return self._composed([])
 
-    # -- what is put back ---------------------------------------------------------------------------------------------
+    # -- restoring ----------------------------------------------------------------------------------------------------
 
     def _data(self, step: Step) -> None:
         wanted, disk = _files(self.a), _files(self.b)
@@ -131,7 +131,7 @@ class Hybrids:
             )
 
     def _code(self, step: Step) -> None:
-        """Program, captured names and copied modules are all of them the first one's from now on."""
+        """From now on the program, captured names and copied modules are those of ``a``."""
 
     def _libraries(self, step: Step) -> None:
         try:
@@ -144,11 +144,12 @@ class Hybrids:
             step.could_not.append(f"{', '.join(self._there.differs[:6])}{advice}")
 
     def _environment(self, step: Step) -> None:
-        """Variables, settings and threads of the first one; its secrets as this process has them."""
+        """The variables, settings and threads of ``a``; its secrets as this process has them."""
         step.could_not += self._first[1]
 
     def _place_of_a(self) -> Place:
-        """Where the first one can be trained. Building takes minutes: nothing is built where its libraries are here."""
+        """Where ``a`` can be trained. Building takes minutes, so nothing is built if its libraries are installed
+        here."""
         try:
             here = place(self.store, self.a.spec, self.a.snapshot)
         except VersionsDiffer:
@@ -160,7 +161,7 @@ class Hybrids:
         return place(self.store, self.a.spec, self.a.snapshot, self.env)
 
     def _seeds(self, step: Step) -> None:
-        """The seeds of the first one."""
+        """The seeds of ``a``."""
 
     # -- the hybrid ---------------------------------------------------------------------------------------------------
 
@@ -204,18 +205,19 @@ class Hybrids:
 
     @staticmethod
     def _read(base: Recorded, side: Recorded) -> dict[str, Mapping[str, Any]]:
-        """The files that the hybrid is to read, as ``side`` read them; others as the one did whose code it has."""
+        """The files for the hybrid to read, as ``side`` read them; other files as recorded for the trial whose code it
+        has."""
         return {**base.seen, **moved(side.seen, side.spec.training.cwd, base.spec.training.cwd)}
 
     def _values(self, back: list[str]) -> dict[str, Any]:
-        if "code" in back:  # configurations were put back before, or were the same
+        if "code" in back:  # configurations were restored before, or were the same
             return self.a.configuration
         if "configuration" not in back:
             return self.b.configuration
         return {name: self.a.configuration.get(name, value) for name, value in self.b.configuration.items()}
 
     def _program(self, back: list[str]) -> Program:
-        """The second one's code, with data or values of the first one in place of its own."""
+        """The code of ``b``, with data or values of ``a`` in place of its own."""
         kinds = {kind for kind, name in (("data", "data"), ("value", "configuration")) if name in back}
         names = tuple(
             name
@@ -229,7 +231,7 @@ class Hybrids:
 
 
 def _files(one: Recorded) -> dict[str, Any]:
-    """What is known of the files of one side, by path; what it was seen to read is known best."""
+    """What is known of one side's files, by path; what the trial was seen to read is known best."""
     folder = one.spec.training.cwd
     named = {
         os.path.join(folder, str(file["path"])): file for file in (one.snapshot.get("data") or {}).get("files") or ()

@@ -1,1 +1,1 @@
-"""What the server does without being asked. Law: it looks at files and starts engines; it answers no request."""
+"""The server's background work. Law: it looks at files and starts engines; it answers no request."""

@@ -1,4 +1,4 @@
-"""What changed in a store since the last look. Law: it looks at names, sizes and times; it opens what changed only."""
+"""What changed in a store since the last look. Law: it looks at names, sizes and times; it opens only what changed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ State = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Experiments (ids) of which something new is known, and whether the list, its requests or its engine changed."""
+    """Ids of changed experiments, and whether the list, its requests or its engine changed."""
 
     experiments: tuple[str, ...]
     catalog: bool
 
 
 class Changes:
-    """Looks at one store again and again. The first look only learns how it is."""
+    """Looks at one store again and again. The first look only records its state."""
 
     def __init__(self) -> None:
         self.root: Path | None = None
@@ -37,7 +37,7 @@ class Changes:
         self._series: dict[str, State] = {}
 
     def look(self, store: Store, alive: bool) -> Changed | None:
-        """What changed since the last look; None where nothing did. ``alive``: whether its engine lives."""
+        """What changed since the last look; None if nothing did. ``alive``: whether its engine is alive."""
         first = self.root != store.root
         if first:
             self._forget()

@@ -1,6 +1,5 @@
-"""What the server does without being asked: it finds stores, tells pages what changed, and keeps engines and itself
-alive while experiments run. Law: it looks at files; it decides nothing about an experiment.
-"""
+"""The server's background work: it finds stores, tells pages about changes, and keeps engines and itself alive while
+experiments run. Law: it looks at files; it decides nothing about an experiment."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from workbench_ext.server.watching.tended import LIVE_S, TURN_S, Tended
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
-#: Names what is emitted. A name only: nobody ever fetches it.
+#: The name of the events' schema. It is only a name: no program fetches it.
 SCHEMA_ID = "urn:workbench:events:changed:v2"
 SCHEMA = {
     "$id": SCHEMA_ID,
@@ -42,14 +41,14 @@ SCHEMA = {
         "catalog": {"type": "boolean", "description": "Whether the list, its requests or its engine changed."},
     },
 }
-#: Seconds between two lists of the stores that are there.
+#: Seconds between two lists of the existing stores.
 LIST_S = 5.0
-#: Separated like PATH: folders of further stores, in addition to the configuration's.
+#: Folders of further stores, separated like PATH, in addition to the configured ones.
 STORES_VARIABLE = "WORKBENCH_STORES"
 
 
 class Workbench(LoggingConfigurable):
-    """Workbench's part of a Jupyter server: ``c.Workbench.tend = False`` in its configuration, for example."""
+    """Workbench's part of a Jupyter server. Configured with ``c.Workbench.tend = False``, for example."""
 
     tend = Bool(
         True,
@@ -70,16 +69,16 @@ class Workbench(LoggingConfigurable):
     def __init__(self, server_app: ServerApp) -> None:
         super().__init__(parent=server_app)
         self._settings: dict[str, Any] = server_app.web_app.settings
-        assert server_app.event_logger is not None  # the server makes it before it loads extensions
+        assert server_app.event_logger is not None  # the server creates it before it loads extensions
         self._events = server_app.event_logger
         self._events.register_event_schema(SCHEMA)
         self._sessions = server_app.session_manager
         more = [folder for folder in os.environ.get(STORES_VARIABLE, "").split(os.pathsep) if folder]
         hidden = bool(getattr(server_app.contents_manager, "allow_hidden", False))
         self.stores = Stores(server_app.root_dir, [*self.store_folders, *more], self.look_depth, hidden)
-        #: What the server knows of each store, by its id.
+        #: The state of each store, by id.
         self.tended: dict[str, Tended] = {}
-        #: Ids of stores that are being looked at. A disk that hangs holds up its own stores alone.
+        #: Ids of stores that are being looked at. A disk that hangs only blocks its own stores.
         self._under_way: set[str] = set()
         self._list_next = 0.0
         self._met = 0
@@ -104,7 +103,7 @@ class Workbench(LoggingConfigurable):
             if key not in self._under_way and tended.is_due(attended):
                 self._under_way.add(key)
                 self._begin(self._look(key, tended, attended))
-        # A point is to be on the page at once. Where nothing runs, or nobody looks, the looks are rare again.
+        # A point should be on the page at once. If nothing runs, or no page shows the store, looks are rare again.
         self._callback.callback_time = (LIVE_S if live else TURN_S) * 1000
 
     def _begin(self, task: Coroutine[Any, Any, None]) -> None:
@@ -113,7 +112,7 @@ class Workbench(LoggingConfigurable):
         begun.add_done_callback(self._tasks.discard)
 
     async def _list(self) -> None:
-        """Meet the stores beside notebooks that have a kernel, and list all that are there."""
+        """Find the stores next to notebooks that have a kernel, and list all existing ones."""
         self._is_listing = True
         try:
             paths = await self._open_notebooks()
@@ -128,15 +127,15 @@ class Workbench(LoggingConfigurable):
 
     def _listed(self, paths: list[str]) -> list[Known]:
         for path in paths:
-            with contextlib.suppress(Refused, OSError):  # what has a kernel and is no notebook
+            with contextlib.suppress(Refused, OSError):  # it has a kernel but is not a notebook
                 self.stores.beside(path)
         return self.stores.all()
 
     async def _open_notebooks(self) -> list[str]:
-        """Paths of the notebooks that have a kernel, as the contents API knows them."""
+        """Paths of the notebooks that have a kernel, relative to the contents API's root."""
         try:
             return [str(session["path"]) for session in await self._sessions.list_sessions()]
-        except Exception as error:  # a gateway's kernels that are not reached must not keep stores from being shown
+        except Exception as error:  # an unreachable kernel gateway must not keep stores from being shown
             self.log.debug("Workbench could not ask for the notebooks that are open: %s", error)
             return []
 
@@ -146,7 +145,7 @@ class Workbench(LoggingConfigurable):
         finally:
             self._under_way.discard(key)
         if tended.is_busy:
-            # Whatever culls idle servers spares one in which experiments run.
+            # Programs that cull idle servers must spare one in which experiments run.
             self._settings["last_activity_times"]["workbench"] = datetime.now(UTC)
         if changed is not None:
             data = {"store": key, "experiments": [*changed.experiments], "catalog": changed.catalog}

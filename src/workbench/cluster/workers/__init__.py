@@ -1,1 +1,1 @@
-"""What runs on a Dask worker and below it."""
+"""The code that runs on a Dask worker and in its child processes."""

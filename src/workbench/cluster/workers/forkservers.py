@@ -1,6 +1,8 @@
-"""The forkservers of one worker. Law: one for each interpreter and environment; what training needs beyond that, each
-runner is told. One that lacks what training imports is replaced by another that has it, while it goes on serving; so
-is one whose packages were installed anew. One that is not used any more ends, and never one with a leg under way.
+"""The forkservers of one worker. Law: one for each interpreter and environment; each runner is told what training needs
+beyond that.
+
+A forkserver that lacks modules that training imports is replaced by one that has them, and serves until then; so is one
+whose packages were reinstalled. An unused forkserver ends, but never while a leg is under way in it.
 """
 
 from __future__ import annotations
@@ -16,18 +18,18 @@ from workbench.errors import ClusterError
 
 log = logging.getLogger("workbench.cluster")
 
-#: Seconds after which a forkserver that nothing was asked of ends. It takes seconds to start, and holds much memory.
+#: Seconds after which an unused forkserver ends. It takes seconds to start, and holds much memory.
 UNUSED_S = 600.0
 #: More forkservers than this are kept only while legs are under way in them.
 MOST = 3
-#: Seconds after which an unused runner is let go.
+#: Seconds after which an unused runner ends.
 IDLE_S = 5.0
-#: So many packages are found unfit to be imported ahead, one after another, before nothing more is tried.
+#: After so many packages were found unfit to be imported ahead, no more are tried.
 MOST_UNFIT = 8
 
 
 class Forkservers:
-    """All of them, by what they must be started apart for."""
+    """All forkservers, one line for each environment."""
 
     def __init__(self) -> None:
         self._lines: list[_Line] = []
@@ -47,13 +49,14 @@ class Forkservers:
     async def runner(
         self, known: Known, experiment: str, cover: Sequence[tuple[str, str]]
     ) -> tuple[Forkserver, Runner]:
-        """A runner for one leg of ``experiment``, and the forkserver that it is of."""
+        """A runner for one leg of ``experiment``, and its forkserver."""
         await self._line(known).settled(experiment)
         server = await self.ready(known)
         return server, await server.runner(experiment, cover)
 
     def learn(self, known: Known, server: Forkserver, experiment: str, modules: Sequence[str]) -> None:
-        """A leg of ``experiment`` has loaded ``modules`` in a runner of ``server``: the next legs are to have them."""
+        """A leg of ``experiment`` has loaded ``modules`` in a runner of ``server``: import them ahead for the next
+        legs."""
         if not modules:
             return
         self._memory(known).take(known.training.cwd, modules)
@@ -63,14 +66,15 @@ class Forkservers:
             line.want(known)
 
     def give_back(self, server: Forkserver, runner: Runner) -> bool:
-        """``runner`` is clean, and may train another leg of its experiment. False where it is of no use any more."""
+        """Take back the clean ``runner``, which may train another leg of its experiment. Returns False if it is no
+        longer useful."""
         if any(line.current is server for line in self._lines):
             server.give_back(runner)
             return True
         return False
 
     def tidy(self) -> None:
-        """Let go what is not used. Called now and then."""
+        """End what is not used. Called now and then."""
         now = asyncio.get_running_loop().time()
         for line in self._lines:
             line.tidy()
@@ -105,38 +109,38 @@ class Forkservers:
 
 
 class _Line:
-    """A forkserver, those that it replaced while their last legs end, and the one that comes."""
+    """A forkserver, its predecessors until their last legs end, and its successor while that starts."""
 
     def __init__(self, known: Known, learned: Learned) -> None:
         self.key, self._known, self._learned = known.key, known, learned
         self.current: Forkserver | None = None
         self.used = 0.0
-        #: Experiments whose legs have told what the coming one is to have.
+        #: Experiments whose legs have reported modules for the successor.
         self.waiting: set[str] = set()
         self._coming: asyncio.Task[None] | None = None
         self._former: list[Forkserver] = []
-        #: What is imported ahead: by the person's word, and by what was learned.
+        #: Modules that are imported ahead: those that the user named, and those that were learned.
         self._preload: dict[str, None] = dict.fromkeys(known.training.preload)
         self._names: dict[str, None] = {}
-        #: One that was to come could not be made: what there is goes on.
+        #: Whether a successor failed to start: the current forkserver stays.
         self._has_failed = False
-        #: Packages that are not imported ahead, and why.
+        #: Packages that are not imported ahead, with reasons.
         self._unfit: dict[str, str] = {}
         self._noted: tuple[Known, int] | None = None
         self._note(known)
 
     def may_fit(self, known: Known) -> bool:
-        """Whether legs of ``known`` may be at home here: what it looks up is not known until it is ready."""
+        """Whether legs of ``known`` may fit here: the variables that its imports read are unknown until it is ready."""
         return self.current is None or not self.current.is_ready or self.current.fits(known)
 
     @property
     def is_free(self) -> bool:
-        """Whether no leg is under way in it, and none comes."""
+        """Whether no leg is under way in it, and no successor is starting."""
         servers = [*self._former, *([self.current] if self.current is not None else [])]
         return self._coming is None and not any(server.is_busy for server in servers)
 
     async def server(self, known: Known) -> Forkserver:
-        """The one that forks now, once it is ready."""
+        """The current forkserver, once it is ready."""
         while True:
             if self.current is None or not self.current.is_current:
                 if self.current is not None and (wait_s := self.current.settles_in) > 0:
@@ -156,19 +160,19 @@ class _Line:
             return server
 
     async def come(self) -> bool:
-        """Wait for the one that comes; whether there is one."""
+        """Wait for the successor. Returns whether there was one."""
         coming = self._coming
         if coming is not None:
             await asyncio.wait({coming})
         return coming is not None
 
     async def settled(self, experiment: str) -> None:
-        """Wait for the one that comes, where it brings what legs of ``experiment`` would have to import themselves."""
+        """Wait for the successor if it has modules that legs of ``experiment`` would otherwise import themselves."""
         while experiment in self.waiting and await self.come():
             pass
 
     def want(self, known: Known) -> None:
-        """Have another one come, where this one lacks what ``known`` is to have."""
+        """Start a successor if the current forkserver lacks modules for ``known``."""
         self._note(known)
         if self._coming is None and not self._has_failed and self._lacks(self.current):
             self._coming = asyncio.get_running_loop().create_task(self._come())
@@ -214,7 +218,7 @@ class _Line:
             self.waiting.clear()
 
     def _follow(self, server: Forkserver) -> None:
-        """``server`` forks from now on, and the one before it trains to the end what it has begun."""
+        """Let ``server`` fork from now on; its predecessor finishes its legs."""
         if self.current is not None:
             self.current.retire()
             self._former.append(self.current)

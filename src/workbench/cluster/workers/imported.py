@@ -1,6 +1,5 @@
-"""Whether what a forkserver has imported still lies on the disk like that. Law: a package that is installed anew, or
-edited where it lies, is imported anew before the next leg; while an installation writes, the leg waits.
-"""
+"""Whether a forkserver's imports still match the files on disk. Law: a package that was reinstalled, or edited in
+place, is imported again before the next leg; while an installation writes, the leg waits."""
 
 from __future__ import annotations
 
@@ -8,20 +7,20 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 
-#: Seconds between two looks at all files, which are thousands: an edited one is seen by the leg after that.
+#: Seconds between two looks at all files, which are thousands: a later leg sees an edited one.
 LOOK_S = 1.0
-#: Seconds without a change in a folder of packages after which an installation there is over.
+#: Seconds without a change in a folder of packages after which an installation there counts as finished.
 SETTLE_S = 2.0
 
-#: What tells a file from another in its place: when its content changed, its size, its inode.
+#: A file's identity: when its content changed, its size, its inode.
 _Stamp = tuple[int, int, int]
 
 
 class Imported:
-    """What one forkserver has imported. folders: those of its packages, before it is started."""
+    """The imports of one forkserver. folders: those of its packages, before it is started."""
 
     def __init__(self, folders: Iterable[str]) -> None:
-        # An installation adds and removes folders of metadata beside the packages.
+        # An installation adds and removes folders of metadata next to the packages.
         self._folders = _stamps(folders)
         self._files: Mapping[str, _Stamp | None] = {}
         self._looked = 0.0
@@ -32,7 +31,7 @@ class Imported:
         self._files = _stamps(files)
 
     def has_changed(self, now: float) -> bool:
-        """Whether any of it has changed since. now: seconds of a clock that does not go back."""
+        """Whether any of the files has changed since. now: seconds of a monotonic clock."""
         if not self._has_changed:
             self._has_changed = _stamps(self._folders) != self._folders
         if not self._has_changed and now - self._looked > LOOK_S:
@@ -41,7 +40,7 @@ class Imported:
         return self._has_changed
 
     def settles_in(self) -> float:
-        """Seconds after which an installation that writes now may be over; 0 where none does."""
+        """Seconds after which a running installation may be finished; 0 if there is none."""
         newest = max((stamp[0] for stamp in _stamps(self._folders).values() if stamp is not None), default=0)
         age = time.time() - newest / 1e9
         return max(0.0, SETTLE_S - age) if age >= 0 else 0.0  # another machine's clock may be ahead

@@ -1,6 +1,5 @@
-"""Keeping what training read, by content. Law: beside the training, once for a content; what changed while it was
-copied is not kept, and no secret ever is.
-"""
+"""Keeps files that training read, by content. Law: in parallel to training, and each content once; a file that changed
+while it was copied is not kept, and a secret never is."""
 
 from __future__ import annotations
 
@@ -16,11 +15,11 @@ from workbench.messages import Plain
 from workbench.store import Store
 from workbench.store.keeping.kept import QUOTA, kept_bytes
 
-#: Bytes that stay free on the store's disk beside what is kept.
+#: Bytes that must stay free on the store's disk.
 _ROOM = 1_000_000_000
-#: Most contents of one path: a file that training itself changes again and again is no data to put back.
+#: The most contents of one path: a file that training itself changes again and again is not data to restore.
 _CONTENTS = 16
-#: How often a file is read that changed meanwhile.
+#: How often a file that changes meanwhile is read.
 _TRIES = 3
 #: Names of files that hold secrets.
 _SECRET = re.compile(
@@ -32,7 +31,7 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def is_secret(path: str) -> bool:
-    """Whether a file's name says that it holds a secret."""
+    """Whether a file's name suggests that it holds a secret."""
     return _SECRET.fullmatch(os.path.basename(path)) is not None
 
 
@@ -45,14 +44,14 @@ class Keeper:
     def __init__(self, store: Store, most: int, quota: int = QUOTA) -> None:
         self.store, self.most = store, most
         self._quota = quota
-        #: Bytes that the store keeps; None until that is looked up.
+        #: Bytes of kept files in the store; None until they are counted.
         self._total: int | None = None
         self._contents: dict[str, set[str]] = {}
 
     def keep(self, path: str, found: Plain) -> Plain:
-        """Keep the file at ``path``, which was described by ``found`` a moment ago.
+        """Keep the file at ``path``, which ``found`` described a moment ago.
 
-        Returns what its leg's page says of it: ``kept`` (a blob) and, for a database, ``beside``; or ``not_kept``, a
+        Returns the fields for its leg's page: ``kept`` (a blob) and, for a database, ``beside``; or ``not_kept``, a
         word of ``store.kept.NOT_KEPT``.
         """
         why = self._refused(path, found)
@@ -71,11 +70,12 @@ class Keeper:
         return {"not_kept": "changing"}
 
     def has(self, said: Plain) -> bool:
-        """Whether what was kept is still there; it is touched, so that cleaning up spares it until it is named."""
+        """Whether the kept bytes still exist. They are touched, so that cleaning up spares them until they are
+        referenced."""
         if "kept" not in said:
             return True
         path = self.store.blob_path(said["kept"])
-        with contextlib.suppress(PermissionError):  # another person's, who may not be told that it is wanted here too
+        with contextlib.suppress(PermissionError):  # another user's blob cannot be touched
             try:
                 os.utime(path)
             except FileNotFoundError:
@@ -117,12 +117,12 @@ class Keeper:
 
 
 def _copied(path: str) -> dict[str, bytes] | None:
-    """The bytes of a file, and of what belongs to it, by the ending of its name; None where it changed meanwhile."""
+    """The bytes of a file and of the files that belong to it, by ending; None if it changed meanwhile."""
     before = _marks(path)
     with open(path, "rb") as file:
         parts = {"": file.read()}
     if parts[""].startswith(_SQLITE):
-        # What a log holds is part of the database; a journal says that somebody is writing at this moment.
+        # A write-ahead log is part of the database; a journal means that a program is writing at this moment.
         if before["-journal"] is not None and before["-journal"][1]:
             return None
         if before["-wal"] is not None and before["-wal"][1]:

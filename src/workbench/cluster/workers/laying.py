@@ -1,4 +1,5 @@
-"""Old bytes of files laid out for one leg. Law: copies in the store, which only that leg sees and which go with it."""
+"""Restores old bytes of files for one leg. Law: copies in the store, which only that leg sees and which are removed
+with it."""
 
 from __future__ import annotations
 
@@ -19,21 +20,21 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def place_of(store: Store, experiment: str, trial: int, attempt: int) -> Path:
-    """The folder of one leg's copies. What a crash leaves of it is cleaned up as what was never finished."""
+    """The folder of one leg's copies. What a crash leaves there is cleaned up like other unfinished files."""
     return store.experiment(experiment).folder / f"back-{trial}-{attempt}{WRITING}"
 
 
 def lay_out(store: Store, back: Mapping[str, Mapping[str, Any]], place: Path) -> Plain:
-    """Write copies of the files in ``back``; what the runner is told of them: ``copies`` by path, ``lost``, ``place``.
+    """Write copies of the files in ``back``. Returns what the runner is told: ``copies`` by path, ``lost``, ``place``.
 
-    Raises StoreError where the disk is full.
+    Raises StoreError if the disk is full.
     """
     copies: dict[str, str] = {}
     lost: dict[str, str] = {}
     folders: dict[str, Path] = {}
     remove(place)
     for path, entry in back.items():
-        # Files of one folder lie in one folder again: some readers look for what lies beside.
+        # Files of one folder are copied to one folder: some readers look for neighbouring files.
         folder = folders.setdefault(os.path.dirname(path), place / "files" / str(len(folders)))
         make_folder(folder)
         try:

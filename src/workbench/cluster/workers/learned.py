@@ -1,6 +1,5 @@
-"""What training was seen to import, for the forkservers that come. Law: names of installed modules only, in the
-person's own state folder; without it everything works, and first legs take longer.
-"""
+"""Modules that training has imported, for later forkservers. Law: names of installed modules only, in the user's own
+state folder; without it everything works, but first legs take longer."""
 
 from __future__ import annotations
 
@@ -16,32 +15,32 @@ from workbench.errors import StoreError
 from workbench.store.files.atomic import make_folder, write_json
 from workbench.store.owner import personal
 
-#: Most modules that are remembered of one environment, and most folders in which notebooks lie.
+#: The most modules that are remembered for one environment, and the most folders of notebooks.
 MOST_MODULES, MOST_FOLDERS = 6_000, 50
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 class Learned:
-    """The modules that training in one environment imports, and which packages it uses where.
+    """The modules that training in one environment imports, and the packages used in each folder of notebooks.
 
-    environment: what tells one from another: its interpreter, and the folders of its packages.
+    environment: its identity: the interpreter, and the folders of its packages.
     """
 
     def __init__(self, environment: Sequence[str]) -> None:
         key = hashlib.sha256("\0".join(environment).encode(errors="surrogateescape")).hexdigest()[:24]
         self._path = personal.folder() / "imports" / f"{key}.json"
         kept = _read(self._path)
-        #: How often something new was learned.
+        #: How often a new module was learned.
         self.count = 0
-        #: By package, its modules in the order in which they were loaded.
+        #: By package: its modules in the order in which they were loaded.
         self._modules: dict[str, dict[str, None]] = {
             package: dict.fromkeys(names) for package, names in kept.get("modules", {}).items()
         }
-        #: By folder of notebooks, the packages that training from there has imported; the newest folder last.
+        #: By folder of notebooks: the packages that training from there has imported; the newest folder last.
         self._folders: dict[str, list[str]] = dict(kept.get("folders", {}))
 
     def take(self, folder: str, modules: Iterable[str]) -> bool:
-        """A leg of a notebook in ``folder`` has loaded ``modules``. Whether that is new."""
+        """A leg of a notebook in ``folder`` has loaded ``modules``. Returns whether any is new."""
         is_new, packages = False, dict.fromkeys(self._folders.pop(folder, []))
         for name in modules:
             package = name.partition(".")[0]
@@ -55,7 +54,7 @@ class Learned:
         return is_new
 
     def wanted(self, folder: str, packages: Collection[str]) -> list[str]:
-        """What is to be imported ahead for a notebook in ``folder`` that imports ``packages``, as far as one knows."""
+        """The modules to import ahead for a notebook in ``folder`` that imports ``packages``, as far as known."""
         chosen = dict.fromkeys([*packages, *self._folders.get(folder, ())])
         return [name for package in chosen for name in self._modules.get(package, ())]
 
@@ -71,7 +70,7 @@ class Learned:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """What was kept, as far as it is what it should be."""
+    """The valid content of the file."""
     try:
         kept = json.loads(path.read_bytes())
         if kept["schema"] != 1:

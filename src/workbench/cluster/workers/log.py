@@ -1,6 +1,6 @@
-"""A trial's log file, fed with what its process prints. Law: redraws (carriage returns) keep their last line only.
+"""Writes a trial's log file from its process's output. Law: redraws (carriage returns) keep only their last line.
 
-What a full disk does not take is left out: no leg ends, and none is lost, because of its log.
+Output that a full disk does not accept is dropped: no leg ends or is lost because of its log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from workbench.store.files import packed
 from workbench.store.files.atomic import make_folder
 
-#: Bytes after which a log is rotated; KEPT older ones stay beside it.
+#: Bytes after which a log is rotated; KEPT older ones are kept.
 ROTATE_BYTES = 8 * 1024 * 1024
 KEPT = 3
 #: A line longer than this is written in pieces, so that a program without newlines cannot fill the memory.
@@ -26,20 +26,20 @@ class LogWriter:
     """Writes one trial's output. A line still being redrawn is shown, and replaced when it changes."""
 
     def __init__(self, path: Path, head: bytes = b"") -> None:
-        """head: a line that comes before what is printed, where something is."""
+        """head: a line to write before the output, if there is any output."""
         self._path = path
         self._head = head
-        #: It is opened when something is printed: a trial that prints nothing has no file.
+        #: Opened with the first output: a trial that prints nothing has no file.
         self._file = -1
-        #: Offset after the last whole line; what follows it in the file may still be redrawn.
+        #: Offset after the last complete line; what follows it in the file may still be redrawn.
         self._settled = 0
         self._line = bytearray()
-        #: A carriage return came last: what follows replaces the line, unless it is the newline.
+        #: Whether a carriage return came last: the next output replaces the line, unless it is a newline.
         self._returned = False
         self._shown = False
 
     def feed(self, data: bytes) -> None:
-        """Take what was printed; whole lines are on file when this returns."""
+        """Take output; complete lines are in the file when this returns."""
         whole = bytearray()
         start = 0
         for mark in _MARKS.finditer(data):
@@ -59,7 +59,7 @@ class LogWriter:
             self._write(bytes(whole))
 
     def show(self) -> None:
-        """Put the unfinished line on file too (a progress bar, a prompt); the next feed replaces it."""
+        """Write the unfinished line too (a progress bar, a prompt); the next feed replaces it."""
         if self._line and not self._shown:
             self._shown = True
             with contextlib.suppress(OSError):
@@ -68,7 +68,7 @@ class LogWriter:
                 os.ftruncate(self._file, self._settled + len(self._line))
 
     def close(self) -> None:
-        """Write what is left as a line of its own, and close."""
+        """Write the rest as a line of its own, and close."""
         if self._line:
             self._write(bytes(self._line) + b"\n")
             self._line.clear()
@@ -91,7 +91,7 @@ class LogWriter:
             self._open()
             if self._settled > ROTATE_BYTES:
                 self._rotate()
-            # Where only a part of it is taken, that part is cut off.
+            # If only a part is written, that part is cut off.
             whole = os.pwrite(self._file, lines, self._settled) == len(lines)
             self._settled += len(lines) if whole else 0
             os.ftruncate(self._file, self._settled)

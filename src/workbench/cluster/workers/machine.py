@@ -1,4 +1,5 @@
-"""What a machine of the cluster is doing: memory, processor, GPUs, and what of it is not ours. Law: it looks, only."""
+"""The state of a machine of the cluster: memory, processor, GPUs, and their use by other programs. Law: it only
+reads."""
 
 from __future__ import annotations
 
@@ -14,16 +15,16 @@ import psutil
 
 from workbench.messages import Plain
 
-#: Processor seconds of each worker and all below it, when they were last looked at.
+#: Processor seconds of each worker and its descendants at the last look.
 _spent: dict[int, tuple[float, float]] = {}
 
 
 def survey(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
     """This machine now: ``host``, ``memory`` in bytes, and for each of ``workers`` (by address; ``pid`` and
-    ``visible``, its GPUs as CUDA_VISIBLE_DEVICES has them) its memory, processor use in cores, and GPUs.
+    ``visible``, its GPUs as in CUDA_VISIBLE_DEVICES) its memory, processor use in cores, and GPUs.
 
-    A worker's memory is its processes' proportional share, so that pages which forked runners have in common count
-    once. ``others`` is what is used and not by these workers; for a GPU it is None where the driver does not say whose.
+    A worker's memory is the proportional share of its processes, so that pages shared by forked runners count once.
+    ``others`` is the memory used by other programs; for a GPU it is None if the driver does not report the owners.
     """
     below = _below([int(one["pid"]) for one in workers.values()])
     gpus = list(_gpus())
@@ -46,12 +47,12 @@ def survey(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
 
 
 async def survey_here(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
-    """:func:`survey` aside of the event loop that is asked."""
+    """:func:`survey` in a thread, so that it does not block the event loop."""
     return await asyncio.get_running_loop().run_in_executor(None, survey, workers)
 
 
 def _below(pids: list[int]) -> dict[int, list[int]]:
-    """Each of ``pids`` with all processes below it: one pass over the machine's processes."""
+    """Each of ``pids`` with all its descendants: one pass over the machine's processes."""
     children: dict[int, list[int]] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -68,7 +69,7 @@ def _below(pids: list[int]) -> dict[int, list[int]]:
 
 
 def _memory(pid: int) -> int:
-    """Bytes of one process, shared pages by share; its resident size where the system does not tell more."""
+    """Bytes of one process, shared pages in proportion; its resident size if the system does not report more."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
         for line in file:
             if line.startswith(b"Pss:"):
@@ -79,7 +80,7 @@ def _memory(pid: int) -> int:
 
 
 def _cores(pid: int, pids: list[int]) -> float | None:
-    """Processor seconds per second since the last look at this worker; None at the first."""
+    """Processor seconds per second since the last look at this worker; None at the first look."""
     spent = 0.0
     for one in pids:
         with contextlib.suppress(psutil.Error):
@@ -90,17 +91,17 @@ def _cores(pid: int, pids: list[int]) -> float | None:
     _spent[pid] = (now, spent)
     if before is None or now <= before[0]:
         return None
-    # A runner that ended takes its seconds along.
+    # The seconds of an ended runner are no longer counted.
     return round(max(0.0, spent - before[1]) / (now - before[0]), 2)
 
 
 def _gpus() -> Iterator[Plain]:
-    """NVIDIA's GPUs of this machine, asked without touching CUDA; none where there is no driver."""
+    """The machine's NVIDIA GPUs, read without touching CUDA; empty without a driver."""
     try:
         import pynvml
 
         pynvml.nvmlInit()
-    except Exception:  # no package, no driver, no permission: all mean that nothing can be told
+    except Exception:  # no package, no driver, no permission: in each case nothing can be read
         return
     try:
         for index in range(pynvml.nvmlDeviceGetCount()):
@@ -137,7 +138,7 @@ def _seen(gpus: list[Plain], visible: str | None) -> list[Plain]:
 def _told(gpu: Plain, ours: set[int]) -> Plain:
     told = {name: gpu[name] for name in ("name", "used", "total", "utilisation")}
     holders = gpu["holders"]
-    # In a container the driver may say processes by numbers of the machine outside, which are nobody's here.
+    # In a container the driver may report process ids of the host, which do not exist here.
     known = holders is not None and all(
         size is not None and (pid in ours or psutil.pid_exists(pid)) for pid, size in holders.items()
     )

@@ -1,7 +1,7 @@
-"""The process from which the workers of a machine's cluster are forked. Law: it imports, forks, and does nothing else.
+"""The process from which a machine's workers are forked. Law: it imports, forks, and does nothing else.
 
-Dask starts each worker as a new process, which imports all of Dask anew: half a second of a core for each. Python's own
-fork server (``multiprocessing``) imports it once. Workers with a GPU are started as dask-cuda starts them.
+Dask starts each worker as a new process, which imports all of Dask again: half a second of a core for each. Python's
+own fork server (``multiprocessing``) imports it once. Workers with a GPU are started by dask-cuda.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _METHOD = "forkserver"
 def begin() -> None:
     """Start it. It ends with this process and the workers."""
     multiprocessing.get_context(_METHOD).set_forkserver_preload(_MODULES)
-    # Its socket lies in a folder that the next process removes, should this one be killed.
+    # Its socket lies in a folder that the next process removes if this one is killed.
     before, tempfile.tempdir = tempfile.tempdir, str(temporary("cluster"))
     try:
         multiprocessing.forkserver.ensure_running()
@@ -29,10 +29,10 @@ def begin() -> None:
 
 
 def use() -> None:
-    """Have Dask fork its workers from it."""
+    """Make Dask fork its workers from it."""
     import dask
     from distributed import utils
 
-    # Dask would have it import pandas and all else that it may have use for.
+    # Dask would make it import pandas and other modules that it may use.
     vars(utils)["_forkserver_preload_set"] = True
     dask.config.set({"distributed.worker.multiprocessing-method": _METHOD})

@@ -1,8 +1,8 @@
 """Forkservers and runners, as a Dask worker sees them. Law: all on the worker's event loop; nothing here blocks.
 
-A forkserver is a process of the training environment's Python in which torch is already imported; a runner is its
-forked child, in which training code executes. The worker talks to both in length-prefixed JSON (``trial.wire``), since
-their Pythons may differ from its own.
+A forkserver is a process of the training environment's Python that has already imported torch. A runner is its forked
+child, in which training code executes. The worker talks to both in length-prefixed JSON (``trial.wire``), since their
+Pythons may differ from its own.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from workbench.trial.process import forkserver, surroundings, wire
 
 log = logging.getLogger("workbench.cluster")
 
-#: Seconds a forkserver may take to import what it preloads (torch from a cold network disk takes long).
+#: Seconds that a forkserver may take to import its modules (torch from a cold network disk takes long).
 READY_S = 120.0
 #: Bytes read at once from a socket or an output pipe.
 CHUNK = 1 << 16
 
 
 class ForkserverKilled(ClusterError):
-    """It was killed before it was ready, which says nothing of its environment."""
+    """It was killed before it was ready, which says nothing about its environment."""
 
 
 class Unfit(ClusterError):
-    """Something that it was to import ahead leaves more behind than its modules; the message says what."""
+    """A package that it should import ahead leaves more behind than its modules; the message says what."""
 
     def __init__(self, package: str, why: str) -> None:
         super().__init__(why)
@@ -58,7 +58,7 @@ class Channel:
         self._loop.add_reader(sock, self._readable)
 
     def send(self, message: Message, fds: tuple[int, ...] = ()) -> None:
-        """Send at once; what the socket does not take yet follows when it can."""
+        """Send at once; what the socket does not accept yet is sent later."""
         if self._sock.fileno() < 0:
             return
         data = wire.encode(message)
@@ -79,7 +79,7 @@ class Channel:
             self._loop.add_writer(self._sock, self._writable)
 
     def close(self) -> None:
-        """Close this end; ``gone`` is called once, soon."""
+        """Close this end; ``gone`` is called once, soon after."""
         if self._sock.fileno() < 0:
             return
         self._loop.remove_reader(self._sock)
@@ -131,7 +131,7 @@ class Runner:
         self._log: LogWriter | None = None
         #: The experiment whose legs it may train; a runner never serves two.
         self.experiment: str | None = None
-        #: When it was last given back, in the loop's time.
+        #: When it was last given back (the loop's time).
         self.idle_since = 0.0
 
         ours, theirs = socket.socketpair()
@@ -144,12 +144,12 @@ class Runner:
         asyncio.get_running_loop().add_reader(self._output, self._printed)
 
     def begin(self, leg: LegOrder, log: LogWriter, taker: Callable[[Message | None], None]) -> None:
-        """Train ``leg``; ``taker`` gets each message, and None if the runner goes away before it said ``left``."""
+        """Train ``leg``; ``taker`` gets each message, and None if the runner ends before it has sent ``left``."""
         self._log, self._taker = log, taker
         self._channel.send(leg)
 
     def stop(self, reason: str, keep: bool, notice: bool = False) -> None:
-        """Ask it to leave at its next turn or report. notice: because the machine is about to go."""
+        """Ask it to leave at its next turn or report. notice: the machine is about to shut down."""
         self._channel.send(StopOrder(reason, keep, notice))
 
     def kill(self) -> None:
@@ -157,11 +157,11 @@ class Runner:
         self._parent.channel.send(Kill(self.number))
 
     def dismiss(self) -> None:
-        """Let it go: it ends when its socket closes."""
+        """Ask it to end."""
         self._channel.send(Exit())
 
     def end_of_leg(self) -> None:
-        """Put what is still in the pipe into the log, and write to it no longer."""
+        """Write the rest of the pipe to the log, and close the log."""
         self._printed()
         self._taker = None
         if self._log is not None:
@@ -169,12 +169,12 @@ class Runner:
             self._log = None
 
     def show_output(self) -> None:
-        """Put an unfinished output line on file, for whoever follows the log."""
+        """Write an unfinished output line to the file, for users who follow the log."""
         if self._log is not None:
             self._log.show()
 
     def reaped(self, status: int | None, signal: int | None) -> None:
-        """The forkserver's word that the process is gone."""
+        """Called when the forkserver reports that the process is gone."""
         self.status, self.signal = status, signal
         self._printed()
         self._close_output()
@@ -190,7 +190,7 @@ class Runner:
             self._taker(message)
 
     def _closed(self) -> None:
-        # The process may live on a moment without its socket (or have closed it by mistake); it is of no use any more.
+        # The process may briefly live on without its socket (or have closed it by mistake); it is no longer useful.
         if not self.exited.is_set():
             self.kill()
 
@@ -218,8 +218,8 @@ class Runner:
 class Forkserver:
     """One training environment's forkserver on this machine, and its runners.
 
-    variables: the whole environment with which it is started; what runners change of it, each sets for itself. path:
-    the folders of its packages. preload, learned: what it imports ahead, by a person's word and by what was seen.
+    variables: the environment in which it is started; each runner sets its own changes. path: the folders of its
+    packages. preload, learned: modules that it imports ahead, named by the user and learned.
     """
 
     def __init__(
@@ -233,13 +233,13 @@ class Forkserver:
     ) -> None:
         self.training, self.preload, self.learned = training, preload, learned
         self._variables = variables
-        #: Variables that were looked up by what it has imported: a runner's are the same.
+        #: Variables that its imports have read: a runner must have the same values.
         self._looks_up: list[str] = []
         self.versions: dict[str, str | None] = {}
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._runners: dict[int, Runner] = {}
         self._count = 0
-        #: Runners whose legs were short and left them clean, by experiment; and one forked ahead for anybody.
+        #: By experiment: clean runners after short legs. And one runner forked ahead, for any experiment.
         self._idle: dict[str, list[Runner]] = {}
         self._spares: list[Runner] = []
         self._imported = Imported(path)
@@ -273,22 +273,23 @@ class Forkserver:
 
     @property
     def is_current(self) -> bool:
-        """Whether it lives, and what it has imported is what lies on the disk now."""
+        """Whether it is alive, and its imports still match the files on disk."""
         return self.is_alive and not self._imported.has_changed(asyncio.get_running_loop().time())
 
     @property
     def settles_in(self) -> float:
-        """Seconds for which its packages may still be being installed; 0 where they are not."""
+        """Seconds for which its packages may still be being installed; 0 if they are not."""
         return self._imported.settles_in() if self.is_alive else 0.0
 
     @property
     def is_busy(self) -> bool:
-        """Whether a leg is under way in one of its runners, or may begin in one at any moment."""
+        """Whether a leg is under way in one of its runners, or may start in one at any moment."""
         waiting = {runner.number for runners in (self._spares, *self._idle.values()) for runner in runners}
         return self.is_alive and (not self._ready.done() or bool(self._runners.keys() - waiting))
 
     def fits(self, known: Known) -> bool:
-        """Whether a runner of ``known`` would import the same: variables that were looked up have the same values."""
+        """Whether a runner for ``known`` would import the same: variables that imports have read have the same
+        values."""
         return all(
             self._variables.get(name) == known.variables.get(name)
             and (name in self.training.secrets or name not in known.training.secrets)
@@ -296,7 +297,8 @@ class Forkserver:
         )
 
     async def ready(self, training: Training) -> None:
-        """Wait until it can fork for ``training``. Raises ClusterError, Unfit or VersionsDiffer, with what to do."""
+        """Wait until it can fork for ``training``. Raises ClusterError, Unfit or VersionsDiffer, which say what to
+        do."""
         try:
             await asyncio.wait_for(asyncio.shield(self._ready), READY_S)
         except TimeoutError:
@@ -319,7 +321,7 @@ class Forkserver:
     async def runner(self, experiment: str, cover: Sequence[tuple[str, str]] = ()) -> Runner:
         """A runner for one leg: a clean one of this experiment, the spare, or a new one.
 
-        cover: files over which copies are to lie; a runner with such is a new one, for this leg only.
+        cover: files that copies replace; a runner with such files is a new one, for this leg only.
         """
         if cover:
             runner = self._fork(cover)
@@ -340,25 +342,25 @@ class Forkserver:
         return runner
 
     def fork_ahead(self) -> None:
-        """Keep one runner waiting, so that the next leg need not wait for a fork."""
+        """Keep one runner ready, so that the next leg need not wait for a fork."""
         self._spares = [runner for runner in self._spares if not runner.exited.is_set()]
         if self.is_alive and not self._spares:
             self._spares.append(self._fork())
 
     def give_back(self, runner: Runner) -> None:
-        """``runner`` is clean; the next leg of its experiment may use it."""
+        """Take back the clean ``runner``; the next leg of its experiment may use it."""
         assert runner.experiment is not None
         runner.idle_since = asyncio.get_running_loop().time()
         self._idle.setdefault(runner.experiment, []).append(runner)
 
     def retire(self) -> None:
-        """Another takes its place: what waits in it goes, and what trains goes on."""
+        """A successor takes its place: waiting runners end, and training ones continue."""
         for runner in (*self._spares, *(runner for runners in self._idle.values() for runner in runners)):
             runner.dismiss()
         self._spares, self._idle = [], {}
 
     def tidy(self, idle_s: float) -> None:
-        """Let runners go that nobody used for ``idle_s`` seconds: an idle experiment holds no memory."""
+        """End runners that were unused for ``idle_s`` seconds: an idle experiment holds no memory."""
         now = asyncio.get_running_loop().time()
         for experiment, runners in list(self._idle.items()):
             for runner in [r for r in runners if now - r.idle_since > idle_s]:
@@ -370,7 +372,7 @@ class Forkserver:
             runner.show_output()
 
     def close(self) -> None:
-        """End it; it kills its runners' groups when its socket closes."""
+        """End it. It kills its runners' process groups when its socket closes."""
         self.channel.close()
 
     def _fork(self, cover: Sequence[tuple[str, str]] = ()) -> Runner:
@@ -407,7 +409,7 @@ class Forkserver:
         self.is_alive = False
         self._fail(self._death())
         for runner in list(self._runners.values()):
-            # Whoever killed the forkserver killed its children with it: the kernel sends them SIGKILL.
+            # The kernel sends the children of a killed forkserver SIGKILL.
             runner.reaped(None, 9)
         self._runners.clear()
         asyncio.get_running_loop().call_later(2.0, self._process.poll)
@@ -415,7 +417,7 @@ class Forkserver:
     def _death(self) -> ClusterError:
         status = None
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            status = self._process.wait(1.0)  # its end of the wire is closed, so it is as good as gone
+            status = self._process.wait(1.0)  # its end of the socket is closed, so it is about to end
         if status is not None and status < 0:
             return ForkserverKilled(f"{self.training.python} was killed by signal {-status} before it could train.")
         return ClusterError(
@@ -427,4 +429,4 @@ class Forkserver:
     def _fail(self, error: ClusterError) -> None:
         if not self._ready.done():
             self._ready.set_exception(error)
-            self._ready.exception()  # seen: nobody may be waiting for it
+            self._ready.exception()  # marks it as retrieved: there may be no waiter

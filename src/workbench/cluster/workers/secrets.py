@@ -1,4 +1,4 @@
-"""Secrets on a worker: asked of the engine when a leg first needs them, and held in memory only."""
+"""Secrets on a worker: requested from the engine when a leg first needs them, and held only in memory."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-#: Seconds that an engine has to answer. One that does not is about to go, and the leg with it.
+#: Seconds that an engine has to answer. One that does not is about to end, and the leg with it.
 ANSWER_S = 20.0
 
 
 class Secrets:
-    """The secrets that this worker was told. ``want`` asks the engine for those of an experiment."""
+    """The secrets that this worker has received. ``want`` requests those of an experiment from the engine."""
 
     def __init__(self, want: Callable[[str], None]) -> None:
         self._want = want
@@ -20,7 +20,7 @@ class Secrets:
         self._waiting: dict[str, asyncio.Future[None]] = {}
 
     async def of(self, experiment: str, wanted: Mapping[str, str]) -> dict[str, str]:
-        """The values of ``wanted`` that are at hand; names that are missing are not."""
+        """The available values of ``wanted``; missing names are left out."""
         if not wanted.keys() <= self._told.get(experiment, {}).keys():
             if experiment not in self._waiting:
                 self._waiting[experiment] = asyncio.get_running_loop().create_future()
@@ -33,12 +33,12 @@ class Secrets:
         return {name: told[name] for name in wanted if name in told}
 
     def ask_again(self) -> None:
-        """Another engine is there: it has not heard what was asked."""
+        """Repeat the open requests for a new engine, which has not received them."""
         for experiment in self._waiting:
             self._want(experiment)
 
     async def give(self, experiment: str, values: list[list[bytes]]) -> None:
-        """The engine's answer: names and values as the system has them."""
+        """The engine's answer: names and values in the system's encoding."""
         self._told[experiment] = {os.fsdecode(name): os.fsdecode(value) for name, value in values}
         waiting = self._waiting.pop(experiment, None)
         if waiting is not None and not waiting.done():
@@ -46,5 +46,5 @@ class Secrets:
 
 
 def to_wire(values: Mapping[str, str]) -> list[list[Any]]:
-    """``values`` as :meth:`Secrets.give` takes them: they need not be UTF-8."""
+    """``values`` in the form of :meth:`Secrets.give`: they need not be UTF-8."""
     return [[os.fsencode(name), os.fsencode(value)] for name, value in values.items()]

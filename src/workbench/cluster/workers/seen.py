@@ -1,8 +1,8 @@
-"""The digests of files that runners read, made once on a machine. Law: beside the training; on the event loop a
-file's size and time are asked for, and none is read.
+"""Digests of the files that runners read, computed once for each machine. Law: in parallel to training; on the event
+loop only a file's size and time are read, never its content.
 
-A runner says which files it has read; here they are looked at. What is known (by path, size and time) is told at once,
-with the message that named it; the rest when it was read.
+A runner reports which files it has read. Known digests (by path, size and time) are sent at once, with the message that
+named the files; the others once they are computed.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from workbench.messages import Plain
 from workbench.snapshot.surroundings.data import DataFile, content_of_folder, describe
 from workbench.store import Store
 
-#: Seconds that the end of a leg waits at most for digests, and for what is still being kept.
+#: Seconds that the end of a leg waits at most for digests and for files that are still being kept.
 WAIT_S = 1.0
-#: Seconds for which a folder is not gone through again: no time tells of changes inside its files.
+#: Seconds before a folder is read again: its time does not show changes inside its files.
 FOLDER_S = 30.0
-#: Most files that are remembered.
+#: The most files that are remembered.
 _REMEMBERED = 20_000
 
 
 class Digests:
-    """What is known of files on this machine."""
+    """The known digests of files on this machine."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, ...], float, Plain]] = {}
-        #: What was said of keeping a file, by keeper and path, for the content with this digest.
+        #: By keeper and path: a digest, and the result of keeping the file with that content.
         self._kept: dict[tuple[Keeper, str], tuple[str, Plain]] = {}
         self._keepers: dict[tuple[str, int], Keeper] = {}
         self._thread = ThreadPoolExecutor(1, "workbench-digests")
 
     def keeper(self, store: str, most: int) -> Keeper:
-        """What keeps files of at most ``most`` bytes in the store at ``store``."""
+        """The keeper for files of at most ``most`` bytes in the store at ``store``."""
         found = self._keepers.get((store, most))
         if found is None:
             found = self._keepers[store, most] = Keeper(Store(store), most)
         return found
 
     def kept(self, path: str, found: Plain, keeper: Keeper) -> Plain | None:
-        """What is known of keeping the content that ``found`` describes; None where it was not tried yet."""
+        """The result of keeping the content that ``found`` describes; None if it was not tried yet."""
         known = self._kept.get((keeper, path))
         if known is None or known[0] != found["digest"] or not keeper.has(known[1]):
             return None
         return known[1]
 
     async def keep(self, path: str, found: Plain, keeper: Keeper) -> Plain:
-        """Keep it, if it is still what ``found`` describes."""
+        """Keep the file if it still is what ``found`` describes."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._keep, path, found, keeper)
 
     def _keep(self, path: str, found: Plain, keeper: Keeper) -> Plain:
@@ -64,7 +64,8 @@ class Digests:
         return known
 
     def known(self, path: str) -> Plain | None:
-        """What the file at ``path`` was when it was read, if nothing tells of a change since; empty where none is."""
+        """The description of the file at ``path`` when it was last read, if it has not changed since; empty if there is
+        no file; None if it must be read."""
         try:
             status = os.stat(path)
         except OSError:
@@ -75,7 +76,7 @@ class Digests:
         return found[2] if not path.endswith("/") or time.monotonic() - found[1] < FOLDER_S else None
 
     async def read(self, path: str, without: Collection[str] = ()) -> Plain:
-        """The same, read where it must be. without: files that are not part of a folder's content."""
+        """The same, but read the file if needed. without: files that are not part of a folder's content."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, path, without)
 
     def close(self) -> None:
@@ -104,38 +105,38 @@ def _mark(status: os.stat_result) -> tuple[int, ...]:
 
 
 def told(file: DataFile) -> Plain:
-    """``file`` as a leg's page has it, without its path."""
+    """``file`` in the form of a leg's page, without its path."""
     found = {"size": file.size, "modified": file.modified, "digest": file.digest}
     more = {"files": file.files if file.files != 1 else None, "sampled": file.sampled or None, "rows": file.rows}
     return {**found, **{name: value for name, value in more.items() if value is not None}}
 
 
-#: Parts of what a runner has seen that are told file by file.
+#: Parts of a runner's report that are converted file by file.
 _OF_FILES = ("paths", "named", "copies")
 
 
 def _source(seen: Plain, path: str) -> str:
-    """Where the bytes lie that were read at ``path``: there, or in a copy that stands for it."""
+    """Where the bytes read at ``path`` are: there, or in a copy that replaced it."""
     source: str = seen.get("copies", {}).get(path, path)
     return source
 
 
 class Sight:
-    """The files that one leg has read. tell: how what is found later is said. keeper: what keeps their bytes."""
+    """The files that one leg has read. tell: reports later findings. keeper: keeps their bytes."""
 
     def __init__(self, digests: Digests, tell: Callable[[Plain], None], keeper: Keeper | None = None) -> None:
         self._digests, self._tell, self._keeper = digests, tell, keeper
         self._reading: asyncio.Task[None] | None = None
-        #: The first look at each file counts: it is the nearest to when it was read.
+        #: The first look at each file counts: it is the closest to when the leg read it.
         self._found: dict[str, Plain] = {}
 
     def first(self, seen: Plain) -> Plain:
-        """What is known of the files that ``seen`` names, in place of their names; the others are read from now on."""
+        """What is known of the files that ``seen`` names, in place of their names; reading the others starts now."""
         self._look(seen)
         return self._told(seen)
 
     async def left(self, seen: Plain | None) -> None:
-        """Tell what the leg has read until its end, and wait until all is told, though not for long."""
+        """Report what the leg has read until its end, and wait a short time until all is reported."""
         if seen is not None:
             self._look(seen)
             self._tell(self._told(seen))
@@ -158,7 +159,7 @@ class Sight:
         return {} if self._keeper is None else self._digests.kept(_source(seen, path), found, self._keeper)
 
     async def _read(self, paths: list[str], seen: Plain, before: asyncio.Task[None] | None) -> None:
-        """Digests first, which take least; then the bytes."""
+        """Digests first, which are fastest; then the bytes."""
         if before is not None:
             await before
         for path in paths:
@@ -173,7 +174,7 @@ class Sight:
             self._tell(self._told(seen))
 
     def _told(self, seen: Plain) -> Plain:
-        """A file whose digest is still being made has its name only, so that it is not passed over."""
+        """A file whose digest is not ready has only its name, so that it is not left out."""
         files: dict[str, Plain] = {}
         absent = []
         for path in seen["paths"]:

@@ -1,4 +1,4 @@
-"""Training environments as a worker meets them. Law: what was worked out for one leg is not worked out for the next."""
+"""Training environments on a worker. Law: what was computed for one leg is not computed again for the next."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from workbench import interpreter
 from workbench.records import Training
 from workbench.trial.process.surroundings import Hides, arranged, at_load
 
-#: So many are remembered.
+#: The number of environments that are remembered.
 KNOWN = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A training environment. variables: all that its processes have here. path: the folders of its packages, by the
-    notebook's word. key: forkservers differ where it does.
-    """
+    """A training environment. variables: all variables of its processes here. path: the folders of its packages,
+    according to the notebook. key: environments with different keys need different forkservers."""
 
     training: Training
     variables: dict[str, str]
@@ -27,7 +26,7 @@ class Known:
 
 
 class Trainings:
-    """The training environments that legs came with. has_devices, hides: as :func:`arranged` takes them."""
+    """The training environments of legs. has_devices, hides: as in :func:`arranged`."""
 
     def __init__(self, has_devices: bool, hides: Hides) -> None:
         self._has_devices, self._hides = has_devices, hides
@@ -44,6 +43,6 @@ class Trainings:
     def _made(self, training: Training) -> Known:
         variables = arranged(training, os.environ, has_devices=self._has_devices, hides=self._hides)
         path = tuple(entry for entry in training.path if interpreter.is_installed(entry))
-        # Threads and hash seed are among the variables. Where a project's modules lie, each runner is told.
+        # Threads and hash seed are among the variables. Each runner is told where a project's modules are.
         key = (training.python, path, training.is_whole, at_load(variables))
         return Known(training, variables, path, key)

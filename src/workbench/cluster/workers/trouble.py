@@ -1,4 +1,4 @@
-"""How a runner that is gone died. Law: reads the kernel's counters; decides nothing about retries."""
+"""How an ended runner died. Law: reads the kernel's counters; decides nothing about retries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def oom_kills() -> int:
-    """How many processes of this control group the kernel has killed for want of memory; 0 where it does not say.
+    """How many processes of this control group the kernel has killed for lack of memory; 0 if it does not report that.
 
     Source: the ``oom_kill`` line of ``memory.events`` (cgroup v2) or ``memory.oom_control`` (v1).
     """
@@ -37,9 +37,9 @@ def _counters() -> list[Path]:
 
 
 def how_it_died(status: int | None, signal: int | None, out_of_memory: bool) -> tuple[str, str]:
-    """The cause (a word of ``engine.faults``) and a sentence for a runner that ended without saying so.
+    """The cause (a word of ``engine.faults``) and a sentence for a runner that ended without a message.
 
-    A SIGKILL that nobody of ours sent is the cluster's fault, unless the kernel counted a kill for memory.
+    A SIGKILL that Workbench did not send is the cluster's fault, unless the kernel counted a kill for memory.
     """
     if out_of_memory:
         return "memory", "the machine ran out of memory and the kernel killed the training code"

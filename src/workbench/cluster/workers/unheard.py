@@ -1,7 +1,7 @@
-"""What legs have said and no engine has on the disk yet. Law: bounded; a leg with a gap in what it said is not adopted.
+"""Messages of legs that no engine has on disk yet. Law: bounded; a leg with missing messages is not adopted.
 
-A worker keeps the messages of its legs until the engine says that they are on the disk. Where the engine dies, the next
-one hears them again: points have keys and a level told twice is one fact, so hearing something twice does no harm.
+A worker keeps its legs' messages until the engine reports that they are on disk. If the engine dies, the next one gets
+them again. Repeated messages do no harm: points have keys, and a level reported twice is one fact.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 
 from workbench.messages import Begun, FromLeg, Left, Order, Points, Story
 
-#: Points of one leg that are kept at most, about 20 MB. An engine has them on the disk within seconds.
+#: The most points of one leg that are kept, about 20 MB. An engine writes them to disk within seconds.
 MOST_POINTS = 100_000
 
 
 @dataclass(slots=True)
 class _Said:
     order: Order
-    #: How it began: told to every engine, however long ago it was.
+    #: Its first message: sent to each engine, no matter how old.
     begun: Begun | None = None
-    #: The other messages by their numbers, oldest first.
+    #: The other messages by number, oldest first.
     messages: deque[tuple[int, FromLeg]] = field(default_factory=deque)
     points: int = 0
-    #: The number of the newest message that was dropped for want of room; 0: none is missing.
+    #: The number of the newest message that was dropped for lack of space; 0: none is missing.
     gap: int = 0
     is_over: bool = False
 
@@ -36,11 +36,11 @@ class Unheard:
         self._legs: dict[str, _Said] = {}
 
     def begin(self, order: Order) -> None:
-        """A leg came here."""
+        """A leg was placed here."""
         self._legs[order.key] = _Said(order)
 
     def take(self, number: int, key: str, message: FromLeg) -> None:
-        """Keep what the leg of ``key`` says; numbers rise."""
+        """Keep a message of the leg of ``key``; numbers rise."""
         said = self._legs.get(key)
         if said is None:
             return
@@ -57,7 +57,7 @@ class Unheard:
             said.messages.append((number, message))
 
     def heard(self, number: int) -> None:
-        """An engine has all messages up to ``number`` on the disk."""
+        """An engine has all messages up to ``number`` on disk."""
         for key, said in list(self._legs.items()):
             while said.messages and said.messages[0][0] <= number:
                 _, message = said.messages.popleft()
@@ -69,12 +69,12 @@ class Unheard:
                 del self._legs[key]
 
     def is_whole(self, key: str) -> bool:
-        """Whether an engine that comes now can hear all that this leg said."""
+        """Whether a new engine can get all messages of this leg."""
         said = self._legs.get(key)
         return said is not None and not said.gap
 
     def told(self) -> list[Story]:
-        """For an engine that comes: the legs of which it can hear all."""
+        """The legs whose messages are complete, for a new engine."""
         return [_story(key, said) for key, said in self._legs.items() if not said.gap]
 
 

@@ -16,24 +16,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from distributed import get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from workbench.cluster.devices import slot_name
 from workbench.cluster.workers import laying
 from workbench.cluster.workers.forkservers import Forkservers
 from workbench.cluster.workers.log import LogWriter
+from workbench.cluster.workers.outbox import Outbox
 from workbench.cluster.workers.runners import ForkserverKilled, Runner
 from workbench.cluster.workers.secrets import Secrets
 from workbench.cluster.workers.seen import Digests, Sight
 from workbench.cluster.workers.trainings import Trainings
 from workbench.cluster.workers.trouble import how_it_died, oom_kills
-from workbench.cluster.workers.unheard import Unheard
 from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
 from workbench.messages import (
     Begun,
-    FromLeg,
-    FromWorker,
     Greeting,
     Left,
     Level,
@@ -47,9 +43,8 @@ from workbench.messages import (
     Seen,
     Unsaved,
     Wants,
-    plain,
 )
-from workbench.pace import BATCH_S, PASS_S, Pace
+from workbench.pace import BATCH_S
 from workbench.records import PROTOCOL, Training
 from workbench.store import Store
 from workbench.store.owner.lease import EngineInfo, read_engine
@@ -141,18 +136,12 @@ class Workplace(WorkerPlugin):
         self._legs: dict[str, Leg] = {}
         self._tasks: dict[str, list[Leg]] = {}
         self._slots = asyncio.Semaphore(self.slots or worker.state.nthreads)
-        #: What waits to travel together. Ends of legs and levels do not wait, nor do points after a rest.
-        self._unsent: list[Plain] = []
-        self._pace = Pace(PASS_S)
-        #: How many messages there were so far, and those that the engine does not have on the disk.
-        self._count = 0
-        self._unheard = Unheard()
+        self._outbox = Outbox(worker, self.topic)
         self._digests = Digests()
         self._secrets = Secrets(self._want)
         self._trainings = Trainings(self.has_devices, self.hides)
         #: The slot of this machine that this worker holds for its legs.
         self._lease: Lease | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._is_leaving = False
         self._empty = asyncio.Event()
         self._begun = asyncio.Event()
@@ -190,15 +179,15 @@ class Workplace(WorkerPlugin):
             has_engine = self._has_engine()
             for leg in self._tasks[key]:
                 # Whoever keeps its state goes on with that: an engine that goes away cancels everything.
-                if leg.stop_reason is None and (has_engine or not self._unheard.is_whole(leg.order.key)):
+                if leg.stop_reason is None and (has_engine or not self._outbox.unheard.is_whole(leg.order.key)):
                     leg.stop("its future was cancelled")
 
     def take_over(self, engine: str) -> Greeting:
         """Another engine is there: what it must know of the legs here. Orders of the one before are refused now."""
         self.engine = engine
-        stories = self._unheard.told() if self.store is not None else []
+        stories = self._outbox.unheard.told() if self.store is not None else []
         self._secrets.ask_again()
-        return Greeting(stories, self._count)
+        return Greeting(stories, self._outbox.count)
 
     def _has_engine(self) -> bool:
         """Whether the engine lives whose legs these are."""
@@ -210,7 +199,7 @@ class Workplace(WorkerPlugin):
 
     async def _heard(self, n: int) -> None:
         """The engine has all messages up to number ``n`` on the disk."""
-        self._unheard.heard(n)
+        self._outbox.unheard.heard(n)
 
     async def drive_all(self, orders: list[Order]) -> dict[str, Left]:
         """Train the legs of one task, one after another; their last messages, by key. All others go as events."""
@@ -226,7 +215,7 @@ class Workplace(WorkerPlugin):
                 leg.stop("its future was cancelled")
         elif self.store is not None:
             for order in orders:
-                self._unheard.begin(order)
+                self._outbox.unheard.begin(order)
         if self._is_leaving:
             for leg in legs:
                 leg.notice()
@@ -250,7 +239,7 @@ class Workplace(WorkerPlugin):
             if not self._legs:
                 self._empty.set()
         # Ends of very short legs are told together, so that their successors are ordered together.
-        self._emit(left, order.key, now=is_last or left.outcome != "reached")
+        self._outbox.tell(order.key, left, now=is_last or left.outcome != "reached")
         return left
 
     async def warm(self, training: Training) -> dict[str, str | None]:
@@ -302,7 +291,7 @@ class Workplace(WorkerPlugin):
         ended: asyncio.Future[Left | None] = self._loop.create_future()
 
         def tell(seen: Plain) -> None:
-            self._emit(Seen(seen), order.key, now=False)
+            self._outbox.tell(order.key, Seen(seen), now=False)
 
         keeper = self._digests.keeper(order.leg.store, order.keep_data)
         sight = Sight(self._digests, tell, keeper)
@@ -315,11 +304,11 @@ class Workplace(WorkerPlugin):
                     if not ended.done():
                         ended.set_result(message)
                 case Begun():
-                    self._emit(self._placed(message, sight, lacks, runner), order.key, now=False)
+                    self._outbox.tell(order.key, self._placed(message, sight, lacks, runner), now=False)
                 case Points() | Level() | Saved() | Unsaved() | Says():
                     # The level at which the leg ends travels with the end, which follows at once.
                     is_between = isinstance(message, Level) and message.step < order.leg.until
-                    self._emit(message, order.key, now=is_between)
+                    self._outbox.tell(order.key, message, now=is_between)
 
         log = LogWriter(Path(order.log), b"[attempt %d from step %d]\n" % (order.attempt, order.start))
         if lacks:
@@ -386,7 +375,7 @@ class Workplace(WorkerPlugin):
 
     def _want(self, experiment: str) -> None:
         """Ask the engine for the secrets of an experiment."""
-        self._send(Wants(experiment, self._worker.address), "", now=True)
+        self._outbox.say(Wants(experiment, self._worker.address))
 
     def _noticed(self) -> None:
         """SIGTERM: the machine is about to go. The engine gives nothing more to this worker, and its legs leave."""
@@ -394,7 +383,7 @@ class Workplace(WorkerPlugin):
             self._go()
             return
         self._is_leaving = True
-        self._send(Notice(self._worker.address), "", now=True)
+        self._outbox.say(Notice(self._worker.address))
         for leg in self._legs.values():
             leg.notice()
         if not self._legs:
@@ -445,36 +434,6 @@ class Workplace(WorkerPlugin):
             leg.stop(reason, keep_s)
         return leg is not None
 
-    def _emit(self, message: FromLeg, key: str, *, now: bool) -> None:
-        """Tell the engine what the leg of ``key`` says, and keep it for the next one."""
-        self._unheard.take(self._count + 1, key, message)
-        self._send(message, key, now=now)
-
-    def _send(self, message: FromLeg | FromWorker, key: str, *, now: bool) -> None:
-        self._unsent.append({**plain(message), "key": key})
-        self._count += 1
-        # The runner has gathered points already. Whatever else may wait goes with the next batch.
-        wait_s = self._pace.wait_s(self._loop.time()) if isinstance(message, Points) else BATCH_S
-        if now or not wait_s:
-            self._flush()
-        elif self._timer is None or self._timer.when() > self._loop.time() + wait_s:
-            self._set_timer(wait_s)
-
-    def _set_timer(self, wait_s: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(wait_s, self._flush)
-
-    def _flush(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._unsent:
-            batch, self._unsent = self._unsent, []
-            told = {"worker": self._worker.address, "n": self._count, "batch": batch}
-            self._worker.log_event(self.topic, told)
-            self._pace.gone(self._loop.time())
-
     async def _tidy(self) -> None:
         while True:
             await asyncio.sleep(TIDY_S)
@@ -502,57 +461,6 @@ async def _see_out(runner: Runner) -> None:
         await runner.exited.wait()
 
 
-# What the engine submits: plain functions, so that Dask's scheduler needs nothing but this package.
-
-
-async def run_legs(orders: list[Order]) -> dict[str, Left]:
-    """The Dask task: one leg of one trial, or several very short ones."""
-    return await workplace().drive_all(orders)
-
-
-async def warm(dask_worker: Any, training: Training) -> dict[str, str | None]:
-    """Start a training environment's forkserver on this worker ahead of the first leg."""
-    plugin: Workplace = dask_worker.plugins[Workplace.name]
-    return await plugin.warm(training)
-
-
-async def greet(dask_worker: Any, engine: str, topic: str) -> Greeting | None:
-    """An engine comes to a cluster that was there before it: what trains here; None where it is not set up."""
-    plugin: Workplace | None = dask_worker.plugins.get(Workplace.name)
-    return None if plugin is None or plugin.topic != topic else plugin.take_over(engine)
-
-
-async def rest(dask_worker: Any, topic: str) -> None:
-    """The engine of ``topic`` leaves a cluster that is not its own: what was kept ready for it on this worker ends."""
-    plugin: Workplace | None = dask_worker.plugins.get(Workplace.name)
-    if plugin is not None and plugin.topic == topic:
-        plugin.rest()
-
-
 def proof(info: EngineInfo) -> str:
     """What only a reader of this engine's ``engine.json`` can know: it serves as the nonce."""
     return f"{info.boot_id} {info.pid} {info.started}"
-
-
-def workplace() -> Workplace:
-    """This worker's plugin."""
-    plugin: Workplace = get_worker().plugins[Workplace.name]
-    return plugin
-
-
-def sees_store(root: str, nonce: str, dask_worker: Any) -> dict[str, Any]:
-    """Whether this machine sees the engine's store at the same path, by what the engine wrote there; and who it is."""
-    info = read_engine(Store(root))
-    plugin: Workplace | None = dask_worker.plugins.get(Workplace.name) if dask_worker is not None else None
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    hides = plugin is not None and plugin.hides != "none"
-    return {
-        "sees_store": info is not None and proof(info) == nonce,
-        "host": platform.node(),
-        "pid": os.getpid(),
-        "threads": dask_worker.state.nthreads,
-        "visible": "" if hides else visible,
-        "gpu": slot_name(visible),
-        "lease": plugin.lease if plugin is not None else None,
-        "protocol": PROTOCOL,
-    }

@@ -1,4 +1,4 @@
-"""Replays as the engine meets them: a request becomes an experiment, and its verdict part of the catalog's line."""
+"""Replays in the engine: a request becomes an experiment, and its verdict becomes part of the catalog's entry."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from workbench.store.owner import private
 
 
 def replayed(store: Store, experiment: str, trial: int | None) -> str:
-    """Write the experiment that trains ``trial`` (None: the best) again, and give its id. Nothing blocks for long."""
+    """Write the experiment that trains ``trial`` (None: the best) again, and return its id. Nothing blocks for long."""
     spec = store.read_spec(experiment)
     wanted = Reference(spec.id, spec.label, trial)
-    made = replay(store, wanted, around=None).spec.id  # its variables are no person's
+    made = replay(store, wanted, around=None).spec.id  # no user's variables are recorded
     private.keep(store.root, made, private.kept(store.root, spec.id))
     return made
 
 
 def entry(spec: Spec, conclusion: Mapping[str, Any]) -> dict[str, Any]:
-    """What the catalog says of an experiment that trains something again; nothing of others."""
+    """The catalog's fields for an experiment that trains something again; empty for others."""
     found: dict[str, Any] = {
         name: getattr(spec, name) for name in ("replays", "repeats", "puts_back") if getattr(spec, name)
     }

@@ -1,4 +1,4 @@
-"""What is done about a request, by its kind. Law: a request that is refused changes nothing."""
+"""Carries out each kind of request. Law: a refused request changes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workbench.store.owner.adoption import let_go
 if TYPE_CHECKING:
     from workbench.engine.engine import Engine
 
-#: Said beside a decision whose request gives no reason.
+#: The reason of a decision whose request gives none.
 BY = "requested by you"
 
 
@@ -33,7 +33,8 @@ class Answers:
         self._engine = engine
 
     def to(self, number: str, data: Mapping[str, Any]) -> Answer | Coroutine[Any, Any, Answer]:
-        """Carry out the request ``number``; its answer, or what will give it. Raises a WorkbenchError to refuse it."""
+        """Carry out the request ``number``. Returns its answer, or a coroutine that returns it. Raises a WorkbenchError
+        to refuse it."""
         request = asked.read(data)
         match request:
             case asked.Start():
@@ -71,7 +72,7 @@ class Answers:
         experiment, by = request.experiment, request.reason or BY
         loop = self._engine.loops.get(experiment)
         if loop is None and isinstance(request, asked.Resume) and self._state_of(experiment) not in ENDED:
-            loop = self._opened(experiment)  # it came from elsewhere, and is trusted by now
+            loop = self._opened(experiment)  # adopted from another user, and released by this request
         if loop is None or loop.finished.is_set():
             if loop is not None and isinstance(request, asked.Stop):
                 loop.verification.drop(by)
@@ -94,9 +95,9 @@ class Answers:
         return {"mended": await self._engine.mender.mend(deep=True)}
 
     async def _kept(self, loop: ExperimentLoop, answer: Answer) -> Answer:
-        """The answer, once what the loop was told is on the disk: an engine that dies now has lost nothing of it."""
+        """The answer, once the loop's new facts are on disk: an engine that dies now loses none of them."""
         await loop.kept()
-        # Whoever waits for it must not take what it was before for what it is now.
+        # The caller must not read the former state from the series.
         with contextlib.suppress(StoreError):
             await asyncio.to_thread(loop.series.flush)
         return answer
@@ -108,7 +109,7 @@ class Answers:
         return str(state)
 
     def _opened(self, experiment: str) -> ExperimentLoop:
-        """The experiment's loop; one that has ended is opened again."""
+        """The experiment's loop. An ended experiment is opened again."""
         if experiment not in self._engine.loops:
             self._state_of(experiment)
             let_go(self._engine.store, experiment)
@@ -128,17 +129,17 @@ class Answers:
         loop = self._opened(request.experiment)
         fact = Extended(request.reason or BY, request.trials or 0, request.last, request.seconds, number)
         planned = loop.search.plan
-        if number not in loop.extended_by:  # an engine that died before it answered may have carried it out
+        if number not in loop.extended_by:  # an engine that died before answering may have carried it out
             loop.extend(fact)
             self._engine.rebalance()
-            with contextlib.suppress(StoreError):  # a caller that waits for its end must not see the former one
+            with contextlib.suppress(StoreError):  # a caller that waits for the end must not see the former one
                 self._engine.catalog.close()
             planned = loop.search.extension(fact)
         told = {"experiment": request.experiment, "trials": planned.trials, "last": planned.scheduler.last}
         return self._kept(loop, told)
 
     def _adopt(self, request: asked.Adopt) -> Answer:
-        """List an imported experiment; if its name and version are taken, under another name."""
+        """List an imported experiment, under another name if its name and version are taken."""
         experiment = request.experiment
         entry = entry_of(self._engine.store, checked_id(experiment))
         if entry is None:

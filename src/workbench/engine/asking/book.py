@@ -1,6 +1,7 @@
-"""The store's own journal, as its engine writes it. Law: a request goes when its answer is on the disk.
+"""The store's own journal, written by its engine. Law: a request is removed once its answer is on disk.
 
-On a full disk lines and answers wait here, in their order, and come to the disk when there is room; the engine goes on.
+While the disk is full, lines and answers wait in memory, in order, and the engine continues. They are written when
+there is space.
 """
 
 from __future__ import annotations
@@ -21,31 +22,31 @@ Answer = dict[str, Any]
 
 
 class Book:
-    """Lines of the store's journal, and the answers among them. wake: a request has been seen to."""
+    """Lines of the store's journal, including answers. wake: called when a request was handled."""
 
     def __init__(self, store: Store, wake: Callable[[], None]) -> None:
         self._store, self._wake = store, wake
         self.journal = _opened(store)
-        #: Requests that are being carried out, or whose answer is not on the disk.
+        #: Requests that are being carried out, or whose answer is not on disk.
         self.open: set[str] = set()
-        #: Lines that answer requests, while they wait for the disk.
+        #: By request: the number of the line that answers it, while the line waits for the disk.
         self._answers: dict[str, int] = {}
-        #: Since when (monotonic seconds) the disk takes nothing; None where it does.
+        #: Since when (monotonic seconds) writes fail; None while they succeed.
         self._since: float | None = None
 
     def line(self, line: dict[str, Any]) -> None:
-        """Write ``line``, now or when the disk takes it."""
+        """Write ``line`` now, or as soon as the disk accepts it."""
         self.journal.append(line)
         self.write()
 
     def answer(self, request: str, answer: Answer) -> None:
-        """Answer a request; it is taken away when the answer is on the disk."""
+        """Answer a request. It is removed once the answer is on disk."""
         self.open.add(request)
         self._answers[request] = self.journal.append({"kind": "answer", "request": request, "accepted": True, **answer})
         self.write()
 
     async def answer_later(self, request: str, work: Coroutine[Any, Any, Answer]) -> None:
-        """Answer with what ``work`` gives, or with its refusal."""
+        """Answer with the result of ``work``, or with its refusal."""
         try:
             answer = await work
         except Exception as error:
@@ -54,7 +55,7 @@ class Book:
         self._wake()
 
     def write(self) -> None:
-        """Bring what waits to the disk; where that fails it is tried again by the next call."""
+        """Write waiting lines to disk. If that fails, the next call tries again."""
         try:
             self.journal.commit()
             for request, n in list(self._answers.items()):
@@ -73,7 +74,7 @@ class Book:
             self._wake()
 
     def close(self) -> None:
-        """Write what waits, if the disk takes it: what is not answered is answered by the next engine."""
+        """Write waiting lines if the disk accepts them. The next engine answers the remaining requests."""
         self.write()
         try:
             self.journal.close()
@@ -82,7 +83,8 @@ class Book:
 
 
 def _opened(store: Store) -> Journal:
-    """The store's journal. What is none is moved away, and a new one begun: experiments have their own."""
+    """The store's journal. A file that is not a journal is moved away and replaced: experiments have their own
+    journals."""
     path = store.journal_path
     try:
         check_journal(path)
@@ -95,12 +97,12 @@ def _opened(store: Store) -> Journal:
     return Journal.open(path)
 
 
-#: What a request may raise that is its own fault, or the disk's: it is answered, and the engine goes on.
+#: Errors that the request or the disk causes: the request is refused, and the engine continues.
 REFUSED = (WorkbenchError, KeyError, TypeError, ValueError, OSError)
 
 
 def refusal(error: Exception) -> Answer:
-    """The answer to a request that is not carried out. What is nobody's fault but ours is in the log as well."""
+    """The answer to a request that is not carried out. Errors of Workbench itself are logged as well."""
     if not isinstance(error, REFUSED):
         log.error("a request has failed", exc_info=error)
         return {"accepted": False, "error": f"Workbench failed inside: {error!r}", "type": "WorkbenchError"}

@@ -1,7 +1,7 @@
-"""Wakes the engine in the moment a request appears. Law: it costs nothing while nothing happens, and may be missed.
+"""Wakes the engine when a request appears. Law: it costs nothing while nothing happens, and may miss a request.
 
-The kernel tells of changes in a folder by a signal (``F_NOTIFY``, man fcntl(2)); changes made on another host are not
-told. So the engine looks at the requests now and then besides.
+The kernel signals changes in a folder (``F_NOTIFY``, man fcntl(2)), but not those made on another host. So the engine
+also looks at the requests now and then.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-#: What changes the list of requests: a new file, a renamed one (requests are written aside and renamed), one removed.
+#: Changes of the list of requests: a file was created, renamed (requests are written under another name, then renamed)
+#: or removed.
 _CHANGES = fcntl.DN_CREATE | fcntl.DN_RENAME | fcntl.DN_DELETE
 
 
@@ -22,9 +23,9 @@ _CHANGES = fcntl.DN_CREATE | fcntl.DN_RENAME | fcntl.DN_DELETE
 def ringing(folder: Path, ring: Callable[[], None]) -> Iterator[Callable[[], bool]]:
     """Call ``ring`` on the event loop when the list of files in ``folder`` changes.
 
-    Yields what asks for the next call, one for each time that it is called: thousands of files must not flood the event
-    loop with signals, among which one that ends the engine could be lost. It gives False where the system cannot tell
-    of changes: no such kernel, or an event loop outside of the main thread.
+    Yields a function that requests the next call; each call of it gives one call of ``ring``. So thousands of files do
+    not flood the event loop with signals, among which one that ends the engine could be lost. The function returns
+    False if changes cannot be signalled: the kernel lacks it, or the event loop is not in the main thread.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -46,7 +47,7 @@ def ringing(folder: Path, ring: Callable[[], None]) -> Iterator[Callable[[], boo
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         yield ask
     finally:
-        # Closed first, which ends the signals: one that comes without a handler would end the process.
+        # Close first, which ends the signals: a signal without a handler would end the process.
         if descriptor >= 0:
             os.close(descriptor)
         loop.remove_signal_handler(signal.SIGIO)

@@ -1,4 +1,4 @@
-"""Which distributions training needs: those of the packages that it imports, and all that these depend on.
+"""The distributions that training needs: those of the packages that it imports, and all their dependencies.
 
 Law: it reads metadata and imports nothing.
 """
@@ -18,16 +18,16 @@ from workbench.records import Spec
 from workbench.snapshot import read_snapshot
 from workbench.store import Store
 
-#: Of each distribution of an environment: the packages that it holds, and the distributions that it requires.
+#: For each distribution of an environment: its packages, and the distributions that it requires.
 _Known = Mapping[str, tuple[frozenset[str], frozenset[str]]]
-#: This program's own: the processes that train and those that drive them must be of one release.
+#: Workbench itself: the processes that train and those that drive them must be of one release.
 _OURS = frozenset({"workbench", "jupyter-workbench"})
 
 
 def needed(folders: Collection[str], packages: Collection[str], changed: Mapping[str, Hashable]) -> set[str]:
-    """Distributions that training which imports ``packages`` needs, those of ``changed`` that are gone among them.
+    """Distributions that training needs if it imports ``packages``, including those of ``changed`` that are gone.
 
-    changed: distributions by name, each with something that tells one change from another.
+    changed: distributions by name, each with a value that differs between two changes.
     """
     known = _known(tuple(folders), frozenset(changed.items()))
     lower = {package.lower() for package in packages}
@@ -43,7 +43,7 @@ def needed(folders: Collection[str], packages: Collection[str], changed: Mapping
 
 
 def imports_of(store: Store, spec: Spec) -> set[str]:
-    """The packages that a snapshot's code imports, as far as its text tells."""
+    """The packages that a snapshot's code imports, as far as its text shows."""
     found = {name.partition(".")[0] for name in _imports(spec.program.source)}
     with contextlib.suppress(WorkbenchError, OSError, ValueError, KeyError):
         if spec.snapshot is not None:
@@ -69,10 +69,10 @@ def _imports(text: str) -> Iterable[str]:
 
 @functools.lru_cache(maxsize=4)
 def _known(folders: tuple[str, ...], _changed: frozenset[tuple[str, Hashable]]) -> _Known:
-    """Read again for each change: what changed holds and requires others."""
+    """Read again after each change: a changed distribution may hold other packages and require others."""
     found: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
     for one in metadata.distributions(path=[*folders]):
-        with contextlib.suppress(Exception):  # one that is being installed, or is damaged
+        with contextlib.suppress(Exception):  # it is being installed, or is damaged
             name = _plain(one.metadata["Name"])
             if name not in found:
                 found[name] = (_packages(one) | likely(name), frozenset(_required(one)))

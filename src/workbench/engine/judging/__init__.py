@@ -1,1 +1,1 @@
-"""Whose fault a lost leg is, how long a silent one may take, and whether resuming is exact."""
+"""Faults of lost legs, the time limit of silent legs, and checks of whether resuming is exact."""

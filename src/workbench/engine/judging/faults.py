@@ -1,33 +1,33 @@
-"""Whose fault a lost leg is, and whether its trial is trained again. Law: pure; a recovered engine judges alike."""
+"""Whose fault a lost leg is, and whether its trial is trained again. Law: pure; a recovered engine decides the same."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Causes that are the cluster's. Every other one is the training code's own, and counts towards ``max_restarts``: a
-#: cause that nobody thought of here must not be tried again for ever.
+#: Causes that are the cluster's fault. All others are the training code's and count towards ``max_restarts``: an
+#: unforeseen cause must not be retried for ever.
 OF_THE_CLUSTER: frozenset[str] = frozenset({"worker", "cluster", "engine", "preempted", "stale_attempt", "store"})
-#: Errors that training again cannot mend: what was reported, or the state itself, is wrong.
+#: Errors that training again cannot fix: a reported value or the state itself is wrong.
 NEVER_RETRIED: frozenset[str] = frozenset({"BadMetric", "CannotResume", "SyntaxError", "BadCell", "BadCapture"})
-#: Seconds before the first retry of a trial's own fault; doubled for each further one, up to MOST_BACKOFF_S.
+#: Seconds before the first retry after a trial's own fault; doubled for each further retry, up to MOST_BACKOFF_S.
 BACKOFF_S = 0.5
 MOST_BACKOFF_S = 60.0
-#: Seconds before a trial is started again that could not write what it needs.
+#: Seconds before a trial that could not write to the store is started again.
 STORE_S = 5.0
-#: Legs of a trial that the cluster may lose, without a newer checkpoint between them, before the next one waits.
+#: Legs that the cluster may lose without a newer checkpoint between them, before the trial's next leg is delayed.
 QUICK_LOSSES = 3
 
 
-#: Of a device's memory, the share that others must hold for its exhaustion to be their fault.
+#: The share of a device's memory that other processes must hold for running out of memory to be their fault.
 OTHERS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Train again (after ``wait_s`` seconds), or fail for good; and why, in words.
+    """Train again after ``wait_s`` seconds, or fail for good; and the reason, in words.
 
-    alone: with nothing else on its machine.
+    alone: with no other leg on its machine.
     """
 
     again: bool
@@ -41,32 +41,32 @@ class _Story:
     """What went wrong with one trial since its newest checkpoint."""
 
     restarts: int = 0
-    #: Legs lost by the cluster's fault.
+    #: Legs lost through the cluster's fault.
     losses: int = 0
     last: tuple[Any, ...] | None = None
-    #: Its newest checkpoint: turns done, and batches of the turn under way.
+    #: Its newest checkpoint: complete turns, and batches of the turn under way.
     checkpoint: tuple[int, int] = (0, 0)
 
 
 @dataclass(slots=True)
 class Faults:
-    """Counts each trial's own faults since its newest checkpoint, and judges the next one."""
+    """Counts each trial's own faults since its newest checkpoint, and decides about the next one."""
 
     max_restarts: int
     _stories: dict[int, _Story] = field(default_factory=dict)
 
     def restarts(self, trial: int) -> int:
-        """How often ``trial`` was started again by its own fault since its newest checkpoint."""
+        """How often ``trial`` was restarted through its own fault since its newest checkpoint."""
         story = self._stories.get(trial)
         return story.restarts if story else 0
 
     def troubled(self, trial: int) -> bool:
-        """Whether anything of ``trial`` was lost since its newest checkpoint."""
+        """Whether a leg of ``trial`` was lost since its newest checkpoint."""
         story = self._stories.get(trial)
         return story is not None and bool(story.restarts or story.losses)
 
     def saved(self, trial: int, step: int, inside: int = 0) -> None:
-        """A new checkpoint exists: the trial made progress, so its count begins anew."""
+        """A new checkpoint exists: the trial made progress, so its counts restart at zero."""
         story = self._stories.setdefault(trial, _Story())
         if (step, inside) > story.checkpoint:
             story.restarts, story.losses, story.checkpoint = 0, 0, (step, inside)
@@ -74,9 +74,9 @@ class Faults:
     def judge(
         self, trial: int, cause: str, step: int, error: dict[str, Any] | None, reason: str, *, alone: bool = False
     ) -> Verdict:
-        """What becomes of ``trial`` after its leg was lost at ``step`` by ``cause``.
+        """Decide what happens to ``trial`` after its leg was lost at ``step`` by ``cause``.
 
-        alone: the leg had its machine for itself.
+        alone: the leg had its machine to itself.
         """
         if cause == "refused":
             return Verdict(False, reason)
@@ -87,8 +87,8 @@ class Faults:
         if cause in OF_THE_CLUSTER:
             story = self._stories.setdefault(trial, _Story())
             story.losses += 1
-            # At once, as a rule. Whoever is lost again and again would only keep the cluster busy with losing it; and
-            # a full disk is not emptied in a moment.
+            # Retry at once, as a rule. But a trial that is lost again and again would only keep the cluster busy, and a
+            # full disk is not emptied in a moment.
             again = story.losses - QUICK_LOSSES
             wait = (
                 STORE_S
@@ -113,10 +113,10 @@ class Faults:
         return Verdict(True, f"{reason}; restart {story.restarts} of {self.max_restarts}", wait)
 
     def _memory(self, trial: int, reason: str, alone: bool) -> Verdict:
-        """Once more with nothing beside it: whoever was killed need not be whoever took the memory.
+        """Retry once with no other leg on the machine: the killed leg may not be the one that used up the memory.
 
-        A later leg has others beside it again, since a trial that keeps a machine for itself is dear; so what counts is
-        whether this one was alone.
+        Later legs share a machine again, because a machine for one trial is expensive; so only whether this leg was
+        alone counts.
         """
         if alone:
             hint = "it was alone on its machine; make the model, the batch or the loader's workers smaller"
@@ -125,7 +125,7 @@ class Faults:
         return Verdict(True, f"{reason}; it is tried once more, alone on its machine", BACKOFF_S, alone=True)
 
     def _cuda(self, trial: int, error: dict[str, Any], reason: str) -> Verdict:
-        """Beside another process's memory it is not its fault; alone on the device the same would happen again."""
+        """Not its fault if other processes held device memory; if it was alone on the device, it would fail again."""
         memory = error.get("device_memory") or {}
         total, others = float(memory.get("total", 0)), float(memory.get("others", 0))
         if total and others > OTHERS * total:

@@ -1,7 +1,7 @@
-"""Two checkpoints of one trial at one step, compared whole. Law: they are read, and nothing of them is run.
+"""Compares two checkpoints of one trial at one step completely. Law: they are read, and nothing in them is run.
 
-A graph is a sequence of pickles. Here every class and function in it becomes a symbol, and what would be made by
-calling one a node with its arguments and its state, so that two graphs can be compared name by name.
+A graph is a sequence of pickles. Here each class and function in it becomes a symbol, and each object made by a call
+becomes a node with its arguments and state, so that two graphs can be compared name by name.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from typing import Any, ClassVar
 
 from workbench.store.keeping.checkpoints import Folder
 
-#: A checkpoint's parts, as :mod:`workbench.trial.state` names them.
+#: A checkpoint's files, named as in :mod:`workbench.trial.state`.
 GRAPH, TENSORS = "graph.pkl", "tensors"
-#: Bytes up to which a graph is read: it takes some microseconds for each number in it.
+#: The largest graph that is read, in bytes: each number in it takes some microseconds.
 MOST_BYTES = 16 << 20
-#: What a header says about its own making, and not of the state.
+#: Keys of a header that describe how it was made, and not the state.
 _BESIDES = frozenset({"read", "random", "made", "storages", "history", "anew"})
-#: What cloudpickle calls a class that was made while training: another in each process.
+#: cloudpickle's id of a class that was made while training: it differs in each process.
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
-#: By which torch names a storage in a pickle.
+#: torch's name of a storage in a pickle.
 _ADDRESS = re.compile(rb"\d{9,}")
-#: Parts of the random state that are no library's.
+#: Parts of the random state that do not belong to a library.
 _GENERATORS = {"unseeded": "the count of generators made without a seed"}
 _TOP = re.compile(r"(?:[^:]*:)?[^.\[(<{]+")
 
 
 def differing(trial: Folder, calm: Folder, files: Mapping[str, tuple[Any, Any]]) -> list[str] | None:
-    """Names whose state differs between two checkpoints' folders; None where a graph is too large to be read.
+    """Names whose state differs between two checkpoints' folders; None if a graph is too large to be read.
 
-    files: of each file the digests that both manifests have.
+    files: for each file, its digests in both manifests.
     """
     names = dict.fromkeys("tensors" for name, (a, b) in files.items() if name.startswith(TENSORS) and a != b)
     a, b = files.get(GRAPH, (None, None))
@@ -49,7 +49,7 @@ def differing(trial: Folder, calm: Folder, files: Mapping[str, tuple[Any, Any]])
 
 
 def header(file: Any) -> dict[str, Any]:
-    """The header of the graph in ``file``: what of it is plain data; nothing of the file is run."""
+    """The header of the graph in ``file``: its plain data. Nothing in the file is run."""
     found: dict[str, Any] = _Symbolic(file).load()
     return found
 
@@ -58,7 +58,7 @@ def _in_graphs(one: Any, other: Any) -> Iterator[str]:
     a, b = ([*_parts(file)] for file in (one, other))
     found: dict[str, None] = {}
     headers = a[0], b[0]
-    # What the next turn gives anew before it reads it is no state.
+    # A variable that the next turn assigns before reading it is not part of the state.
     anew = {*(headers[0].get("anew") or ()), *(headers[1].get("anew") or ())}
     for key in {**headers[0], **headers[1]}:
         if key not in _BESIDES and not _equal(headers[0].get(key), headers[1].get(key)):
@@ -95,7 +95,7 @@ def _named(names: list[Any]) -> dict[str, Any]:
 
 
 def _parts(file: Any) -> Iterator[Any]:
-    # One reader: later pickles refer to what the first ones made.
+    # One reader for all: later pickles refer to objects of the earlier ones.
     reader = _Symbolic(file)
     while True:
         try:
@@ -105,7 +105,7 @@ def _parts(file: Any) -> Iterator[Any]:
 
 
 class _Node:
-    """What would be made by a call, or a reference: its name, arguments, and what was put into it afterwards."""
+    """A reference, or an object that a call would make: its name, arguments, and what was added to it afterwards."""
 
     def __init__(self, name: str, *arguments: Any) -> None:
         self.name, self.arguments = name, arguments
@@ -173,7 +173,7 @@ class _Symbolic(pickle._Unpickler):
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Equality of what was read: same bits, same order."""
+    """Whether two values that were read are equal: same bits, same order."""
     seen: set[tuple[int, int]] = set()
     waiting = [(a, b)]
     while waiting:
@@ -197,12 +197,12 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _is_machinery(*pieces: Any) -> bool:
-    """True for what torch.compile keeps beside a model: each process compiles for itself."""
+    """Whether these are the data that torch.compile keeps with a model: each process compiles for itself."""
     return all(isinstance(one, tuple) and one[0] == "OptimizedModule" for one in pieces)
 
 
 def _plain(value: Any) -> Any:
-    """``value`` without what says only how it came to be: a view of all of an array, the address of a storage."""
+    """``value`` without details of its origin: a view of a whole array, the address of a storage."""
     if not isinstance(value, _Node) or value.name != "call":
         return value
     function, arguments = value.arguments[0], value.arguments[1]

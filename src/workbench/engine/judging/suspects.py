@@ -1,38 +1,38 @@
-"""Which worker is the trouble, and not what trains on it. Law: pure; in doubt a worker stays in use.
+"""Finds workers that make trials fail. Law: pure; in doubt a worker stays in use.
 
-Three trials of different configuration that die in the same way on one worker, with none coming to a good end there in
-between and none dying so elsewhere: the machine has something. The last worker is never set aside.
+A worker is suspect if three trials of different configuration died on it in the same way, no leg succeeded there in
+between, and none died in that way on another worker. The last worker always stays in use.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-#: So many different trials must have died in the same way.
+#: The number of different trials that must have died in the same way.
 ENOUGH = 3
-#: Ways to die that say nothing about a worker.
+#: Causes that say nothing about a worker.
 _INNOCENT = frozenset(
     {"worker", "preempted", "engine", "stale_attempt", "store", "refused", "bad_metric", "missing_goal"}
 )
 
 #: An experiment's id and a trial's number.
 Who = tuple[str, int]
-#: The cause, and the error's type where there is one.
+#: The cause, and the error's type if there is one.
 Way = tuple[str, str]
 
 
 @dataclass(slots=True)
 class Suspects:
-    """The deaths on each worker since something last came to a good end there."""
+    """The deaths on each worker since a leg last succeeded there."""
 
     _deaths: dict[str, dict[Way, set[Who]]] = field(default_factory=dict)
 
     def well(self, worker: str) -> None:
-        """A leg came to a good end on ``worker``."""
+        """A leg succeeded on ``worker``."""
         self._deaths.pop(worker, None)
 
     def died(self, worker: str, who: Who, way: Way, others: int) -> str | None:
-        """A leg died on ``worker``, beside which there are ``others`` in use. Why it is set aside, or None."""
+        """A leg died on ``worker``; ``others`` more workers are in use. Returns why to stop using it, or None."""
         if way[0] in _INNOCENT:
             return None
         dead = self._deaths.setdefault(worker, {}).setdefault(way, set())

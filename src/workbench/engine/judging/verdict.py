@@ -1,4 +1,5 @@
-"""What a trial's reports, held against an undisturbed turn's, say of resuming. Law: pure; equal means equal bits."""
+"""Whether resuming is exact: compares a trial's reports with those of an undisturbed check. Law: pure; equal means
+equal bits."""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ IDENTICAL, PARTS, COULD_NOT, NOT_CHECKED = "identical", "parts", "could not", "n
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One check: the trial goes undisturbed from ``start`` to ``until``, and is compared at every step between.
+    """One check: train the trial undisturbed from ``start`` to ``until``, and compare every step in between.
 
-    resumed: the step of the checkpoint from which the trial itself had gone on, where it did. start: 0, or the step of
-    a checkpoint where the trial itself was never disturbed; then it is the check that resumes.
+    resumed: the step of the checkpoint from which the trial itself was resumed, or None. start: 0; or the step of a
+    checkpoint if the trial itself was never disturbed, so that the check is what resumes.
     """
 
     trial: int
@@ -32,19 +33,20 @@ class Task:
 
     @property
     def at(self) -> int:
-        """The step at which one of both was resumed; 0 where neither was."""
+        """The step at which the trial or the check was resumed; 0 if neither was."""
         return self.start or self.resumed or 0
 
     def to_json(self) -> dict[str, Json]:
-        """What a verdict says of it."""
+        """Its fields in a verdict."""
         return {"trial": self.trial, "start": self.start, "resumed": self.resumed, "until": self.until}
 
 
 def compared(task: Task, goal: str, trial: Reports, calm: Reports) -> dict[str, Json]:
-    """The verdict: ``verdict``, and where they part ``step``, ``metric``, ``a`` (the trial's), ``b`` and ``before``.
+    """The verdict: ``verdict``, and if they differ ``step``, ``metric``, ``a`` (the trial's value), ``b`` and
+    ``before``.
 
-    Nothing is excused. What parts after resuming comes first, and the goal before all; ``unsteady`` names the metrics
-    that part before anything was resumed (a time, or training that does not repeat itself).
+    Every difference counts. Differences after resuming come first, and the goal before other metrics. ``unsteady``
+    names the metrics that differ before anything was resumed (a time, or training that does not repeat itself).
     """
     parting: dict[str, int] = {}
     for (metric, step), value in sorted(calm.items(), key=lambda item: item[0][1]):
@@ -60,7 +62,7 @@ def compared(task: Task, goal: str, trial: Reports, calm: Reports) -> dict[str, 
     verdict: dict[str, Json] = {"verdict": IDENTICAL, "unsteady": unsteady}
     wanted = {goal: parting[goal]} if goal in unsteady else steady or parting
     if wanted:
-        # The goal first, where several part at one step.
+        # The goal first, if several metrics differ at one step.
         metric = min(wanted, key=lambda name: (wanted[name], name != goal, name))
         step = wanted[metric]
         if goal not in parting:
@@ -86,9 +88,9 @@ def causes(
     places: Sequence[Mapping[str, Any]],
     touched: Mapping[str, Sequence[str]],
 ) -> list[str]:
-    """What may have made them part, the likeliest first.
+    """Possible causes of the difference, the likeliest first.
 
-    left_out: what no checkpoint of the trial holds, with reasons. places: where its legs and the check trained.
+    left_out: names that no checkpoint of the trial holds, with reasons. places: where its legs and the check trained.
     touched: what the check saw the training code change outside of its names.
     """
     unseeded = "--deterministic off: nothing is seeded, so every beginning draws other numbers"

@@ -1,7 +1,7 @@
-"""Whether resuming is exact: a trial is trained again beside its own places and compared. Law: the search never knows.
+"""Checks that resuming is exact: trains a trial again in a folder of its own and compares. Law: the search never knows.
 
-A check has the lowest priority: it takes a slot that nobody wants, and makes room at once for whoever does. It counts
-in no rung, writes no checkpoint and no point of the trial's, and is dropped when its experiment is stopped.
+A check has the lowest priority: it takes a slot that no trial needs, and leaves at once when a trial needs it. It
+counts in no rung, writes none of the trial's checkpoints and points, and is dropped when its experiment is stopped.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from workbench.store.layout import ATTEMPTS, ExperimentPaths, TrialPaths
 from workbench.store.lists import outcome
 from workbench.store.series import Series
 
-#: Checks of one task that may be lost before it is given up. Making room for the search does not count.
+#: Legs of one check that may be lost before it is given up. Making room for the search does not count.
 TRIES = 3
-#: A checkpoint up to so many bytes is made again, and its content compared as well.
+#: The largest checkpoint, in bytes, that a check writes as well to compare its content.
 STATE_BYTES = 64 << 20
 
 
 class Verification:
-    """The checks of one experiment: which are due, the one under way, and what came of them."""
+    """The checks of one experiment: those due, the one under way, and the newest verdict."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Verification:
         stop: Callable[[Leg, str], None],
         now: Callable[[], str],
     ) -> None:
-        """tell: takes a line for the experiment's journal (or None) and sees whether it is over. stop: ends a leg."""
+        """tell: journals a line (or None) and tests whether the experiment is over. stop: ends a leg."""
         self.spec = spec
         self._paths, self._series, self._tell, self._stop, self._now = paths, series, tell, stop, now
         self._due: deque[Task] = deque()
@@ -61,11 +61,11 @@ class Verification:
     # -- what is due ------------------------------------------------------------------------------------------------
 
     def resumed(self, trial: int, start: int, step: int, until: int) -> None:
-        """A leg resumed ``trial`` at ``start`` and trained to ``step``; the first one of an experiment is checked."""
+        """A leg resumed ``trial`` at ``start`` and trained to ``step``. The first one of an experiment is checked."""
         if self._seen_first or not self.spec.verify or start <= self.spec.base or step <= start:
             return
         if not begins_again(self._paths, trial):
-            return  # it began before it was known what the set-up makes anew: the next one that is promoted is checked
+            return  # it started before the set-up's results were known to vary: check the next promoted trial
         self._seen_first = True
         if self.spec.deterministic == "off":
             task = Task(trial, 0, min(until, step), start, "the first promotion")
@@ -76,9 +76,9 @@ class Verification:
         self._take(Task(trial, 0, min(until, step), start, "the first promotion"))
 
     def ask(self, trial: int, upto: int | None, levels: tuple[int, ...]) -> Task:
-        """A person wants ``trial`` checked, up to step ``upto`` or the first level after it was resumed.
+        """The user requests a check of ``trial``, up to step ``upto`` or the first level after it was resumed.
 
-        Raises NotFound where there is no such trial, BadOption where it has not trained so far.
+        Raises NotFound if there is no such trial, BadOption if it has not trained that far.
         """
         row = self._series.trial(trial)
         name, done = f"{self.spec.label}/{trial_label(trial)}", int(row.get("step") or 0)
@@ -89,7 +89,7 @@ class Verification:
         resumed = next((leg["start"] for leg in legs if leg.get("start") and (leg.get("step") or 0) > leg["start"]), 0)
         start = 0
         if not resumed:
-            # It never was disturbed: so it is itself what a check that resumes is held against.
+            # It was never disturbed, so a check that resumes is compared with the trial itself.
             kept = [one.step for one in Checkpoints(self._paths.trial(trial)).all() if one.step < (upto or done)]
             start = kept[0] if kept else 0
         if not start and not begins_again(self._paths, trial):
@@ -121,7 +121,7 @@ class Verification:
                 self._due.popleft()
 
     def put_back(self) -> None:
-        """Show the newest verdict again: the series was lost."""
+        """Write the newest verdict again, after the series was lost."""
         if self.newest is not None:
             self._series.put_trial(self.newest["trial"], verify=self.newest)
             self._series.put_meta("verify", self.newest)
@@ -129,7 +129,7 @@ class Verification:
             self._series.put_meta("checking", True)
 
     def drop(self, why: str) -> None:
-        """Check nothing more: what is due was not checked, because ``why``."""
+        """Stop checking: the checks that are due get the verdict "not checked", because of ``why``."""
         if self._comparing is not None:
             return
         self.make_room(why)
@@ -137,7 +137,7 @@ class Verification:
             self._verdict(self._due.popleft(), {"verdict": NOT_CHECKED, "why": why})
 
     def make_room(self, why: str) -> None:
-        """Leave the slot at once; what is due begins again when there is one that nobody wants."""
+        """Leave the slot at once. The check restarts when no trial needs a slot."""
         if self._leg is not None and self._leg.stop is None:
             self._leg.stop = why
             self._stop(self._leg, why)
@@ -149,7 +149,7 @@ class Verification:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the experiment must stay open for it."""
+        """Whether the experiment must stay open for a check."""
         return bool(self._due) or self._leg is not None or self._comparing is not None
 
     @property
@@ -159,7 +159,7 @@ class Verification:
 
     @property
     def checked(self) -> str:
-        """The same in a few words, for the lists; empty where nothing was to be checked."""
+        """The same in a few words, for the lists; empty if there is nothing to check."""
         return outcome.checked_words({"verdict": "waiting"} if self._due else self.newest)
 
     # -- the leg ----------------------------------------------------------------------------------------------------
@@ -169,13 +169,14 @@ class Verification:
         task = self._due[0]
         self._points, self._place = {}, {}
         label = trial_label(task.trial)
-        # An engine that was killed may have left one at work: no name is given twice.
+        # A killed engine may have left a check running: no key is given twice.
         key = f"{self.spec.label}-check-{label}-{secrets.token_hex(4)}-{self.spec.id}"
         self._leg = Leg(task.trial, 1, task.start, task.until, f"a check: {task.why}", key, step=task.start)
         return self._leg
 
     def message(self, leg: Leg, order: Order) -> Order:
-        """The trial's ``order``, made one of a check: beside, fresh, and gone at once when told."""
+        """The trial's ``order``, changed for a check: in a folder of its own, as a first attempt, and stopped without a
+        grace period."""
         shutil.rmtree(self._paths.check(leg.trial).folder, ignore_errors=True)
         inner = replace(
             order.leg,
@@ -204,7 +205,7 @@ class Verification:
         return kept is not None and kept.manifest.size <= STATE_BYTES
 
     def hear(self, leg: Leg, message: FromLeg) -> None:
-        """What the check's leg says."""
+        """Handle a message of the check's leg."""
         match message:
             case Begun():
                 self._place = message.environment
@@ -230,7 +231,7 @@ class Verification:
                 self._comparing = asyncio.get_running_loop().create_task(self._compare(message))
         elif outcome == "failed":
             self._end({"verdict": COULD_NOT, "why": f"trained again, it failed: {said(message)}"})
-        elif leg.stop is None:  # it was lost; one that made room begins again later
+        elif leg.stop is None:  # it was lost; a leg that made room restarts later
             self._lost += 1
             if self._lost >= TRIES:
                 self._end({"verdict": COULD_NOT, "why": f"lost {TRIES} times: {message.reason or outcome}"})
@@ -265,7 +266,7 @@ class Verification:
         return found
 
     def _state(self, task: Task) -> dict[str, Any]:
-        """What both checkpoints say, where both are kept: whether they hold the same, set-up included."""
+        """Compare the two checkpoints, set-up included, if both exist."""
         kept = [self._checkpoint(paths, task.until) for paths in self._places(task.trial)]
         if kept[0] is None or kept[1] is None:
             return {"state": None}
@@ -311,5 +312,5 @@ class Verification:
             if not any(folder.parent.glob("t*")):
                 (folder.parent / ATTEMPTS).unlink(missing_ok=True)
             folder.parent.rmdir()
-        except OSError:  # another check's, or it never began
+        except OSError:  # another check uses it, or none was started
             return

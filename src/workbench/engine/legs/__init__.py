@@ -1,1 +1,1 @@
-"""Legs: ordered, placed, heard and shown."""
+"""Legs: their orders, slots, messages and display."""

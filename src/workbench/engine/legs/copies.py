@@ -1,4 +1,5 @@
-"""Where checkpoints go besides the store: to the storage, or away. Law: the engine around the loop does the work."""
+"""Copies of checkpoints in the experiment's storage, and removal of unneeded ones. Law: the engine around the loop does
+the work."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Copies:
-    """Has new checkpoints copied, and those between levels removed that are of no use any more."""
+    """Has new checkpoints copied, and those between levels removed once they are not needed."""
 
     def __init__(self, loop: ExperimentLoop) -> None:
         self._loop, self._around, self._spec = loop, loop.around, loop.spec
 
     def saved(self, leg: Leg, *, passing: bool) -> None:
-        """``leg`` has written a checkpoint. passing: between levels, where there may be one a second."""
+        """``leg`` has written a checkpoint. passing: it lies between levels, where there may be one a second."""
         self._around.written()
         if self._spec.storage:
             self._around.saved(self._loop, leg.trial, passing=passing)
@@ -30,12 +31,12 @@ class Copies:
                 leg.detail.pop("storage", None)
 
     def stopped(self, trial: int) -> None:
-        """A leg was stopped. Its trial may be paused for long: its newest checkpoint is copied now."""
+        """A leg was stopped. Its trial may be paused for long, so its newest checkpoint is copied now."""
         if self._spec.storage and trial in self._loop.legbook.passing:
             self._around.saved(self._loop, trial, passing=False)
 
     def over(self, trial: int) -> None:
-        """A trial has ended: a checkpoint between levels, left by a leg that was stopped there, is of no use."""
+        """A trial has ended: a checkpoint between levels, left by a stopped leg, is not needed."""
         if trial in self._loop.legbook.passing:
             self._loop.legbook.passing.discard(trial)
             asyncio.get_running_loop().run_in_executor(None, self._drop, trial)

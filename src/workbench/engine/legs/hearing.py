@@ -1,4 +1,4 @@
-"""What viewers see of a leg's messages. Law: it shows, and decides nothing; what follows, the leg book has said."""
+"""Shows legs' messages to viewers. Law: it decides nothing; the leg book decides what follows from a message."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from workbench.store.keeping.kept import Kept
 from workbench.store.layout import ExperimentPaths
 from workbench.store.series import Series
 
-#: Of what a leg says when it begins, what is kept for its page and for comparisons.
+#: Fields of a leg's first message that are kept for its page and for comparisons.
 DETAIL = ("found", "environment", "setup_s", "skipped", "architecture", "data", "seen", "back", "lacks")
 
 
 class Hearing:
-    """Puts what legs say into the series, the trials' rows and the notifications."""
+    """Writes legs' messages to the series, the trials' rows and the notifications."""
 
     def __init__(
         self,
@@ -47,23 +47,23 @@ class Hearing:
 
     @property
     def packages(self) -> list[str] | None:
-        """The packages that its training was seen to import; None before a leg has told."""
+        """The packages that the training code imported; None before a leg has reported them."""
         return self._used.packages
 
     def put_trial(self, number: int, reason: str | None = None) -> None:
-        """Show how a trial stands."""
+        """Show a trial's state."""
         book = self._legbook
         attempt, restarts = book.attempts.get(number, 0), book.faults.restarts(number)
         self._shown.put_trial(number, book.legs.get(number), attempt, restarts, reason)
 
     def put_leg(self, leg: Leg) -> None:
-        """Show a leg as it was ordered, and where it trains."""
+        """Show a leg's order, and where it trains."""
         slot = leg.slot.name if leg.slot else None
         where = {"start": leg.start, "until": leg.until, "slot": slot, "reason": leg.reason}
         self._series.put_leg(leg.trial, leg.attempt, **where, **({"detail": dict(leg.detail)} if leg.detail else {}))
 
     def started(self, leg: Leg) -> None:
-        """``leg`` was given to a slot."""
+        """``leg`` was placed in a slot."""
         leg.heard = time.monotonic()
         self._shown.first_leg_at = self._shown.first_leg_at or leg.heard
         self.put_leg(leg)
@@ -71,12 +71,12 @@ class Hearing:
         self.put_trial(leg.trial, leg.reason)
 
     def heard_before(self, trial: int, began: float | None) -> dict[int, float]:
-        """The goal by step, of the leg that began then."""
+        """The goal by step, reported by the leg that started at ``began``."""
         points = self._series.points([trial], [self._spec.goal.metric]) if began is not None else []
         return {step: value for _, _, step, index, value, at in points if index == 0 and at >= (began or 0.0)}
 
     def show(self, leg: Leg, message: FromLeg, heard: Heard) -> list[Line]:
-        """Show a message and what follows from it. Returns lines for the journal that come from what is shown."""
+        """Show a message and what follows from it. Returns lines for the journal."""
         for step, value, metrics in heard.known:
             self._shown.know(leg.trial, step, value, metrics)
         match message:
@@ -117,7 +117,7 @@ class Hearing:
             detail=dict(leg.detail),
         )
         self.put_trial(leg.trial)
-        # Secrets of the notebook that were not at hand when a leg began: said once, until that changes.
+        # Secrets of the notebook that were missing when a leg started: journaled once, until that changes.
         if message.lacks == self._lacks:
             return []
         self._lacks = message.lacks

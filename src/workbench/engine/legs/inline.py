@@ -1,6 +1,6 @@
-"""Legs in this very process, one after another. Law: the same training code by the same path; pdb can stop in it.
+"""Legs in the engine's process, one after another. Law: the same training code by the same path; pdb can stop in it.
 
-Nothing is isolated here: a segmentation fault takes the engine along. It is for pdb, not for a week of training.
+Nothing is isolated: a segmentation fault ends the engine too. Use it for pdb, not for a week of training.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workbench.trial.process.runner import Point
 
 
 class InlineLink:
-    """What a leg in this process knows of the outside: messages go straight to the engine."""
+    """The link of a leg in this process: messages go directly to the engine."""
 
     def __init__(self, key: str, sink: Sink) -> None:
         self._key, self._sink = key, sink
@@ -31,18 +31,18 @@ class InlineLink:
         self._points += points
 
     def send(self, message: FromLeg) -> None:
-        """Hand on the points and then ``message``."""
+        """Send the points and then ``message``."""
         self.flush()
         self._sink.heard(self._key, message)
 
     def flush(self) -> None:
-        """Hand on the points that wait."""
+        """Send the waiting points."""
         if self._points:
             rows, self._points = self._points, []
             self._sink.heard(self._key, Points([list(row) for row in rows]))
 
     def stop(self) -> StopOrder | None:
-        """The order to stop this leg, when one has come."""
+        """The order to stop this leg, if there is one."""
         return self.order
 
 
@@ -74,13 +74,13 @@ class InlineBackend:
         self.slots = [Slot("inline", 0, [])]
 
     def settle(self, adopted: Collection[str]) -> None:
-        """Nothing of this process outlives it."""
+        """Nothing to adopt: no leg outlives this process."""
 
     def marks(self) -> None:
-        """What was heard is not said again."""
+        """Nothing to note: messages are not repeated."""
 
     async def keep(self, marks: None) -> None:
-        """Nobody keeps it."""
+        """Nothing to keep."""
 
     def start(self, order: Order, slot: Slot, priority: int) -> None:
         """Train the leg on the loop's next turn."""
@@ -90,20 +90,20 @@ class InlineBackend:
         asyncio.get_running_loop().call_soon(self._train, order, slot)
 
     def stop(self, key: str, reason: str, keep_s: float | None) -> None:
-        """A leg that has not begun never does; one that trains is told at its next turn."""
+        """Stop a leg: one that has not started never does; one that trains reads the order at its next turn."""
         link = self._links.get(key)
         if link is not None:
             link.order = link.order or StopOrder(reason, keep_s is not None)
 
     def close_worker(self, worker: str, why: str) -> None:
-        """There is no other."""
+        """Nothing to close: there is no other worker."""
 
     async def lease(self, slot: Slot) -> str | None:
-        """This process has one slot, and shares it with no engine."""
+        """This process has one slot, and shares it with no other engine."""
         return None
 
     async def release(self, slot: Slot) -> None:
-        """Nothing is held."""
+        """Nothing is leased."""
 
     async def warm(self, training: Training) -> None:
         """There is nothing to warm."""
@@ -113,7 +113,7 @@ class InlineBackend:
         return [await survey_here({"inline": {"pid": os.getpid()}})]
 
     async def close(self) -> None:
-        """Start nothing more."""
+        """Start no more legs."""
         self._closed = True
 
     def _train(self, order: Order, slot: Slot) -> None:

@@ -1,4 +1,4 @@
-"""A leg as the engine knows it, and the words of its journal lines. Law: data; nothing here decides."""
+"""A leg as the engine knows it, and the words of its journal lines. Law: data only; nothing here decides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.messages import Left, Saved
 
 @dataclass(slots=True, eq=False)
 class Leg:
-    """One leg that was ordered and whose end is not known."""
+    """One leg that was ordered and has not ended."""
 
     trial: int
     attempt: int
@@ -20,29 +20,30 @@ class Leg:
     reason: str
     key: str
     slot: Slot | None = None
-    #: Not before this time (monotonic seconds): the backoff of a retry.
+    #: Not started before this time (monotonic seconds): the delay of a retry.
     not_before: float = 0.0
     began: float | None = None
     heard: float = 0.0
-    #: The newest step that it reported, and when (monotonic seconds); None before the first.
+    #: The newest reported step, and when it was reported (monotonic seconds); None before the first.
     turned: tuple[int, float] | None = None
     step: int = 0
-    #: The newest step at which it told the goal, and the goal there.
+    #: The newest step at which the goal was reported, and its value.
     goal: tuple[int, float] | None = None
-    #: The goal by step, as far as an engine before heard it of this leg.
+    #: The goal by step, as far as an earlier engine heard it from this leg.
     known: dict[int, float] = field(default_factory=dict)
     stop: str | None = None
-    #: How long it said nothing, where it was stopped for that.
+    #: Seconds without a message, if it was stopped for that.
     hung: float | None = None
-    #: It wants its machine for itself: it ran out of memory beside others.
+    #: It needs its machine to itself: it ran out of memory next to others.
     alone: bool = False
-    #: A worker that it had better not go to again.
+    #: A worker to avoid.
     avoid: str | None = None
-    #: What its page says: the state that was found, and where it trained.
+    #: For its page: the state that was found, and where it trained.
     detail: dict[str, Any] = field(default_factory=dict)
 
     def saved(self, message: Saved) -> None:
-        """Note a checkpoint for its page: how many, the bytes of the last, and seconds that training waited for all."""
+        """Note a checkpoint for its page: the count, the last size in bytes, and the total seconds that training
+        waited."""
         if message.found is not None:
             self.detail["found"] = message.found
         before = self.detail.get("saved", {"count": 0, "stall_s": 0.0, "written_s": 0.0})
@@ -55,13 +56,13 @@ class Leg:
 
 
 def started(leg: Leg) -> dict[str, Any]:
-    """The journal's line that a leg begins, written before it does: no attempt's number is given twice."""
+    """The journal's line for the start of a leg, written before the leg starts: no attempt number is used twice."""
     fields = {"trial": leg.trial, "attempt": leg.attempt, "start": leg.start, "until": leg.until}
     return {"kind": "LegStarted", **fields}
 
 
 def cut(reason: str, waited_s: float, step: int) -> str:
-    """Why a leg that was to leave with a checkpoint was ended inside of a turn. step: where its trial goes on."""
+    """Why a leg that should leave with a checkpoint was ended within a turn. step: where its trial continues."""
     where = f"from step {step}" if step else "from its beginning"
     return (
         f"{reason}; its step did not end after {waited_s:g} s more, so it was stopped within it and continues {where} "
@@ -70,7 +71,7 @@ def cut(reason: str, waited_s: float, step: int) -> str:
 
 
 def said(message: Left) -> str:
-    """Why a leg went wrong, as its runner told it."""
+    """Why a leg failed, as its runner reported it."""
     error = message.error
     if error:
         where = f" (line {error['line']})" if error.get("line") else ""

@@ -1,7 +1,7 @@
-"""The legs of one experiment and what they say. Law: pure; messages in, facts and journal lines out, in their order.
+"""The legs of one experiment and their messages. Law: pure; messages in, facts and journal lines out, in order.
 
-It opens no file, asks no clock and knows no Dask: the moment (monotonic seconds) comes with each message. What viewers
-see of a message, :mod:`workbench.engine.legs.hearing` shows.
+It opens no file, reads no clock and does not know Dask: the time (monotonic seconds) comes with each message.
+:mod:`workbench.engine.legs.hearing` shows messages to viewers.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from workbench.facts import Ended, Fact, Failed, Left, Lost, Reached, Run, StopA
 from workbench.messages import Begun, FromLeg, Level, Points, Saved
 from workbench.records import Spec, plain_value, trial_label
 
-#: Legs shorter than this (median) get others queued behind them, so that Dask's latency is not waited for: so many
-#: that a slot has about QUEUED_S seconds to do, and never more than MOST_QUEUED.
+#: Behind legs whose median duration is shorter than this, others are queued to hide Dask's latency: about QUEUED_S
+#: seconds of work for each slot, and at most MOST_QUEUED legs.
 SHORT_LEG_S = 0.15
 QUEUED_S = 0.03
 MOST_QUEUED = 8
-#: Two trials that fail in the same way before anybody reported anything: the code is wrong, not their configuration.
+#: If two trials fail in the same way before any trial has reported, the code is wrong, not their configuration.
 PROBES = 2
-#: What is journaled of an error: all that a later engine judges by.
+#: Fields of an error that are journaled: all that a later engine needs to judge it.
 ERROR = ("type", "message", "line", "device_memory")
 
 Line = dict[str, Any]
@@ -38,45 +38,45 @@ Line = dict[str, Any]
 class Heard:
     """What follows from one message of a leg."""
 
-    #: For the search, and for the journal before them.
+    #: For the search, and before that for the journal.
     facts: list[Fact] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
-    #: The goal at steps: step, value (None: it was not reported), and all metrics where they came along.
+    #: The goal at steps: step, value (None: it was not reported), and all metrics if they were sent.
     known: list[tuple[int, float | None, dict[str, float] | None]] = field(default_factory=list)
-    #: It is the experiment's first report: others may begin now.
+    #: It is the experiment's first report: the other trials may start now.
     probed: bool = False
-    #: How the leg ended, once it has left: its outcome, its last step, and why.
+    #: How the leg ended, once it has left: its outcome, its last step, and the reason.
     outcome: str | None = None
     step: int = 0
     reason: str = ""
-    #: What a leg that was lost died of: the cause, and the error's type.
+    #: Why a lost leg died: the cause, and the error's type.
     way: tuple[str, str] | None = None
 
 
 class LegBook:
-    """The legs that are under way, and what is known of those before them."""
+    """The legs under way, and what is known from earlier ones."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
-        #: By trial: the leg that was ordered and whose end is not known.
+        #: By trial: the leg that was ordered and has not ended.
         self.legs: dict[int, Leg] = {}
-        #: Whether a trial has reported, so that the others may begin.
+        #: Whether a trial has reported, so that the others may start.
         self.probed = not spec.probe
-        #: By trial: the number of its newest attempt, and the attempt that has begun and not ended.
+        #: By trial: the number of its newest attempt, and the attempt that has started and not ended.
         self.attempts: dict[int, int] = {}
         self.begun: dict[int, int] = {}
         #: The newest checkpoint of each trial, and trials that may have one between levels.
         self.checkpoints: dict[int, int] = {}
         self.passing: set[int] = set()
-        #: Why trials that were to leave with a checkpoint left without one, until that is shown.
+        #: Why trials that should leave with a checkpoint left without one, until that is shown.
         self.cut: dict[int, str] = {}
-        #: Bytes of the largest checkpoint so far, and of those heard of since the disk was looked at.
+        #: Bytes of the largest checkpoint so far, and of those reported since the last look at the disk.
         self.largest = self.heard_bytes = 0
-        #: How many legs were lost and tried again.
+        #: How many lost legs were retried.
         self.retries = 0
         self.faults = Faults(spec.max_restarts)
         self._patience = Patience(spec.hang_s)
-        #: Where trials are to train until they come to their level: a pause and another's fault change nothing of it.
+        #: Where trials must train until they reach their level. A pause or another fault does not change it.
         self._wanted: dict[int, dict[str, Any]] = {}
         #: Attempts whose skipped checkpoints are journaled.
         self._skipped: set[tuple[int, int]] = set()
@@ -105,9 +105,9 @@ class LegBook:
         return leg
 
     def adopted(self, order: Run, found: Survivor, row: Mapping[str, Any], known: dict[int, float], now: float) -> Leg:
-        """The leg of ``order`` that an engine before has begun and that trains on.
+        """The leg of ``order`` that an earlier engine started and that still trains.
 
-        row: what the series knows of it. known: the goal by step, as far as it was heard.
+        row: its row of the series. known: the goal by step, as far as it was heard.
         """
         reason, story = row.get("reason") or order.reason, found.story
         leg = Leg(order.trial, story.attempt, story.start, story.until, reason, story.key, step=story.start)
@@ -117,7 +117,7 @@ class LegBook:
         return leg
 
     def recall(self, line: Mapping[str, Any]) -> bool:
-        """Read a line of the journal again. Whether it is one about a leg."""
+        """Read a line of the journal again. Returns whether it is about a leg."""
         match line["kind"]:
             case "LegStarted":
                 self.attempts[line["trial"]] = self.begun[line["trial"]] = line["attempt"]
@@ -145,7 +145,7 @@ class LegBook:
     # -- while it trains
 
     def hear(self, leg: Leg, message: FromLeg, now: float) -> Heard:
-        """What follows from a message of ``leg`` at the moment ``now``; the leg and this book know of it then."""
+        """What follows from a message of ``leg`` at the time ``now``. The leg and this book are updated."""
         if leg.began is not None and not isinstance(message, messages.Left):
             self._patience.heard_after(now - leg.heard)
         leg.heard = now
@@ -167,7 +167,7 @@ class LegBook:
         leg.began = now
         leg.step = leg.start = message.step
         if leg.start > self.checkpoints.get(leg.trial, 0):
-            self._saved(leg.trial, leg.start)  # it was there, and its word was lost
+            self._saved(leg.trial, leg.start)  # it exists, but its message was lost
         if (leg.trial, leg.attempt) not in self._skipped:
             about = {"kind": "Skipped", "trial": leg.trial, "attempt": leg.attempt}
             heard.lines += [{**about, "step": one.step, "why": one.why} for one in message.skipped]
@@ -197,7 +197,7 @@ class LegBook:
         self.probed = True
 
     def _turned(self, leg: Leg, step: int, now: float) -> None:
-        """``leg`` has reported ``step``: one turn ends about now."""
+        """``leg`` has reported ``step``: a turn ends about now."""
         if leg.began is None:
             return
         before, since = leg.turned or (leg.start, leg.began)
@@ -212,8 +212,8 @@ class LegBook:
         self.heard_bytes += message.bytes
         if message.passing:
             self.passing.add(leg.trial)
-        # Between levels there may be one a second: they are journaled where a later engine must judge faults by them.
-        # Which is the newest, the next leg finds for itself.
+        # Between levels there may be one a second. They are journaled only if a later engine needs them to judge
+        # faults. The next leg finds the newest checkpoint itself.
         if not message.passing or self.faults.troubled(leg.trial):
             where: dict[str, Any] = {"inside": inside} if inside else {}
             value = leg.goal[1] if leg.goal is not None and leg.goal[0] == step else leg.known.get(step)
@@ -263,7 +263,7 @@ class LegBook:
             self._lost(leg, cause, step, error, reason, now, heard)
 
     def _outcome(self, leg: Leg, message: messages.Left) -> tuple[str, str, str]:
-        """How a leg ended, by which cause where it was lost, and why in words."""
+        """How a leg ended, the cause if it was lost, and the reason in words."""
         outcome, reason = message.outcome, message.reason or said(message)
         if message.cut_s is not None:
             reason = self.cut[leg.trial] = cut(reason, message.cut_s, self.checkpoints.get(leg.trial, 0))
@@ -271,7 +271,7 @@ class LegBook:
         if outcome == "stopped" and leg.hung is not None:
             return "died", "hang", f"no report for {leg.hung:.0f} s"
         if outcome == "stopped" and leg.stop is None:
-            return "died", "cluster", reason  # it was not this experiment that stopped it
+            return "died", "cluster", reason  # this experiment did not stop it
         if outcome in ("failed", "died") and leg.stop is not None and leg.hung is None:
             return "stopped", cause, reason
         return outcome, cause, reason
@@ -292,28 +292,28 @@ class LegBook:
             self._probe_failures.append((cause, kind, (error or {}).get("line")))
             same = len(self._probe_failures) >= PROBES and len(set(self._probe_failures[-PROBES:])) == 1
             if same or cause == "refused":
-                # One typing error costs two trials and not eighty; a configuration that fails costs only itself.
+                # One typing error costs two trials and not eighty; a failing configuration costs only itself.
                 why = f"no trial got as far as a first report: {verdict.reason}"
                 heard.facts.append(StopAsked(None, why, "failed"))
         heard.facts.append(Failed(leg.trial, verdict.reason))
 
     def _wants(self, trial: int, verdict: Verdict, worker: str | None) -> None:
-        """Where the next leg of ``trial`` is to train, as the verdict on the last one has it."""
+        """Note where the next leg of ``trial`` must train, according to ``verdict``."""
         self._wanted[trial] = {"alone": verdict.alone or self.is_alone(trial), "avoid": worker}
 
     def is_alone(self, trial: int) -> bool:
-        """Whether the newest leg of ``trial`` has, or had, its machine for itself."""
+        """Whether the newest leg of ``trial`` has, or had, its machine to itself."""
         return bool(self._wanted.get(trial, {}).get("alone"))
 
     # -- time
 
     def turn_s(self, leg: Leg, now: float) -> float:
-        """Seconds that ``leg`` gets to come to the end of its turn."""
+        """Seconds that ``leg`` gets to finish its turn."""
         since = leg.turned[1] if leg.turned else leg.began or leg.heard
         return max(self._spec.grace_s, self._patience.turn_s(now - since))
 
     def hanging(self, now: float) -> list[Leg]:
-        """The legs that have said nothing for too long; they count as stopped from now on."""
+        """The legs that have been silent for too long. They count as stopped from now on."""
         asleep, found = self._patience.asleep(now), []
         for leg in self.legs.values():
             leg.heard += asleep
@@ -327,7 +327,7 @@ class LegBook:
 
     @property
     def depth(self) -> int:
-        """How many legs a slot may hold: one, or with very short ones so many that it is never without."""
+        """How many legs a slot may hold: one; or more very short ones, so that the slot is never idle."""
         if len(self._durations) < 5 or not self.probed:
             return 1
         median = statistics.median(self._durations)
@@ -337,5 +337,5 @@ class LegBook:
 
     @property
     def leaving(self) -> int:
-        """How many legs were told to leave a slot and are still in it."""
+        """How many legs were told to leave and still occupy a slot."""
         return sum(1 for leg in self.legs.values() if leg.stop is not None and leg.slot is not None)

@@ -1,4 +1,4 @@
-"""What a leg is told. Law: data; the worker reads the outer part, the runner what is under ``leg``."""
+"""The order that a leg receives. Law: data; the worker reads the outer part, the runner the part under ``leg``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.store import Store
 
 
 def leg_order(store: Store, spec: Spec, search: Search, leg: Leg, training: Training, *, known_step: int) -> Order:
-    """The order for ``leg`` in the environment ``training``. known_step: up to which step its points are known."""
+    """The order for ``leg`` in the environment ``training``. known_step: the last step whose points are known."""
     return Order(
         key=leg.key,
         experiment=spec.id,

@@ -1,7 +1,7 @@
 """Which leg trains in which slot. Law: pure; slots and legs in, placements out.
 
-A leg that wants a machine for itself gets it, and keeps others off meanwhile. Nothing overtakes a leg that waits for a
-slot: it has the higher rung.
+A leg that needs a machine to itself gets it, and keeps other legs off it. No leg overtakes one that waits for a slot:
+the waiting leg has the higher rung.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Who = TypeVar("Who", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A leg that wants a slot. depth: how many legs its experiment has in a slot at most, this one included."""
+    """A leg that needs a slot. depth: how many legs, including this one, its experiment may have in a slot."""
 
     leg: Leg
     depth: int
@@ -27,9 +27,9 @@ class Waiting:
 
 @dataclass(slots=True)
 class Shared:
-    """Which legs begin where, in their order.
+    """Which legs start where, in order.
 
-    later: those whose time has not come. blocked: the first that found no slot; it and all behind it wait on.
+    later: legs whose delay has not passed. blocked: the first leg without a slot; it and all behind it wait.
     """
 
     placements: list[tuple[Waiting, Slot]] = field(default_factory=list)
@@ -45,10 +45,10 @@ def share(
     may_come: Callable[[Leg], bool],
     now: float,
 ) -> Shared:
-    """Give each leg, in this order, the slot with the least to do.
+    """Give each leg, in this order, the slot with the fewest legs.
 
-    staying: how many legs of a slot were not told to leave it. alone: workers whose machines are a leg's alone.
-    may_come: whether a slot of another worker than the one that a leg died on may be had for the asking. now: monotonic
+    staying: how many legs of a slot were not told to leave it. alone: workers whose machines are reserved for one leg.
+    may_come: whether a slot on another worker than ``leg.avoid`` may become available on request. now: monotonic
     seconds.
     """
     found = Shared()
@@ -84,8 +84,8 @@ def _slot(
 
 
 def fit(slots: Iterable[Slot], leg: Leg, alone: Iterable[str], given: Mapping[Slot, int] | None = None) -> list[Slot]:
-    """The slots that ``leg`` may have. alone: workers whose machines are another leg's alone. given: legs that slots
-    get besides those that are in them."""
+    """The slots that ``leg`` may use. alone: workers whose machines are reserved for another leg. given: new legs of
+    slots, besides those already in them."""
     every = list(slots)
     taken = {machine(worker) for worker in alone}
     if leg.alone:
@@ -99,7 +99,7 @@ def machine(worker: str) -> str:
 
 
 def shares(free: int, most: Mapping[Who, int]) -> dict[Who, int]:
-    """How many of ``free`` slots each gets: evenly, the earlier ones first, and none more than the most it can use."""
+    """How many of ``free`` slots each gets: evenly, the earlier ones first, and at most as many as it can use."""
     found = dict.fromkeys(most, 0)
     wanting = list(most)
     while free and wanting:

@@ -1,1 +1,1 @@
-"""What an engine tells others: people, storages, mirrors."""
+"""What an engine sends out: notifications, checkpoints for storages, mirrors."""

@@ -1,4 +1,4 @@
-"""What a person wants to be told of a search: rules on metrics and logs, stalls, and its end. Law: pure but for logs.
+"""Alerts about a search: rules on metrics and logs, stalls, and its end. Law: pure but for reading logs.
 
 Rules: ``loss is nan``, ``no improvement in 10 steps``, ``log ~ "out of memory"``.
 """
@@ -14,9 +14,10 @@ from typing import Any, Literal
 from workbench.errors import BadOption
 from workbench.records import Goal, trial_label
 
-#: A search stalls when nobody reports for so many times the longest wait between two reports, and at least so long.
+#: A search stalls when no trial reports for STALL_TIMES the longest wait between two reports, and for at least
+#: STALL_LEAST_S seconds.
 STALL_TIMES, STALL_LEAST_S = 10.0, 60.0
-#: Alerts of one search that are kept and told; more would be noise.
+#: Alerts of one search that are kept and sent; more would be noise.
 MOST_ALERTS = 50
 
 _NAN = re.compile(r"([^\W\d][\w./-]{0,99}) is (?:nan|NaN|inf|not finite)")
@@ -26,7 +27,7 @@ _LOG = re.compile(r"log ~ (?:\"(.+)\"|'(.+)'|(.+))")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule as a person wrote it. value: the metric, the number of steps, or the pattern."""
+    """One rule as the user wrote it. value: the metric, the number of steps, or the pattern."""
 
     kind: Literal["nan", "flat", "log"]
     text: str
@@ -34,7 +35,7 @@ class Rule:
 
 
 def rules(texts: Iterable[str]) -> tuple[Rule, ...]:
-    """The rules in ``texts``. Raises BadOption for what is none."""
+    """The rules in ``texts``. Raises BadOption for a text that is not a rule."""
     return tuple(_rule(text.strip()) for text in texts)
 
 
@@ -56,28 +57,29 @@ def _rule(text: str) -> Rule:
 
 
 class Watch:
-    """Sees what a search reports, and says once for each rule and trial that it matches."""
+    """Watches a search's reports, and raises one alert for each rule and trial that matches."""
 
     def __init__(self, goal: Goal, wanted: Iterable[Rule], now: float) -> None:
         self.goal = goal
         self._rules = tuple(wanted)
         self._told: set[tuple[str, int]] = set()
-        #: Of each trial: the best value of the goal, and its step.
+        #: By trial: the best value of the goal, and its step.
         self._best: dict[int, tuple[float, int]] = {}
         self._heard, self._longest, self._stalled = now, 0.0, False
 
     @property
     def reads_logs(self) -> bool:
-        """Whether a rule is about what trials print."""
+        """Whether a rule is about trials' output."""
         return any(rule.kind == "log" for rule in self._rules)
 
     def recall(self, alert: Mapping[str, Any]) -> None:
-        """An alert that was raised before this engine began: it is not raised again."""
+        """An alert that was raised before this engine started: it is not raised again."""
         if alert.get("rule") is not None:
             self._told.add((alert["rule"], alert["trial"]))
 
     def points(self, trial: int, rows: Iterable[tuple[str, int, int, float]], now: float) -> list[dict[str, Any]]:
-        """Reports of a trial (name, step, index, value) that came at ``now`` (seconds); the alerts that they raise."""
+        """Reports of a trial (name, step, index, value) that came at ``now`` (seconds). Returns the alerts that they
+        raise."""
         self._longest, self._heard, self._stalled = max(self._longest, now - self._heard), now, False
         found: list[dict[str, Any]] = []
         for name, step, index, value in rows:
@@ -101,7 +103,7 @@ class Watch:
         return found
 
     def log(self, trial: int, text: str) -> list[dict[str, Any]]:
-        """What a trial printed since the last time; the alerts that it raises."""
+        """A trial's output since the last call. Returns the alerts that it raises."""
         found: list[dict[str, Any]] = []
         for rule in self._rules:
             match = rule.value.search(text) if rule.kind == "log" else None
@@ -111,11 +113,11 @@ class Watch:
         return found
 
     def busy(self, now: float) -> None:
-        """Nobody could report: the search is paused, or no leg trains."""
+        """No trial could report: the search is paused, or no leg trains."""
         self._heard = now
 
     def stalled(self, now: float) -> list[dict[str, Any]]:
-        """One alert when nobody has reported for much longer than ever before."""
+        """One alert when no trial has reported for much longer than ever before."""
         limit = max(STALL_LEAST_S, STALL_TIMES * self._longest)
         if self._stalled or now - self._heard <= limit:
             return []
@@ -133,7 +135,7 @@ class Watch:
 def digest(
     label: str, goal: Goal, state: str, reason: str, best: tuple[int, float] | None, facts: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The one message about a search that has ended: what was best, how it went, and what to do next."""
+    """The one message about a search that has ended: its best value, its counts, and what to do next."""
     counts: Mapping[str, int] = facts["counts"]
     went = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items()))
     words = f"{label} {state}: {sum(counts.values())} trials ({went or 'none began'}), {facts['retries']} retries"

@@ -1,7 +1,8 @@
-"""Takes checkpoints from the disk to where an experiment's storage is. Law: nobody waits for it.
+"""Copies checkpoints from the disk to an experiment's storage. Law: nothing waits for it.
 
-It has a thread of its own, and the engine's random numbers are nobody's result. A storage that is down makes it wait,
-longer each time; what it has not done is done by the next engine, from what lies beside the checkpoints.
+It has a thread of its own, and uses the engine's random numbers for nothing that affects a result. While a storage is
+down it retries, with longer pauses each time. The next engine completes unfinished copies, from files beside the
+checkpoints.
 """
 
 from __future__ import annotations
@@ -21,32 +22,32 @@ from workbench.store.keeping.remote import SENDING, Remote, mirror, shown
 
 log = logging.getLogger("workbench.engine")
 
-#: Seconds before the second try, and at most between two.
+#: Seconds before the second try, and at most between two tries.
 FIRST_S, MOST_S = 1.0, 60.0
-#: Seconds for which an engine that leaves waits for what is under way.
+#: Seconds for which a closing engine waits for copies under way.
 LEAVING_S = 5.0
 
-#: Seconds of training that a lost disk may cost, about, where levels lie further apart: so often what lies between
-#: levels is sent, and never more than this part of the time.
+#: If levels are far apart, a lost disk costs about PASSING_S seconds of training: that often checkpoints between levels
+#: are sent, but sending them takes at most this share of the time.
 PASSING_S, SHARE = 60.0, 0.1
 
 
 @dataclass(slots=True)
 class _Due:
-    """What is to be looked at of one experiment."""
+    """An experiment's trials that are to be looked at."""
 
     spec: Spec
     trials: dict[int, None] = field(default_factory=dict)
     not_before: float = 0.0
     pause: float = field(default_factory=lambda: FIRST_S)
-    #: Since when it is in trouble, and why.
+    #: Since when its storage fails, and why.
     trouble: str | None = None
 
 
 class Courier:
-    """Sends what has changed of trials, in a thread, until it is done.
+    """Sends changed checkpoints of trials in a thread, until all are sent.
 
-    tell: hears in that thread an experiment's id and how its storage is, in words; None once all is there.
+    tell: called in that thread with an experiment's id and its storage's state in words; None once all is sent.
     """
 
     def __init__(self, store: Store, tell: Callable[[str, str | None], None]) -> None:
@@ -55,11 +56,11 @@ class Courier:
         self._some = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_closing = False
-        #: When what lies between a trial's levels is sent next (monotonic seconds).
+        #: When a checkpoint between a trial's levels is sent next (monotonic seconds).
         self._next: dict[tuple[str, int], float] = {}
 
     def take(self, spec: Spec, trials: Iterable[int]) -> None:
-        """See to the checkpoints of ``trials``. Nothing happens for an experiment without a storage."""
+        """Send the checkpoints of ``trials``. Does nothing for an experiment without a storage."""
         trials = list(trials)
         if not spec.storage or not trials:
             return
@@ -74,7 +75,7 @@ class Courier:
             self._some.notify_all()
 
     def take_passing(self, spec: Spec, trial: int) -> None:
-        """A checkpoint between levels was taken: see to it, unless something of the trial was sent a moment ago."""
+        """A checkpoint between levels was written: send it, unless one of the trial was sent a moment ago."""
         with self._some:
             now = time.monotonic()
             is_due = now >= self._next.setdefault((spec.id, trial), now + PASSING_S)
@@ -82,7 +83,7 @@ class Courier:
             self.take(spec, [trial])
 
     def retry(self) -> None:
-        """Somebody asks: do not wait any longer."""
+        """Retry now, because a user asked."""
         with self._some:
             for due in self._due.values():
                 due.not_before = 0.0
@@ -95,25 +96,25 @@ class Courier:
             self._next = {key: at for key, at in self._next.items() if key[0] != experiment}
 
     def trouble(self, experiment: str) -> str | None:
-        """Since when the experiment's storage is not to be had, and why; None where it is."""
+        """Since when the experiment's storage is unavailable, and why; None if it is available."""
         with self._some:
             due = self._due.get(experiment)
             return None if due is None else due.trouble
 
     def word(self, experiment: str) -> str | None:
-        """How the experiment's storage is, as ``tell`` heard it."""
+        """The state of the experiment's storage, in the words given to ``tell``."""
         with self._some:
             due = self._due.get(experiment)
             return None if due is None else due.trouble or SENDING
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way that a storage without trouble will soon have."""
+        """Whether a copy is under way to a storage that works."""
         with self._some:
             return any(due.trouble is None for due in self._due.values())
 
     def close(self) -> None:
-        """Begin nothing more, after what can be sent within a moment. It blocks."""
+        """Wait a moment for what can be sent, then start nothing more. It blocks."""
         with self._some:
             self._some.wait_for(lambda: all(due.trouble for due in self._due.values()), LEAVING_S)
             self._is_closing = True
@@ -133,7 +134,7 @@ class Courier:
                     self._sent_passing(spec.id, trial, time.monotonic() - begun)
             except (StoreError, ImportError) as error:
                 trouble = str(error)
-            except Exception as error:  # a driver's whim must not end the thread that serves the others
+            except Exception as error:  # an error of a driver must not end the thread that serves the other experiments
                 trouble = f"{shown(spec.storage or '')}: {type(error).__name__}"
             self._note(key, due, trial, trouble)
 
@@ -142,7 +143,7 @@ class Courier:
             self._next[experiment, trial] = time.monotonic() + max(PASSING_S, took_s / SHARE)
 
     def _wait(self) -> tuple[str, _Due, int] | None:
-        """The next trial to look at, waiting for it; None once it is closing."""
+        """The next trial to look at, after waiting for it; None once the courier is closing."""
         with self._some:
             while not self._is_closing:
                 now = time.monotonic()
@@ -181,12 +182,12 @@ class Courier:
 
 
 def remove_all(url: str, experiment: str) -> str | None:
-    """Remove what lies in a deleted experiment's storage; what is wrong where that fails. It blocks."""
+    """Remove a deleted experiment's files from its storage. Returns the error if that fails. It blocks."""
     remote = Remote(url, experiment)
     try:
         remote.remove()
     except (StoreError, ImportError) as error:
         return f"{remote.shown}: {error}"
-    except Exception as error:  # a driver's whim
+    except Exception as error:  # any error of a driver
         return f"{remote.shown}: {type(error).__name__}"
     return None

@@ -1,6 +1,5 @@
-"""Mirrors of experiments in other programs, as an exporter keeps them. Law: nobody waits for one, and an experiment
-trains where no exporter is installed.
-"""
+"""Mirrors of experiments in other programs, kept by an exporter. Law: nothing waits for a mirror, and an experiment
+trains even if no exporter is installed."""
 
 from __future__ import annotations
 
@@ -16,27 +15,27 @@ from workbench.store.lists.mirrors import Mirror
 
 log = logging.getLogger("workbench.engine")
 
-#: Seconds after which an exporter that was not there is looked for again: a person may have installed it.
+#: Seconds before a missing exporter is looked for again: the user may have installed it.
 AGAIN_S = 60.0
 
 
 class Mirrors:
-    """The exporter's keeper, which is looked up when the first experiment with mirrors is taken.
+    """The exporter's keeper, loaded when the first experiment with mirrors is taken.
 
-    tell: hears an experiment's id and how its mirrors are, in words; None once all is there.
+    tell: called with an experiment's id and its mirrors' state in words; None once all is written.
     """
 
     def __init__(self, store: Store, tell: Callable[[str, str | None], None]) -> None:
         self._store, self._tell = store, tell
         self._keeper: Keeper | None = None
-        #: Experiments that wait for an exporter, why there is none, and which of them have been told.
+        #: Experiments that wait for an exporter, why there is none, and the experiments for which that was reported.
         self._waiting: dict[str, Spec] = {}
         self._lack = ""
         self._told: set[str] = set()
         self._not_before = 0.0
 
     def take(self, spec: Spec) -> None:
-        """Have the experiment written where its spec says. Nothing happens for one without mirrors."""
+        """Have the experiment written to the mirrors of its spec. Does nothing for one without mirrors."""
         if not spec.mirror:
             return
         if self._keeper is None:
@@ -46,7 +45,7 @@ class Mirrors:
             self._keeper.take(spec)
 
     def look(self) -> None:
-        """Called about once a second: what is not written yet is begun, and heard of."""
+        """Called about once a second: start waiting mirrors, and report their state."""
         if self._waiting:
             self._find()
         for key in self._waiting.keys() - self._told:
@@ -57,7 +56,7 @@ class Mirrors:
             self._keeper.look()
 
     def word(self, experiment: str) -> str | None:
-        """How the experiment's mirrors are; None where all is written."""
+        """The state of the experiment's mirrors; None if all is written."""
         if experiment in self._waiting:
             kinds = ", ".join(one.kind for one in map(Mirror.of, self._waiting[experiment].mirror))
             return f"{kinds} waits: {self._lack}"
@@ -70,11 +69,11 @@ class Mirrors:
             self._keeper.forget(experiment)
 
     def is_busy(self, resting: Collection[str] = ()) -> bool:
-        """Whether something is being written that will soon be there. resting: experiments of which nothing comes."""
+        """Whether a write is under way that will soon finish. resting: experiments that produce nothing new."""
         return self._keeper is not None and self._keeper.is_busy(resting)
 
     def close(self) -> None:
-        """Let all of them go, after what they are about. It blocks."""
+        """Close all mirrors after their current writes. It blocks."""
         if self._keeper is not None:
             self._keeper.close()
 
@@ -83,7 +82,7 @@ class Mirrors:
             return
         try:
             self._keeper = exporter.mirroring().keeper(self._store, self._tell)
-        except Exception as error:  # no exporter, or one that another person has made
+        except Exception as error:  # no exporter, or an error in a third-party one
             self._lack = str(error)
             self._not_before = time.monotonic() + AGAIN_S
             return

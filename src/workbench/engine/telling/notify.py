@@ -1,5 +1,6 @@
-"""Telling a person, by webhook or command. Law: in threads, one after the other, thrice at most; no search waits for it
-or fails by it. An address is asked itself: no redirect is followed, and no error says what it is."""
+"""Notifications by webhook or command. Law: sent in threads, one after the other, with at most three tries; no search
+waits for them or fails by them. Only the given address is contacted: no redirect is followed, and no error contains
+it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from workbench.store import Store
 from workbench.store.files.atomic import read_json, write_json
 from workbench.store.owner.ownership import check_ours
 
-#: Hears to whom something was told (masked), and the last error, or None where it was taken.
+#: Called with the recipient of a notification (masked), and the last error, or None if it was accepted.
 Done = Callable[[str, str | None], None]
 _How = Callable[[str, Mapping[str, Any], tuple[float, ...]], str | None]
 
@@ -31,7 +32,7 @@ BETWEEN_S = (1.0, 4.0)
 
 
 def mask(url: str) -> str:
-    """A webhook as it may be shown: what follows the host is often the secret."""
+    """A webhook that can be shown: the part after the host, often a secret, is hidden."""
     try:
         parts = urlsplit(url)
         return f"{parts.scheme}://{parts.hostname or ''}/…"
@@ -40,13 +41,13 @@ def mask(url: str) -> str:
 
 
 def masked(text: str, notify: Mapping[str, Any] | None) -> str:
-    """``text`` in which the webhook is masked."""
+    """``text`` with the webhook masked."""
     url = (notify or {}).get("webhook")
     return text.replace(url, mask(url)) if url else text
 
 
 def checked(webhook: str | None, command: str | None, on: tuple[str, ...] = EVENTS) -> dict[str, Any]:
-    """Whom to tell, as it is kept. Raises BadOption."""
+    """The recipients, in the form that is stored. Raises BadOption."""
     if webhook is not None and not _is_webhook(webhook):
         raise BadOption(
             f"{mask(webhook)!r} is not a webhook: expected an http or https address that takes a POST. For example: "
@@ -76,7 +77,7 @@ def _is_webhook(url: str) -> bool:
 
 
 def read(store: Store) -> dict[str, Any] | None:
-    """Whom the store says to tell of all its searches, or None."""
+    """The recipients of notifications about all of the store's searches, or None."""
     try:
         found: dict[str, Any] = read_json(store.notify_path)
     except (OSError, ValueError):
@@ -85,16 +86,17 @@ def read(store: Store) -> dict[str, Any] | None:
 
 
 def write(store: Store, notify: Mapping[str, Any] | None) -> None:
-    """Keep whom to tell of all searches of the store; None tells nobody. Raises NotAdopted."""
+    """Store the recipients of notifications about all searches of the store; None removes them. Raises NotAdopted."""
     check_ours(store)
     write_json(store.notify_path, dict(notify or {}))
 
 
 class Messenger:
-    """Tells each webhook and each command one thing after the other, so that an end never comes before what led to it.
+    """Sends notifications to each webhook and each command one after the other, so that an end never arrives before its
+    causes.
 
-    Each has a thread while there is something to tell. One that failed thrice is tried once with what comes next, until
-    it takes something again: a thousand alerts do not wait for an address that nobody answers at.
+    Each recipient has a thread while notifications wait. After three failures the next notifications are tried once
+    each, until one is accepted: a thousand alerts do not wait for an address that does not answer.
     """
 
     def __init__(self) -> None:
@@ -102,7 +104,7 @@ class Messenger:
         self._waiting: dict[str, deque[tuple[Mapping[str, Any], Done]]] = {}
 
     def tell(self, notify: Mapping[str, Any], message: Mapping[str, Any], done: Done) -> None:
-        """Tell it when its turn comes. ``done`` hears of it in a thread."""
+        """Send ``message`` in its turn. ``done`` is called in a thread."""
         if message["event"] not in (notify.get("on") or EVENTS):
             return
         for way, how, shown in (("webhook", _post, mask), ("command", _run, _program)):

@@ -1,6 +1,5 @@
-"""One POST to an address that a person gave. Law: http and https alone, no redirect, one time limit for all of it, and
-no error that says the address or what the other side answered.
-"""
+"""One POST to an address that the user gave. Law: only http and https, no redirect, one time limit for the whole
+request, and no error contains the address or the answer."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ from urllib.request import (
 
 
 class NotTold(Exception):
-    """The address did not take the message; why, without the address."""
+    """The address did not accept the message. The text says why, without the address."""
 
 
 def post(url: str, data: bytes, seconds: float) -> None:
-    """POST ``data`` as JSON. Proxies are those of the surroundings. Raises NotTold after ``seconds`` at most."""
+    """POST ``data`` as JSON, through the proxies of the environment. Raises NotTold after at most ``seconds``."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -39,7 +38,7 @@ def post(url: str, data: bytes, seconds: float) -> None:
     headers = {"Content-Type": "application/json"}
     host = parts.netloc.rpartition("@")[2]
     if "@" in parts.netloc:
-        # urllib takes credentials for a part of the host, and its errors say them.
+        # urllib takes credentials for a part of the host, and its errors contain them.
         user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
         headers["Authorization"] = f"Basic {b64encode(user.encode()).decode()}"
     opened: list[http.client.HTTPConnection] = []
@@ -49,9 +48,9 @@ def post(url: str, data: bytes, seconds: float) -> None:
     limit.start()
     try:
         request = Request(urlunsplit(parts._replace(netloc=host)), data, headers)  # noqa: S310 - as checked above
-        # The answer's body is not read, however long it is.
+        # The answer's body is not read, whatever its length.
         with _opener(opened).open(request, timeout=seconds):
-            if late.is_set():  # an answer that was ended within its head is read as a whole one
+            if late.is_set():  # an answer cut off within its head reads as complete
                 raise TimeoutError
     except HTTPError as error:
         error.close()
@@ -75,14 +74,14 @@ def _is_timeout(error: Exception) -> bool:
 
 
 def _why(error: Exception) -> str:
-    """An error's class and the system's own words: those of others may hold the address."""
+    """An error's class and the system's text: other texts may contain the address."""
     cause = error.reason if isinstance(error, URLError) and isinstance(error.reason, OSError) else error
     words = getattr(cause, "strerror", None)
     return f"{type(cause).__name__}: {words}" if isinstance(words, str) else type(cause).__name__
 
 
 def _end(opened: list[http.client.HTTPConnection], late: threading.Event) -> None:
-    """End what still waits: an answer that comes letter by letter never meets a socket's own time limit."""
+    """Close connections that still wait: an answer that comes byte by byte never meets a socket's own time limit."""
     late.set()
     for connection in opened:
         with contextlib.suppress(OSError, AttributeError):
@@ -90,7 +89,7 @@ def _end(opened: list[http.client.HTTPConnection], late: threading.Event) -> Non
 
 
 def _opener(opened: list[http.client.HTTPConnection]) -> OpenerDirector:
-    """It opens http and https alone. A redirect is an error as any other: nothing handles it."""
+    """Opens only http and https. A redirect is an error like any other, because nothing handles it."""
 
     def kept(kind: Callable[..., http.client.HTTPConnection]) -> Callable[..., Any]:
         def made(*arguments: Any, **options: Any) -> http.client.HTTPConnection:

@@ -1,9 +1,9 @@
-"""One experiment's word to a person: alerts while it trains, a digest at its end. Law: it watches and tells; nothing
-that it does or fails to do changes the search.
+"""One experiment's notifications: alerts while it trains, a digest at its end. Law: nothing that it does or fails to do
+changes the search.
 
-What is to be told is in the journal before anybody is told (``Telling``), and that somebody was (``Notified``) as soon
-as it is known: an engine that begins again tells what is left, and nothing twice. Only who was told in the very moment
-of a kill may be told again; ``id`` in the message is the same then.
+A notification is journaled before it is sent (``Telling``), and its delivery as soon as it is known (``Notified``): a
+restarted engine sends what is left, and nothing twice. Only a notification that was being delivered when the engine was
+killed may be sent again; its ``id`` is then the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workbench.store import Store
 from workbench.store.files import packed
 from workbench.store.series import Series
 
-#: Alerts that viewers see, and bytes of a log that are looked at in one go.
+#: Alerts that viewers see, and bytes of a log that are read at once.
 MOST_SHOWN, MOST_BYTES = 20, 1 << 20
 
 log = logging.getLogger("workbench.engine")
@@ -34,7 +34,8 @@ log = logging.getLogger("workbench.engine")
 
 @dataclass(slots=True)
 class _Telling:
-    """What is to be told, and the ways that are left. message: None for the digest, until the search has ended."""
+    """A notification, and the ways by which it must still be sent. message: None for the digest until the search has
+    ended."""
 
     ways: set[str]
     event: str
@@ -43,7 +44,7 @@ class _Telling:
 
 
 class Teller:
-    """Watches metrics, logs and silence of one experiment. note: journals a line, or None only wakes the loop."""
+    """Watches metrics, logs and silence of one experiment. note: journals a line."""
 
     def __init__(
         self, store: Store, spec: Spec, series: Series, note: Callable[[dict[str, Any]], None], now: Callable[[], str]
@@ -55,11 +56,11 @@ class Teller:
         self._offsets: dict[int, int] = {}
         self._pending: dict[int, _Telling] = {}
         self._messenger = Messenger()
-        #: The number of the newest that is to be told.
+        #: The number of the newest notification.
         self.newest = 0
 
     def recall(self, line: dict[str, Any]) -> bool:
-        """Read a line that an earlier engine journaled; whether it was one of these."""
+        """Read a line that an earlier engine journaled. Returns whether it is about notifications."""
         if line["kind"] == "Alert":
             self._alerts.append({key: value for key, value in line.items() if key not in ("n", "schema", "kind")})
             self._watch.recall(line)
@@ -67,32 +68,32 @@ class Teller:
             self.newest = max(self.newest, line["id"])
             self._pending[line["id"]] = _Telling(set(line["ways"]), line["event"], line.get("message"))
         elif line["kind"] == "Notified":
-            self._settle(line.get("id"), line.get("way"))  # older ones name neither
+            self._settle(line.get("id"), line.get("way"))  # older lines have neither field
         else:
             return False
         return True
 
     def put_back(self) -> None:
-        """Show the alerts again: the series was lost."""
+        """Write the alerts again, after the series was lost."""
         if self._alerts:
             self._series.put_meta("alerts", self._alerts[-MOST_SHOWN:])
 
     @property
     def is_pending(self) -> bool:
-        """Whether somebody is to be told, or is being told."""
+        """Whether a notification is waiting or being sent."""
         return bool(self._pending)
 
     def ended(self, state: str) -> dict[str, Any] | None:
-        """The search ends so: the line that its digest is to be told, for the journal; None where nobody wants it."""
+        """The search ends in ``state``. Returns the journal line for its digest; None if there is no recipient."""
         return self._due("fail" if state == "failed" else "end", None)
 
     def points(self, trial: int, rows: Iterable[list[Any]]) -> None:
-        """Metrics that a trial reported or logged: rows of name, step, index, value, time."""
+        """Metrics that a trial reported or logged: rows of name, step, index, value and time."""
         values = ((name, step, index, value) for name, step, index, value, _ in rows)
         self._alert(self._watch.points(trial, values, time.monotonic()))
 
     def look(self, trials: Iterable[int], *, trains: bool) -> None:
-        """Called about once a second: logs of these trials, and whether anybody reports at all."""
+        """Called about once a second: check these trials' logs, and whether any trial reports at all."""
         clock = time.monotonic()
         if not trains:
             self._watch.busy(clock)
@@ -100,7 +101,8 @@ class Teller:
         self._look_at_logs(trials)
 
     def end(self, trials: Iterable[int], shown: Shown, state: str, reason: str, **facts: Any) -> None:
-        """The digest is to be told. started (or None), over: when it began and ended; retries: legs tried again."""
+        """Complete the digest. started (or None) and over: when the search began and ended; retries: legs that were
+        retried."""
         self._look_at_logs(trials)
         began = facts.pop("started")
         over = facts.pop("over")
@@ -111,7 +113,7 @@ class Teller:
             telling.message = telling.message or message
 
     def tell(self, newest: int) -> None:
-        """Tell what is due up to number ``newest``: so far the journal has it."""
+        """Send notifications up to number ``newest``: the journal has them on disk."""
         for number, telling in list(self._pending.items()):
             if telling.message is None or telling.is_under_way or number > newest:
                 continue
@@ -132,7 +134,7 @@ class Teller:
                 self._alert(self._watch.log(trial, self._printed(trial)))
 
     def _alert(self, alerts: list[dict[str, Any]]) -> None:
-        """Keep alerts where viewers see them, and tell whoever wants to be told."""
+        """Keep alerts where viewers see them, and notify the recipients."""
         for alert in alerts:
             self._alerts.append({**alert, "at": self._now()})
             self._series.put_meta("alerts", self._alerts[-MOST_SHOWN:])
@@ -142,7 +144,7 @@ class Teller:
                 self._note(line)
 
     def _printed(self, trial: int) -> str:
-        """What the trial has printed since the last look."""
+        """The trial's output since the last look."""
         try:
             with packed.opened(self._paths.trial(trial).log) as file:
                 file.seek(self._offsets.get(trial, 0))
@@ -153,7 +155,7 @@ class Teller:
         return data.decode(errors="replace")
 
     def _ways(self, event: str) -> dict[str, dict[str, Any]]:
-        """Whom to tell of an event, by the way: one webhook or command each."""
+        """The recipients of an event, by way: one webhook or command each."""
         found = {}
         for whose, notify in (("experiment", self._spec.notify), ("store", read_notify(self._store))):
             if notify and event in (notify.get("on") or EVENTS):
@@ -176,7 +178,7 @@ class Teller:
 
         def done(whom: str, error: str | None) -> None:
             line = {"event": event, "to": whom, "error": error}
-            with contextlib.suppress(RuntimeError):  # the engine has gone meanwhile
+            with contextlib.suppress(RuntimeError):  # the engine has ended meanwhile
                 loop.call_soon_threadsafe(self._told, line, number, way)
 
         return done

@@ -1,1 +1,1 @@
-"""What an engine does beside its searches: room, retention, packages, lost series."""
+"""The engine's work besides its searches: disk space, retention, packages, lost series."""

@@ -1,8 +1,9 @@
-"""What is installed where a search trains. Law: it looks at folders' times and names; a search pauses when a package
-changed that its training has imported, or that such a one depends on. It names it, and goes on when a person says so.
+"""The packages installed where a search trains. Law: it looks at folders' times and names; a search pauses if a package
+that its training imported, or one of that package's dependencies, has changed. The pause names the package, and ends
+when the user resumes the search.
 
-Before the first leg has told what it imports, what its snapshot imports counts instead. A project that is installed
-editable may change: every leg imports the copy of its code that was made at the start.
+Until the first leg has reported its imports, those of the snapshot count instead. A project installed as editable may
+change: each leg imports the copy of its code that was made at the start.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ log = logging.getLogger("workbench.engine")
 
 #: Seconds between two looks.
 LOOK_S = 1.0
-#: The journal's line that a person goes on with what is installed now.
+#: The journal's line that the user continues with the packages installed now.
 ACCEPTED = "EnvironmentAccepted"
-#: Packages that are named.
+#: The most packages that are named.
 _NAMED = 4
 
-#: A distribution's version before and now; None where there is none.
+#: A distribution's version before and now; None if it is not installed.
 Changes = dict[str, tuple[str | None, str | None]]
 
 
@@ -45,30 +46,30 @@ class Installed:
     def __init__(self, store: Store, spec: Spec) -> None:
         self._store, self._spec = store, spec
         self._recorded: dict[str, str] | None = None
-        #: What a person has accepted, by name.
+        #: What the user has accepted, by name.
         self._accepted: dict[str, str | None] = {}
         self._seen: Changes = {}
-        #: The training environment as it travels, once it was asked for.
+        #: The training environment as it is sent to legs, once it was requested.
         self._training: Training | None = None
-        #: What was said to have changed.
+        #: The changes already reported.
         self.told: Changes = {}
-        #: Versions of what changed and is not used: processes that begin now have these.
+        #: Versions of changed packages that training does not use: new processes have these.
         self._passed: dict[str, str | None] = {}
-        #: What the snapshot imports, once it was read.
+        #: The snapshot's imports, once they were read.
         self._imports: set[str] | None = None
 
     def look(self, used: Collection[str] | None) -> str | None:
-        """Why the search must pause, in words that were not said yet; else None. It reads the disk.
+        """Why the search must pause, if that was not reported yet; else None. It reads the disk.
 
-        A change counts when two looks see the same: installing takes a while. used: the packages that its training was
-        seen to import; None where it has not told yet.
+        A change counts if two looks see the same: installing takes a while. used: the packages that its training
+        imported; None if no leg has reported them yet.
         """
         every = self._changes()
         found = self._relevant(every, used)
         self._pass({name: after for name, (_, after) in every.items() if name not in found})
         before, self._seen = self._seen, found
         if found != before:
-            environment.forget_distributions()  # what stands inside of its folder may be written last
+            environment.forget_distributions()  # files in the distribution's folder may be written last
             return None
         if found == self.told:
             return None
@@ -76,9 +77,9 @@ class Installed:
         return self._words(found) if found else None
 
     def accept(self, used: Collection[str] | None) -> dict[str, Any] | None:
-        """A person resumes: the line that says what was accepted by it, or None where nothing had changed.
+        """The user resumes. Returns the line that says what this accepts, or None if nothing has changed.
 
-        It reads the disk: what is installed now is accepted, be it what was told or what came since.
+        It reads the disk: what is installed now is accepted, whether it was reported before or changed since.
         """
         found = self._relevant(self._changes(), used)
         if not found:
@@ -89,12 +90,12 @@ class Installed:
         return line
 
     def recall(self, line: Mapping[str, Any]) -> None:
-        """An earlier engine's line of what was accepted."""
+        """Read an earlier engine's line about accepted versions."""
         self._accepted |= line["distributions"]
         self._training = None
 
     def _changes(self) -> Changes:
-        """All distributions that are not as they were when it began, or as a person has accepted them."""
+        """All distributions that differ from the start of the search or from what the user has accepted."""
         now = environment.distributions(self._folders) if self._folders else {}
         if self._recorded is None:
             self._recorded = self._of_snapshot() or now
@@ -106,7 +107,7 @@ class Installed:
         return [os.path.join(training.cwd, entry) for entry in training.path]
 
     def _relevant(self, found: Changes, used: Collection[str] | None) -> Changes:
-        """Of what changed, the distributions that training uses."""
+        """The changed distributions that training uses."""
         if not found:
             return {}
         if used is None:
@@ -121,7 +122,7 @@ class Installed:
             self._passed, self._training = versions, None
 
     def training(self) -> Training:
-        """The training environment as it travels, with the versions that were accepted. Each leg gets the same one."""
+        """The training environment as it is sent to legs, with the accepted versions. Each leg gets the same one."""
         if self._training is None:
             self._training = self._composed()
         return self._training
@@ -160,7 +161,7 @@ class Installed:
 
 
 def changes(before: Mapping[str, str | None], now: Mapping[str, str]) -> Changes:
-    """The distributions that differ, those left out that are a person's own project, before and now."""
+    """The distributions that differ, before and now, without the user's own editable projects."""
     found = {}
     for name in sorted({**before, **now}):
         one, other = before.get(name), now.get(name)
@@ -173,7 +174,7 @@ def changes(before: Mapping[str, str | None], now: Mapping[str, str]) -> Changes
 def _word(name: str, before: str | None, after: str | None) -> str:
     one, other = ((version or "").partition(" @ ")[0] for version in (before, after))
     if one and other and one == other:
-        return f"{name} {after or ''}"  # the same version from elsewhere
+        return f"{name} {after or ''}"  # the same version from another source
     return f"{name} {one} → {other}" if one and other else f"{name} {one or other}"
 
 
@@ -184,7 +185,7 @@ def _listed(words: list[str]) -> str:
 
 
 async def watch(loops: Mapping[str, ExperimentLoop], at_work: asyncio.Event) -> None:
-    """Look at the environments of what runs, until cancelled. at_work: set while an experiment is open."""
+    """Check the environments of running experiments, until cancelled. at_work: set while an experiment is open."""
     while True:
         await at_work.wait()
         for loop in list(loops.values()):

@@ -1,7 +1,6 @@
-"""Series that were lost, and what is put back. Law: the engine alone writes them; what is gone for good is said.
+"""Restores lost series. Law: only the engine writes them; it reports what is lost for good.
 
-Points of levels are in the journal, reports of all metrics in checkpoints. A checkpoint is read without running
-anything of it.
+Points of levels are in the journal, reports of all metrics in checkpoints. Nothing in a checkpoint is run to read it.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("workbench.engine")
 
-#: Bytes of a header of a loop that counts for itself.
+#: The most bytes that are read of the header of a checkpoint of a loop that counts its own steps.
 _MOST = 64 << 20
 _OWN = "own.json"
 
 
 def reports(checkpoint: Checkpoint) -> Mapping[int, Mapping[str, float]]:
-    """What was reported up to a checkpoint, by step, as its header has it. It may raise anything for a damaged one."""
+    """The reports up to a checkpoint, by step, from its header. A damaged one may raise any error."""
     if _OWN in checkpoint.manifest.files:
         with _opened(checkpoint.file(_OWN)) as file:
             rows = json.loads(file.read(_MOST)).get("history") or {}
@@ -53,7 +52,7 @@ def reports(checkpoint: Checkpoint) -> Mapping[int, Mapping[str, float]]:
 
 
 def _opened(file: Folder) -> IO[bytes]:
-    """A checkpoint's file to read from: one on the disk, or a member of an archive that was read whole."""
+    """Open a checkpoint's file for reading: one on disk, or a member of an archive that was read completely."""
     return open_file(file) if isinstance(file, Path) else file.open("rb")
 
 
@@ -64,15 +63,14 @@ class Loss:
         self, spec: Spec, paths: ExperimentPaths, series: Series, journal: Journal, now: Callable[[], str]
     ) -> None:
         self._spec, self._paths, self._series, self._journal, self._now = spec, paths, series, journal, now
-        #: What is said of it; None where nothing was lost.
+        #: The report about the loss; None if nothing was lost.
         self.said: dict[str, Any] | None = None
 
     def look(self, lines: list[dict[str, Any]]) -> bool:
-        """Put back what others know where the series, just opened, is new or lacks what these lines of the journal
-        have; whether it was so.
-        """
+        """Restore the series if it, just opened, is new or lacks values of these lines of the journal. Returns whether
+        it did."""
         known = Known.of(self._spec.goal, lines)
-        self.said = known.lost  # an engine before may have left before the experiment's end
+        self.said = known.lost  # an earlier engine may have left before the experiment's end
         is_new = "points" in self._series.missing
         if not (known.legs or known.levels) or not (is_new or self._series.damage or known.lacking(self._series)):
             return False
@@ -83,16 +81,16 @@ class Loss:
         return True
 
     def put_back(self, file: Path | None) -> list[dict[str, Any]]:
-        """Put back what others know where the series was made anew meanwhile; the journal's lines. It blocks.
+        """Restore the series if it was rebuilt meanwhile. Returns the journal's lines. It blocks.
 
-        file: where the broken one lies now.
+        file: where the broken one is now.
         """
         lines = list(read(self._paths.journal))
         self._put_back(Known.of(self._spec.goal, lines), file)
         return lines
 
     def look_again(self) -> None:
-        """Put back what checkpoints know that were taken since. It blocks."""
+        """Restore reports from checkpoints written since. It blocks."""
         if self.said is None:
             return
         known = Known.of(self._spec.goal, read(self._paths.journal))
@@ -113,22 +111,23 @@ class Loss:
 
 
 class Mender:
-    """Makes series of ended experiments anew that are lost or damaged."""
+    """Rebuilds lost or damaged series of ended experiments."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        #: Whether it was looked for them since the engine began.
+        #: Whether the engine has looked for them since it started.
         self.has_looked = False
 
     async def begin(self) -> None:
-        """Look once: at sizes and first bytes, which is quick for thousands."""
+        """Look once, at sizes and first bytes only, which is quick for thousands."""
         try:
             await self.mend(deep=False)
         finally:
             self.has_looked = True
 
     async def mend(self, *, deep: bool, only: str | None = None) -> list[str]:
-        """Mend what is found; the labels of those experiments. deep: all of each series is read; only: of this one."""
+        """Rebuild lost or damaged series. Returns the labels of their experiments. deep: read each series completely.
+        only: one experiment."""
         engine, mended = self._engine, []
         listed = engine.catalog.experiments() if only is None else [engine.catalog.get(only)]
         entries = [entry for entry in listed if entry is not None and entry["id"] not in engine.loops]
@@ -140,21 +139,21 @@ class Mender:
             ):
                 continue
             await asyncio.to_thread(put_away, engine.store, experiment)
-            if experiment in engine.loops:  # another mended it meanwhile
+            if experiment in engine.loops:  # another request rebuilt it meanwhile
                 continue
             try:
                 engine.begin(experiment)
-            except Exception as error:  # it has ended all the same, and stays as it is
+            except Exception as error:  # it has ended anyway, and stays unchanged
                 log.warning("the curves of experiment %s are not restored: %s", experiment, error)
                 continue
             mended.append(engine.loops[experiment].spec.label)
-            while experiment in engine.loops:  # noqa: ASYNC110 - the engine lets go of it in a turn of its own
+            while experiment in engine.loops:  # noqa: ASYNC110 - the engine closes it in a turn of its own
                 await asyncio.sleep(0.02)
         return mended
 
 
 def ended_lost(store: Store, entries: list[dict[str, Any]], *, deep: bool = False) -> list[str]:
-    """Ids of ended experiments whose series is lost or damaged. It blocks; deep: all of each is read."""
+    """Ids of ended experiments whose series is lost or damaged. It blocks. deep: read each series completely."""
     found = []
     for entry in entries:
         paths = store.experiment(str(entry["id"]))
@@ -167,19 +166,19 @@ def ended_lost(store: Store, entries: list[dict[str, Any]], *, deep: bool = Fals
 
 
 def lacks(store: Store, experiment: str) -> int:
-    """How many values of levels an experiment's journal has and its series has not. It blocks. Raises StoreError."""
+    """How many values of levels are in an experiment's journal but not in its series. It blocks. Raises StoreError."""
     paths = store.experiment(experiment)
     try:
         goal = store.read_spec_json(experiment)["goal"]
         known = Known.of(Goal(goal["metric"], goal["mode"]), read(paths.journal))
     except (WorkbenchError, KeyError, TypeError, ValueError):
-        return 0  # its spec or journal is told on its own
+        return 0  # a damaged spec or journal is reported separately
     with Series.read(paths.series) as series:
         return known.lacking(series)
 
 
 def put_away(store: Store, experiment: str) -> None:
-    """Move a damaged series of an experiment that has ended away, before it is opened to be made anew. It blocks."""
+    """Move the damaged series of an ended experiment away, before it is rebuilt. It blocks."""
     path = store.experiment(experiment).series
     with contextlib.suppress(StoreError):
         if database.check(path) is not None:

@@ -1,7 +1,8 @@
-"""The rule about checkpoints, carried out for one experiment. Law: training never waits for it, nor does a decision.
+"""Applies the retention rule to one experiment's checkpoints. Law: no training and no decision waits for it.
 
-What goes is decided from the journal's own words, written into the journal, and then removed in a thread. On a full
-disk that line waits for room, and what only older lines let go is removed without it: that is what makes the room.
+Which checkpoints to remove is decided from the journal, written to the journal, and then carried out in a thread. On a
+full disk that line waits for space. Checkpoints that earlier lines already made removable are removed without it, which
+frees the space.
 """
 
 from __future__ import annotations
@@ -18,30 +19,29 @@ from workbench.store.keeping.cleaning import remove, removed_line, split, steps_
 from workbench.store.keeping.retention import History, Protected, verdict
 from workbench.store.layout import ExperimentPaths
 
-#: Trials in one line of the journal, and looked at in one go.
+#: The number of trials in one line of the journal, and in one look.
 BATCH = 200
 
-#: Takes a blocking call and gives its result, aside of the event loop.
+#: Runs a blocking call in a thread and returns its result.
 Aside = Callable[..., Any]
 
 
 class Retainer:
-    """Which checkpoints of one experiment stay. The loop tells it the journal's lines; the engine calls it now and
-    then.
-    """
+    """Decides which checkpoints of one experiment stay. The loop passes it the journal's lines; the engine calls it now
+    and then."""
 
     def __init__(self, spec: Spec, paths: ExperimentPaths, search: Search) -> None:
         self._spec, self._paths, self._search = spec, paths, search
         self.history = History(spec.goal, spec.scheduler.last)
-        #: Trials to be looked at.
+        #: Trials to look at.
         self._due: dict[int, None] = {}
         self._best: list[int] = []
         #: The number of the newest line about each trial.
         self._told: dict[int, int] = {}
-        #: Checkpoints that are being removed right now: nobody can pin them any more.
+        #: Checkpoints that are being removed right now: they cannot be pinned any more.
         self.going: set[tuple[int, int]] = set()
         self._cleaning = asyncio.Lock()
-        #: Trials of which something was removed, until somebody has seen to it.
+        #: Trials that lost a checkpoint and whose storage was not updated yet.
         self.trimmed: set[int] = set()
 
     def take(self, line: Mapping[str, Any], n: int) -> None:
@@ -57,13 +57,13 @@ class Retainer:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to look at, and nobody does."""
+        """Whether there is something to look at, and no cleaning is under way."""
         return bool(self._due) and not self._cleaning.locked()
 
     async def clean(self, rule: Keep, protected: Callable[[], Protected], journal: Journal, aside: Aside) -> int:
-        """Remove what need not stay of the trials that are due; how many checkpoints went.
+        """Remove checkpoints of the due trials that the rule does not keep. Returns how many were removed.
 
-        Several at once take turns: when one returns, what was due when it began is done.
+        Concurrent calls take turns: when one returns, all that was due when it started is done.
         """
         gone = 0
         async with self._cleaning:
@@ -76,14 +76,15 @@ class Retainer:
         self, batch: list[int], rule: Keep, protected: Callable[[], Protected], journal: Journal, aside: Aside
     ) -> int:
         there = await aside(steps_of, self._paths, batch)
-        # Decided after looking, in one go with making it known: whoever wants a checkpoint from now on sees it going.
+        # Decide after looking, and publish the decision in the same step: from now on a request for a checkpoint sees
+        # that it is being removed.
         going, staying = self._decided(there, rule, protected())
         if not going:
             return 0
         marked = {(trial, step) for trial, steps in going.items() for step in steps}
         self.going |= marked
         try:
-            # The lines before it come to the disk as well: those that let these go.
+            # This also writes the earlier lines, which made these checkpoints removable.
             journal.append(removed_line(going, f"the rule {rule}"))
             try:
                 await aside(journal.commit)

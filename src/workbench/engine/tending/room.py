@@ -1,7 +1,8 @@
-"""Room on the disk: before a quota or the disk's end is reached, what runs cleans up, or pauses and says so.
+"""Space on the disk: before a quota or the disk's end is reached, experiments clean up, or pause and say why.
 
-Law: it pauses while there is still room for what must be saved to pause; what it paused goes on when there is room.
-Cleaning up begins before that, at three times what may be needed; what was paused goes on at twice.
+Law: it pauses while there is still space for the checkpoints that a pause writes, and resumes what it paused once there
+is space. Cleaning up starts earlier, when less than three times the possible need is left; paused experiments resume at
+twice the need.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("workbench.engine")
 
-#: Seconds between two looks, and at most; else looking takes this part of the engine's time.
+#: Seconds between two looks, at least and at most; in between, looking takes this share of the engine's time.
 LOOK_S, MOST_S, SHARE = 1.0, 10.0, 0.02
-#: Of the disk, so much is left to everybody else: this part, and at most so many bytes.
+#: The part of the disk left to other programs: this share, and at most so many bytes.
 RESERVE, MOST_RESERVE = 0.05, 500_000_000
-#: Bytes for the journals and points of everything that runs, until its checkpoints are counted.
+#: Bytes for the journals and points of all experiments, besides their checkpoints.
 LEAST = 1 << 20
-#: Seconds between two cleanings for want of room.
+#: Seconds between two cleanings for lack of space.
 CLEAN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the store takes and may take, in bytes. None where nobody says."""
+    """The bytes that the store uses and may use. None if unknown or unlimited."""
 
     used: int | None
     quota: int | None
@@ -47,7 +48,7 @@ class Room:
     reserve: int
 
     def lacks(self, need: int) -> str | None:
-        """Why there is no room for ``need`` bytes more, in words and numbers; None where there is."""
+        """Why there is no space for ``need`` more bytes, in words and numbers; None if there is."""
         if self.quota is not None and self.used is not None and self.used + need > self.quota:
             return (
                 f"the store takes {shown_bytes(self.used)} of the {shown_bytes(self.quota)} of its quota, and running "
@@ -63,20 +64,20 @@ class Room:
 
 
 class Rooms:
-    """Watches over one store for its engine."""
+    """Watches the space of one store for its engine."""
 
     def __init__(
         self, store: Store, wishes: Said, loops: dict[str, ExperimentLoop], clean: Callable[[], Awaitable[Any]]
     ) -> None:
-        """loops: what runs, by id. clean: frees what can be freed."""
+        """loops: open experiments, by id. clean: frees what can be freed."""
         self._store, self._wishes, self._loops, self._clean = store, wishes, loops, clean
         self._cleaned = -CLEAN_S
-        #: As it was measured last; what was written since is counted by the loops.
+        #: The last measurement; the loops count what was written since.
         self._room = Room(None, None, None, 0)
         self._wake = asyncio.Event()
         self._cleaning: asyncio.Future[Any] | None = None
         self._named = _quota_of_surroundings()
-        #: Why there is no room, while there is none.
+        #: Why there is no space, while there is none.
         self.trouble: str | None = None
 
     async def keep(self) -> None:
@@ -93,16 +94,16 @@ class Rooms:
                 await asyncio.wait_for(self._wake.wait(), rest_s)
 
     def look_soon(self) -> None:
-        """The quota has changed, or something begins to run."""
+        """The quota has changed, or an experiment starts to run."""
         self._room = replace(self._room, quota=self._quota)
         if self.trouble is not None:
             self.trouble = self._lacks(1.0)
         self._wake.set()
 
     def heard(self) -> None:
-        """Something was written: look at once where room is getting short, and pause where there may be none.
+        """Something was written: look at once if space is getting short, and pause if there may be none.
 
-        What is counted here may be too much, never too little; a look then lets it go on.
+        The estimate may be too high, but never too low; the next look then resumes what was paused.
         """
         if self.trouble is None and self._lacks(2.0) is not None:
             self._wake.set()
@@ -110,7 +111,7 @@ class Rooms:
             self._pause()
 
     async def look(self) -> None:
-        """See whether there is room; clean up, pause or let go on accordingly."""
+        """Check the space; clean up, pause or resume accordingly."""
         running = self._running()
         await self._measure(False)
         if self._lacks(2.0) is not None:
@@ -119,7 +120,7 @@ class Rooms:
             await self._measure(True)
         self.trouble = self._lacks(1.0)
         if self._lacks(3.0) is not None and time.monotonic() - self._cleaned >= CLEAN_S:
-            # Aside: what runs may write faster than anything is removed.
+            # In the background: running trials may write faster than checkpoints are removed.
             self._cleaned = time.monotonic()
             self._cleaning = asyncio.ensure_future(self._clean())
         self._pause()
@@ -129,18 +130,18 @@ class Rooms:
                     loop.tell(ResumeAsked("there is room again"))
 
     def _pause(self) -> None:
-        """Pause what runs where there is no room."""
+        """Pause what runs, if there is no space."""
         for loop in self._running() if self.trouble is not None else ():
             if loop.life.pause is None:
                 log.warning("%s pauses: %s", loop.spec.label, self.trouble)
                 loop.tell(PauseAsked(f"{NO_ROOM}{self.trouble}", "room"))
 
     def _lacks(self, times: float) -> str | None:
-        """Why there is no room for so many times what everything that runs may need; None where there is."""
+        """Why there is no space for ``times`` what all running experiments may need; None if there is."""
         return self._room.lacks(int(times * sum(map(need_of, self._running()))))
 
     def check(self, *, is_held: bool) -> None:
-        """Raises StoreFull while there is no room: whoever resumes by hand is told why it would not help."""
+        """Raises StoreFull while there is no space, so that a user who resumes learns why that would not help."""
         if self.trouble is not None:
             after = "It resumes by itself when there is room." if is_held else "Make room, and resume it again."
             raise StoreFull(f"it cannot continue yet: {self.trouble}. {after}")
@@ -150,12 +151,12 @@ class Rooms:
 
     @property
     def _quota(self) -> int | None:
-        """Bytes that the store may take; None where nobody says."""
+        """Bytes that the store may use; None if unlimited."""
         return (self._wishes.quota if self._wishes.quota is not None else self._named) or None
 
     async def _measure(self, fresh: bool) -> None:
         measured = await asyncio.to_thread(self._measured, fresh)
-        self._room = replace(measured, quota=self._quota)  # as it is by now
+        self._room = replace(measured, quota=self._quota)  # the quota may have changed meanwhile
 
     def _measured(self, fresh: bool) -> Room:
         quota = self._quota
@@ -173,16 +174,15 @@ class Rooms:
 
 
 def need_of(loop: ExperimentLoop) -> int:
-    """Bytes that an experiment may write before it has paused: of each leg the checkpoint that it may be writing, and
-    the one that it pauses with; what the journals take; and what was heard of since the store was measured.
-    """
-    # One that is paused has no legs, and will have some as soon as it goes on.
+    """Bytes that an experiment may write before it has paused: for each leg, the checkpoint that it may be writing and
+    the one that it pauses with; the journals; and what was reported since the store was measured."""
+    # A paused experiment has no legs, but will have some as soon as it resumes.
     legs = max(len(loop.legbook.legs), loop.shown.share)
     return LEAST + (2 * legs + 1) * loop.legbook.largest + loop.legbook.heard_bytes
 
 
 def _quota_of_surroundings() -> int | None:
-    """Bytes of ``WORKBENCH_QUOTA``; None where it is not set, or no size."""
+    """Bytes of ``WORKBENCH_QUOTA``; None if it is not set, or not a size."""
     try:
         text = os.environ.get("WORKBENCH_QUOTA")
         return read_bytes(text) if text else None
@@ -192,7 +192,7 @@ def _quota_of_surroundings() -> int | None:
 
 
 def wanted_quota(value: Any) -> int | None:
-    """The quota that a request asks for: bytes, or 0 and None for none. Raises BadOption."""
+    """The quota that a request sets: bytes, or 0 or None for no quota. Raises BadOption."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value
     raise BadOption(f"quota {value!r}: expected bytes, a whole number, or null for none.")

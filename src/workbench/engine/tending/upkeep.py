@@ -1,6 +1,6 @@
-"""What is removed and what is spared, for the whole store. Law: a wish is on the disk before it is carried out.
+"""Deleting, pinning and cleaning up in the whole store. Law: a request is on disk before it is carried out.
 
-What an engine began to remove, and did not live to, the next one finishes.
+A removal that an engine started and did not finish is finished by the next one.
 """
 
 from __future__ import annotations
@@ -46,35 +46,35 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("workbench.engine")
 
-#: Seconds between two looks at what the rule lets go while experiments run.
+#: Seconds between two looks, while experiments run, at checkpoints that the rules do not keep.
 CLEAN_S = 3.0
-#: Seconds before a deleted experiment's storage that is down is tried again, and at most between two tries.
+#: Seconds before an unavailable storage of a deleted experiment is tried again, and at most between two tries.
 STORAGE_S, MOST_STORAGE_S = 5.0, 600.0
 
 Answer = dict[str, Any]
 
 
 class Upkeep:
-    """The engine's hands on what is removed. Everything that blocks is done in a thread."""
+    """All that the engine removes. Blocking work runs in a thread."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.store: Store = engine.store
         self.said = said(self.store)
-        #: Experiments whose files are being removed: nothing else is begun with them meanwhile.
+        #: Experiments whose files are being removed: nothing else is started with them meanwhile.
         self.busy: set[str] = set()
-        #: Ended experiments that do not lie in few files yet.
+        #: Ended experiments whose small files are not packed yet.
         self.restless: set[str] = set()
-        #: Clean-ups that wait for their turn, real and dry ones.
+        #: Waiting clean-ups: a real one and a dry run.
         self._asked: dict[bool, asyncio.Task[Answer]] = {}
         self._collecting = asyncio.Lock()
 
-    # -- asked ------------------------------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------------------------
 
     def answer(
         self, request: asked.Delete | asked.Pin | asked.Unpin | asked.Keep | asked.Gc | asked.Quota
     ) -> Answer | Coroutine[Any, Any, Answer]:
-        """The answer to a request about files, at once or when it is carried out."""
+        """The answer to a request about files, or a coroutine that carries it out and returns the answer."""
         match request:
             case asked.Gc():
                 return self._collected(bool(request.dry_run))
@@ -99,13 +99,13 @@ class Upkeep:
         return experiment
 
     def _say(self, line: dict[str, Any]) -> None:
-        """Write a wish into the store's journal, and then take note of it. Raises StoreFull and its kin."""
+        """Write a request to the store's journal, and then apply it. Raises StoreFull and the like."""
         journal = self._engine.book.journal
         n = journal.append(line)
         try:
             journal.commit()
         except StoreError:
-            journal.take_back(n)  # who asked is told that nothing came of it
+            journal.take_back(n)  # the user is told that it failed
             raise
         self.said.take(line)
 
@@ -113,7 +113,7 @@ class Upkeep:
         return str((self._engine.catalog.get(experiment) or {}).get("label", experiment))
 
     async def _alone(self, experiment: str, work: Coroutine[Any, Any, Any]) -> Any:
-        """Carry out ``work`` while nothing else is begun with ``experiment``."""
+        """Carry out ``work`` while nothing else is started with ``experiment``."""
         self.busy.add(experiment)
         try:
             return await work
@@ -130,7 +130,7 @@ class Upkeep:
         self._check_unneeded(experiment, label)
         folder = self.store.experiment(experiment).folder
         size = await _aside(size_of, folder)
-        self._check_unneeded(experiment, label)  # somebody may have pinned it meanwhile
+        self._check_unneeded(experiment, label)  # it may have been pinned meanwhile
         storing = self._storing(experiment)
         about = {"storage": storing.storage} if storing is not None else {}
         self._say({"kind": "delete", "experiment": experiment, "label": label, "bytes": size, **about})
@@ -145,26 +145,27 @@ class Upkeep:
         return {"experiment": experiment, "label": label, "bytes": size}
 
     async def _empty_storage(self, experiment: str) -> None:
-        """Remove a deleted experiment's copies, now or when its storage is reached again; the next engine goes on."""
+        """Remove a deleted experiment's copies, now or when its storage is available again; the next engine
+        continues."""
         pause, url = STORAGE_S, self.said.emptying[experiment]
         while (trouble := await _aside(remove_all, url, experiment)) is not None:
             if pause == STORAGE_S:
                 log.warning("copies of a deleted experiment stay until they can be removed: %s", trouble)
             await asyncio.sleep(pause)
             pause = min(2 * pause, MOST_STORAGE_S)
-        with contextlib.suppress(StoreError):  # removed once more, which changes nothing
+        with contextlib.suppress(StoreError):  # removing again changes nothing
             self._say({"kind": "emptied", "experiment": experiment})
 
     def _storing(self, experiment: str) -> Spec | None:
-        """The spec of an experiment that has a storage."""
+        """The experiment's spec if it has a storage, else None."""
         try:
             spec = self.store.read_spec(experiment, viewing=True)
         except (StoreError, NotFound):
-            return None  # a damaged one can be deleted
+            return None  # an experiment with a damaged spec can still be deleted
         return spec if spec.storage else None
 
     async def _closed(self, experiment: str, label: str) -> None:
-        """Wait until an ended experiment's files are closed. Raises InUse for one that has not ended."""
+        """Wait until an ended experiment's files are closed. Raises InUse if it has not ended."""
         while (loop := self._engine.loops.get(experiment)) is not None:
             if not loop.finished.is_set():
                 raise InUse(
@@ -275,7 +276,7 @@ class Upkeep:
     # -- cleaning up ------------------------------------------------------------------------------------------------
 
     async def keep_clean(self) -> None:
-        """Carry the rules out while experiments run, until cancelled."""
+        """Apply the rules while experiments run, until cancelled."""
         while True:
             await asyncio.sleep(CLEAN_S)
             for loop in list(self._engine.loops.values()):
@@ -285,7 +286,7 @@ class Upkeep:
                 await self.rest(experiment)
 
     async def clean(self, loop: ExperimentLoop) -> None:
-        """Remove what the rule of ``loop`` does not keep. What cannot be removed stays, and is told in the log."""
+        """Remove checkpoints that the rule of ``loop`` does not keep. Failures are logged."""
         rule = self.said.rule(loop.spec.id, loop.spec.keep)
         try:
             await loop.retainer.clean(
@@ -293,13 +294,13 @@ class Upkeep:
             )
         except OSError as error:
             log.warning("checkpoints of %s are not cleaned up: %s", loop.spec.label, error)
-        except Exception:  # its search needs no cleaning up to go on
+        except Exception:  # its search can continue without cleaning up
             log.exception("checkpoints of %s are not cleaned up", loop.spec.label)
         trimmed, loop.retainer.trimmed = loop.retainer.trimmed, set()
         self._engine.courier.take(loop.spec, sorted(trimmed))
 
     async def _collected(self, dry_run: bool) -> Answer:
-        """What a clean-up of the whole store has freed. One is for all that asked before it began."""
+        """What a clean-up of the whole store has freed. One clean-up serves all requests made before it started."""
         if dry_run not in self._asked:
             self._asked[dry_run] = asyncio.create_task(self._collect_in_turn(dry_run))
         return await asyncio.shield(self._asked[dry_run])
@@ -329,7 +330,7 @@ class Upkeep:
         return {"dry_run": dry_run, "bytes": cleaned.bytes, "things": cleaned.things, "total": cleaned.total}
 
     async def make_room(self) -> None:
-        """Free what the rules and a sweep can free, because there is no room."""
+        """Free what the rules and a sweep can free, because there is no space."""
         try:
             freed = (await self._collected(False))["total"]
             log.warning("no room: cleaning up has freed %d bytes", freed)
@@ -357,15 +358,16 @@ class Upkeep:
     # -- few files --------------------------------------------------------------------------------------------------
 
     def is_restless(self, experiment: str) -> bool:
-        """Whether an engine died before an ended experiment lay in few files, or somebody read its series then."""
+        """Whether an ended experiment's files are not packed: an engine died before, or its series was being read
+        then."""
         paths = self.store.experiment(experiment)
         return Path(f"{paths.series}-wal").exists() or packed.is_loose(paths.trials)
 
     async def rest(self, experiment: str) -> None:
-        """Have an ended experiment lie in few files. While somebody reads its series, that is tried again."""
+        """Pack an ended experiment's files. Tried again later if another program reads its series."""
         self.restless.add(experiment)
         if experiment in self._engine.loops:
-            self.restless.discard(experiment)  # it goes on, and ends once more
+            self.restless.discard(experiment)  # it was reopened, and will end again
         elif experiment not in self.busy and await self._alone(experiment, _aside(at_rest, self._paths(experiment))):
             self.restless.discard(experiment)
 
@@ -373,14 +375,14 @@ class Upkeep:
         return self.store.experiment(experiment)
 
     def leave(self) -> None:
-        """See once more to what could not be done: the engine leaves, and the next one does what is left. It blocks."""
+        """Try once more to pack the rest before the engine ends; the next engine does what is left. It blocks."""
         for experiment in self.restless - self.busy - self._engine.loops.keys():
             at_rest(self._paths(experiment))
 
     # -- recovering -------------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Finish what an engine began to remove and did not live to."""
+        """Finish removals that an earlier engine started."""
         for key in self.said.deleted:
             self._engine.catalog.remove(key)
         for key in self.said.emptying:
@@ -390,13 +392,14 @@ class Upkeep:
 
 
 def append(path: Path, line: dict[str, Any]) -> None:
-    """Add a line to the journal of an experiment that nobody runs. It blocks."""
+    """Append a line to the journal of an experiment that no engine runs. It blocks."""
     with Journal.open(path) as journal:
         journal.append(line)
 
 
 def at_rest(paths: ExperimentPaths) -> bool:
-    """Pack the small files of an ended experiment, and put its series into one; whether all is done. It blocks."""
+    """Pack the small files of an ended experiment, and merge its series into one file. Returns whether all is done. It
+    blocks."""
     try:
         packed.pack(paths.trials)
         return not paths.series.exists() or database.rest(paths.series)
@@ -406,7 +409,7 @@ def at_rest(paths: ExperimentPaths) -> bool:
 
 
 def _empty(paths: Any, trial: int, steps: dict[int, list[int]]) -> int:
-    """Remove checkpoints and files of one trial; the bytes that this freed. It blocks."""
+    """Remove checkpoints and files of one trial. Returns the bytes freed. It blocks."""
     freed = remove(paths, steps, {})
     files = paths.trial(trial).files
     if files.is_dir():

@@ -1,7 +1,7 @@
-"""What the trials of one experiment were seen to depend on, all of them together. Law: it only grows; what two trials
-saw differently is marked, and stays so.
+"""What the trials of one experiment depended on, all together. Law: it only grows; if two trials saw different
+contents, the file is marked and stays marked.
 
-It is one fact of the experiment's series, so that whoever asks whether a result still holds reads one row.
+It is one fact of the experiment's series, so that one row answers whether a result still holds.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from workbench.store.series import Series
 
 #: The fact's name in the series.
 KEY = "used"
-#: Most files, and most names of another kind, that are kept; of files that are beyond, the number.
+#: The most files, and the most names of each other kind, that are kept; further files are only counted.
 MOST_FILES, MOST_NAMES = 400, 1000
-#: Lists of names that runners tell, and that need not stay with the leg.
+#: Lists of names from runners that are not kept with the leg.
 _LISTS = ("variables", "packages", "hosts", "made", "changed", "absent")
-#: Lists of names that stay with the leg as well.
+#: Lists of names that are kept with the leg as well.
 _SHOWN = ("programs", "not_seen")
 
 
 class Used:
-    """The union of what legs told, as ``series`` keeps it."""
+    """The union of what legs reported, kept in ``series``."""
 
     def __init__(self, series: Series) -> None:
         self._series = series
@@ -32,11 +32,11 @@ class Used:
 
     @property
     def packages(self) -> list[str] | None:
-        """The packages that training was seen to import; None before a leg has told."""
+        """The packages that training imported; None before a leg has reported them."""
         return list(self._known.get("packages") or ()) if self._known.get("complete") else None
 
     def take(self, seen: Mapping[str, Json], host: str) -> dict[str, Json]:
-        """Add what one leg has seen on ``host``; what of it stays with the leg."""
+        """Add what one leg saw on ``host``. Returns the part that is kept with the leg."""
         before = self._known
         files, beyond = _files(before.get("files") or {}, seen["files"], host)
         known: dict[str, Json] = {
@@ -52,7 +52,7 @@ class Used:
         if seen.get("copied"):
             known["copied"] = True
         if "packages" in seen:
-            known["complete"] = True  # not only files were looked at
+            known["complete"] = True  # the leg reported more than files
         if known != before:
             self._known = known
             self._series.put_meta(KEY, known)
@@ -60,7 +60,7 @@ class Used:
 
 
 def _files(before: Mapping[str, Any], new: Mapping[str, Any], host: str) -> tuple[dict[str, Any], int]:
-    """Both together, and how many of the new ones there is no room for."""
+    """Both together, and how many new files exceed the limit."""
     found, beyond = dict(before), 0
     for path, file in new.items():
         known = found.get(path)
@@ -74,5 +74,6 @@ def _files(before: Mapping[str, Any], new: Mapping[str, Any], host: str) -> tupl
 
 
 def _content(file: Mapping[str, Any]) -> Any:
-    """What tells of a file's content: of a folder not the digest, in which times count."""
+    """A value that identifies a file's content. A folder's digest is not used if ``content`` is known: it depends on
+    times."""
     return file.get("content") or file.get("digest")
