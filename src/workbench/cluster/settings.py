@@ -15,7 +15,7 @@ SETTINGS: dict[str, Any] = {
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
     "distributed.scheduler.worker-ttl": "60s",
-    # Watching itself costs Dask a tenth of a core for each process, and these figures are never shown.
+    # Dask's self-monitoring costs a tenth of a core per process, and Workbench does not use it.
     "distributed.admin.tick.interval": "60s",
     "distributed.admin.tick.cycle": "60s",
     "distributed.admin.tick.limit": "1h",

@@ -306,7 +306,7 @@ class Experiment:
         """Wait until it has ended. An interrupt leaves it running, and says so.
 
         Raises TimeoutError after ``timeout`` seconds, TrialFailed if the experiment failed, and Paused at once if it is
-        paused, by a user or since a package changed: then only :meth:`resume` continues it. If it is paused because
+        paused, by the user or since a package changed: then only :meth:`resume` continues it. If it is paused because
         the disk or the quota is full, it says so and waits: that pause ends by itself.
         """
         from workbench.asking import Tending

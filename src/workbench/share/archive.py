@@ -55,7 +55,7 @@ def export(
 
     data: include the files that its trials read, if they were kept; by default only their digests. mask: remove the
     secrets from its texts, as :func:`publish` does; by default everything is unchanged. The answer says what the file
-    contains, and which secrets were found. It contains the current state: of an experiment that still trains,
+    contains, and which secrets were found. The file contains the current state: of an experiment that still trains,
     everything that its engine has written so far.
     """
     experiment_id = resolve(store.check(), ref).experiment

@@ -178,7 +178,7 @@ class Workplace(WorkerPlugin):
         if key in self._tasks and finish not in _WANTED:
             has_engine = self._has_engine()
             for leg in self._tasks[key]:
-                # An engine that goes away cancels everything: a leg with all its messages kept trains on for the next one.
+                # An engine that ends cancels everything: a leg with all its messages kept trains on for the next.
                 if leg.stop_reason is None and (has_engine or not self._outbox.unheard.is_whole(leg.order.key)):
                     leg.stop("its future was cancelled")
 

@@ -1,6 +1,6 @@
 """Mirrors of experiments in other programs, each written by a process of its own. Law: training never waits for one.
 
-A process that dies is restarted, with increasing delays. The next one writes what is missing: its progress is saved
+A process that dies is restarted, with increasing delays. The next one writes what is missing: the progress is saved
 beside the experiment.
 """
 

@@ -124,7 +124,7 @@ class Checkpoints:
 
         A checkpoint at the same step is replaced. It is visible to all processes when this returns, and on the disk
         after the next :meth:`settle`; with ``settled`` it is synced before it is published, so that the one it replaces
-        is removed only then (it blocks: use a thread). Raises StaleAttempt (nothing was published), StoreFull…
+        is removed only then (it blocks: use a thread). Raises StaleAttempt (nothing was published), StoreFull etc.
         """
         target = self.folder / folders.name_of(step)
         with telling(aside):
