@@ -6,21 +6,19 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench import asked
 from workbench.engine.asking import again
 from workbench.engine.asking.book import Answer
 from workbench.engine.loop import ExperimentLoop
+from workbench.engine.parts import Asked
 from workbench.errors import ClusterError, NotFound, StoreError
 from workbench.facts import Extended, PauseAsked, StopAsked
 from workbench.records import ENDED, checked_name
 from workbench.store.layout import checked_id
 from workbench.store.lists.summary import entry_of
 from workbench.store.owner.adoption import let_go
-
-if TYPE_CHECKING:
-    from workbench.engine.engine import Engine
 
 #: The reason of a decision whose request gives none.
 BY = "requested by you"
@@ -29,7 +27,7 @@ BY = "requested by you"
 class Answers:
     """The engine's answers."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Asked) -> None:
         self._engine = engine
 
     def to(self, number: str, data: Mapping[str, Any]) -> Answer | Coroutine[Any, Any, Answer]:

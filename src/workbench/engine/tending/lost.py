@@ -11,9 +11,10 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from workbench.engine.judging import states
+from workbench.engine.parts import Mended
 from workbench.errors import StoreError, WorkbenchError
 from workbench.records import ENDED, Goal, Spec
 from workbench.store import ExperimentPaths, Store
@@ -25,9 +26,6 @@ from workbench.store.lists import outcome
 from workbench.store.owner.trust import is_foreign
 from workbench.store.restored import FACT, LINE, Known, put_back
 from workbench.store.series import Series
-
-if TYPE_CHECKING:
-    from workbench.engine.engine import Engine
 
 log = logging.getLogger("workbench.engine")
 
@@ -113,7 +111,7 @@ class Loss:
 class Mender:
     """Rebuilds lost or damaged series of ended experiments."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Mended) -> None:
         self._engine = engine
         #: Whether the engine has looked for them since it started.
         self.has_looked = False

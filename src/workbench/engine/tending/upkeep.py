@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import asked
+from workbench.engine.parts import Tended
 from workbench.engine.telling.courier import remove_all
 from workbench.engine.tending.room import wanted_quota
 from workbench.errors import BadOption, InUse, NotFound, StoreError
@@ -41,7 +42,6 @@ from workbench.store.lists.said import descents, pin_label, protected, said
 from workbench.store.owner import private
 
 if TYPE_CHECKING:
-    from workbench.engine.engine import Engine
     from workbench.engine.loop import ExperimentLoop
 
 log = logging.getLogger("workbench.engine")
@@ -57,7 +57,7 @@ Answer = dict[str, Any]
 class Upkeep:
     """All that the engine removes. Blocking work runs in a thread."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Tended) -> None:
         self._engine = engine
         self.store: Store = engine.store
         self.said = said(self.store)
