@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench import messages
-from workbench.messages import KINDS, BadMessage, Begun, LegOrder, Level, Points, Skip, plain, read
+from workbench.errors import BadMessage
+from workbench.messages import KINDS, Begun, LegOrder, Level, Points, Skip, plain, read
 
 ORDER = LegOrder(
     store="/s",

@@ -25,7 +25,8 @@ WorkbenchError
 ├── ClusterError               Dask's side
 │   ├── NoAnswer               no cluster answers at an address
 │   ├── VersionsDiffer         training environment or protocol differ between machines
-│   └── StoreNotShared         a worker cannot see the store
+│   ├── StoreNotShared         a worker cannot see the store
+│   └── BadMessage             what a process sent is not a message of this protocol
 ├── Paused                     the awaited experiment is paused, and does not resume by itself
 └── TrialError                 the training code's side
     ├── TrialFailed            it raised, exited or was killed
@@ -166,6 +167,10 @@ class VersionsDiffer(ClusterError):
 
 class StoreNotShared(ClusterError):
     """A worker cannot see the store."""
+
+
+class BadMessage(ClusterError):
+    """What a process sent is not a message of this protocol. The text names the wrong field."""
 
 
 class Paused(WorkbenchError):

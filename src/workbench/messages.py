@@ -13,17 +13,13 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from workbench.errors import WorkbenchError
+from workbench.errors import BadMessage
 from workbench.records import PROTOCOL, Configuration, Metrics, Training
 
 #: Plain data that a page or a record keeps unchanged: its own module documents its content.
 Plain = dict[str, Any]
 #: How a leg ends.
 Outcome = Literal["reached", "completed", "stopped", "failed", "died"]
-
-
-class BadMessage(WorkbenchError):
-    """Plain data that is not a message of this protocol. The error's text names the wrong field."""
 
 
 # Sent about a leg: by runner to worker, and by worker to engine with the leg's key. -----------------------------------

@@ -29,8 +29,8 @@ from workbench.cluster.workers.calls import greet, rest, run_legs, sees_store, w
 from workbench.cluster.workers.machine import survey_here
 from workbench.cluster.workers.secrets import to_wire
 from workbench.cluster.workers.worker import INTERVAL_S, Workplace
-from workbench.errors import ClusterError, VersionsDiffer
-from workbench.messages import BadMessage, FromLeg, Greeting, Left, Notice, Order, Plain, Wants
+from workbench.errors import BadMessage, ClusterError, VersionsDiffer
+from workbench.messages import FromLeg, Greeting, Left, Notice, Order, Plain, Wants
 from workbench.messages import read as read_message
 from workbench.records import Training
 from workbench.store.owner import private

@@ -15,7 +15,8 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from workbench.messages import BadMessage, Message, plain
+from workbench.errors import BadMessage
+from workbench.messages import Message, plain
 from workbench.messages import read as read_message
 
 #: The longest frame that is read. A longer one comes from a torn or foreign stream.
