@@ -144,7 +144,7 @@ class Stores:
                 return known
         return None
 
-    # Who shows what --------------------------------------------------------------------------------------------------
+    # Stores that pages show ------------------------------------------------------------------------------------------
 
     def attend(self, known: Known) -> None:
         """Remember that a page shows this store."""

@@ -1,8 +1,7 @@
 """Copies checkpoints from the disk to an experiment's storage. Law: nothing waits for it.
 
-It has a thread of its own, and uses the engine's random numbers for nothing that affects a result. While a storage is
-down it retries, with longer pauses each time. The next engine completes unfinished copies, from files beside the
-checkpoints.
+It has a thread of its own; no result depends on the random numbers drawn there. While a storage is down it retries,
+with longer pauses each time. The next engine completes unfinished copies, from files beside the checkpoints.
 """
 
 from __future__ import annotations
