@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.small_disk import mount
 from running import ended, engine, engine_pid, lines, outcome, spec_of, start, until
 
+from workbench.asked import Extend
 from workbench.asking import ask
 from workbench.records import Keep
 from workbench.space import uniform
@@ -84,7 +85,7 @@ def main(folder: Path) -> None:
         assert not answers["nonsense"]["accepted"]
         if not answers[asked[-1]]["accepted"]:  # a refusal has changed nothing
             assert answers[asked[-1]]["type"] == "StoreFull"
-            ask(store, asked.Extend(experiment=calm.id, trials=2))
+            ask(store, Extend(experiment=calm.id, trials=2))
         until(lambda: not any(requests.state(store, one) != "gone" for one in asked), what="the end of the requests")
         assert ended(store, spec) == "completed"
         until(lambda: len(lines(store, calm, "Finish")) == 2, what="the end of the extended one")

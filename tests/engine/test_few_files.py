@@ -15,6 +15,7 @@ from workbench.share.archive import export, take_in
 from workbench.space import uniform
 from workbench.store import Store
 from workbench.store.files import packed
+from workbench.store.layout import ExperimentPaths
 
 SPACE = {"x": uniform(0.0, 1.0)}
 TALKS = """
@@ -96,8 +97,17 @@ def test_an_engine_that_died_at_the_end_leaves_the_rest_to_the_next(tmp_path: Pa
     paths = store.experiment(spec.id)
     with engine(store):
         until(lambda: not list(paths.folder.glob("series.db-*")), 30, "the series at rest")
-        until(lambda: entries(paths.trials) == ["attempts"], 30, "the small files packed")
+        packs(paths)
         assert "epoch 0\n" in Experiment.of(store, spec.id).best.log
+
+
+def packs(paths: ExperimentPaths) -> None:
+    """Wait until an engine has packed the small files; name those that it has not."""
+    try:
+        until(lambda: entries(paths.trials) == ["attempts"], 30, "the small files packed")
+    except AssertionError as error:
+        error.add_note(f"still there: {entries(paths.trials)}")
+        raise
 
 
 def test_an_engine_that_died_while_it_packed_leaves_the_rest_to_the_next(tmp_path: Path) -> None:

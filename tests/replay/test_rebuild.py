@@ -19,7 +19,7 @@ from workbench.store.keeping.checkpoints import Checkpoints
 
 #: What a training environment needs to launch and to train.
 NEEDED = (
-    *("cloudpickle", "tinydb", "xxhash"),
+    *("cloudpickle", "msgspec", "tinydb", "xxhash"),
     # What a variable of the environment may need, where it could be a secret.
     *("detect-secrets", "pyyaml", "requests", "urllib3", "idna", "certifi", "charset-normalizer"),
 )

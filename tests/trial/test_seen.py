@@ -55,7 +55,7 @@ def test_files_that_a_leg_reads_are_seen_by_whoever_reads_them(server, experimen
     [begun] = said(told, "begun")
     assert {Path(path).name for path in begun["seen"]["paths"]} == {"rows.csv", "table.npy", "held.bin", "mapped.bin"}
     assert begun["seen"]["beyond"] == 0
-    assert "seen" not in told[-1]  # nothing was read since
+    assert told[-1]["seen"] is None  # nothing was read since
 
 
 def test_what_is_read_later_is_told_when_the_leg_leaves(server, experiment, folder):

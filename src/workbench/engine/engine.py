@@ -287,9 +287,12 @@ class Engine(Slots):
                 self.later(self._leave_whole(key))
 
     async def _leave_whole(self, experiment: str) -> None:
-        """Put back what the series of an experiment that has just ended lost after its last flush, and rest it."""
-        await self.mender.mend(deep=False, only=experiment)
-        await self._rest(experiment)
+        """Restore what the series of an ended experiment lost after its last flush, and pack its files."""
+        self.upkeep.restless.add(experiment)  # an engine that leaves meanwhile packs them
+        try:
+            await self.mender.mend(deep=False, only=experiment)
+        finally:
+            await self._rest(experiment)
 
     async def _rest(self, experiment: str) -> None:
         """Have an ended experiment lie in few files; what is asked about it meanwhile waits."""
