@@ -224,6 +224,7 @@ def test_names_are_text_and_colours_follow_the_theme(notebook, page):
     run(page, 0, 1)
     expect(view(page).locator("td").filter(has_text="<").first).to_be_visible(timeout=30_000)
     assert view(page).locator("img, td b").count() == 0
+    expect(fact(page, "best")).to_contain_text("t00", timeout=30_000)  # without a report there is no figure to be left
     change_theme(page, "JupyterLab Dark")
     page.wait_for_function("() => document.querySelector('.workbench-live').classList.contains('wb-dark')")
     view(page).locator("tr[data-trial]").first.hover()
