@@ -7,6 +7,7 @@ Only rows of points are not checked: there may be a hundred thousand a second.
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -305,13 +306,7 @@ Message: TypeAlias = (
 )
 
 #: The classes by their value of ``op``.
-KINDS: Mapping[str, type] = {
-    kind.__name__.lower(): kind
-    for kind in (
-        *(Begun, Points, Level, Saved, Unsaved, Says, Seen, Left, Wants, Notice),
-        *(LegOrder, StopOrder, Exit, Awake, Hello, Fork, Kill, Ready, Unfit, Forked, Exited),
-    )
-}  # fmt: skip
+KINDS: Mapping[str, type] = {kind.__name__.lower(): kind for kind in typing.get_args(Message)}
 
 
 def plain(message: Message) -> Plain:

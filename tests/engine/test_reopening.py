@@ -46,7 +46,7 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    monkeypatch.setattr(reopening, "HELD_UP_S", 0.0)
+    monkeypatch.setattr(reopening, "HELD_UP_S", 0.0)  # the next look tries again at once: no test waits for a clock
     made = Place(tmp_path)
     yield made
     made.book.close()

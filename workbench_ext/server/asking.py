@@ -47,10 +47,9 @@ class Requests(Handler):
     async def _answer(self, waiting: Waiting) -> Any:
         deadline = time.monotonic() + self.settings.get("workbench_answer_s", ANSWER_S)
         while True:
-            line = await self.read(lambda _: waiting.look())
+            line = await self.read(looked, waiting)
             if line is not None or time.monotonic() > deadline:
                 return line
-            await self.read(lambda store: started(store, waiting.tend))
             await asyncio.sleep(_LOOK_S)
 
 
@@ -66,6 +65,14 @@ class Request(Handler):
     @authorized
     async def delete(self, request: str) -> None:
         await self.answer(actions.withdraw, request)
+
+
+def looked(store: Store, waiting: Waiting) -> Any:
+    """The line with the answer, or None; then an engine is started if none is running. Raises StoreError."""
+    line = waiting.look()
+    if line is None:
+        started(store, waiting.tend)
+    return line
 
 
 def awake(store: Store) -> None:
