@@ -115,7 +115,7 @@ def _above(process: psutil.Process) -> psutil.Process | None:
 
 def _below(process: psutil.Process) -> list[psutil.Process]:
     with contextlib.suppress(psutil.Error):
-        return process.children()
+        return list(process.children())
     return []
 
 

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import engines
-from workbench.engine.asking import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.store import Store
 from workbench.store.files.atomic import to_json
 from workbench.store.lists.catalog import read_catalog
@@ -73,7 +74,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 "panel_poll": _python(_PANEL.format(store=str(store.root), what="poll")),
             }
         finally:
-            ask.ask(store, {"kind": "end"})
+            ask(store, asked.End())
             engines.until(lambda: not store.engine_json.exists(), 60)
     budget = {"ls": 0.3, "doctor": 3.0, "gc": 5.0, "gc_dry_run": 5.0}
     return {"unit": "s", "experiments": count, "files_each": files, "engine_start": engine, **found, "budget": budget}
@@ -137,7 +138,7 @@ def _python(script: str) -> float:
 def _engine_start(store: Store) -> float:
     """Seconds until a new engine answers."""
     begun = time.perf_counter()
-    ask.ask(store, {"kind": "quota", "bytes": 0})
+    ask(store, asked.Quota(0))
     return time.perf_counter() - begun
 
 
@@ -162,7 +163,7 @@ def seed(root: Path) -> Store:
     store = Store(root).create()
     script = _NOTEBOOK.format(store=root, cell=CELL)
     subprocess.run([sys.executable, "-c", script], check=True, cwd=root.parent, capture_output=True)
-    ask.ask(store, {"kind": "end"})
+    ask(store, asked.End())
     engines.until(lambda: not store.engine_json.exists(), 60)
     return store
 

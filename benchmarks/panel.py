@@ -91,7 +91,10 @@ def looked_at(page: Any, address: str, trials: int, repeats: int) -> dict[str, A
     page.evaluate(OPEN, [identity(trials), "curves", drawn])
     page.wait_for_timeout(500)  # what the page does after its first paint is not measured here
     box = page.locator(".wb-Plot-over").bounding_box()
-    at = lambda x, y: (box["x"] + x * box["width"], box["y"] + y * box["height"])  # noqa: E731
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        return box["x"] + x * box["width"], box["y"] + y * box["height"]
+
     moving = {
         "hover": frames(page, lambda: walk(page, at)),
         "zoom": frames(page, lambda: wheel(page, at)),

@@ -190,7 +190,7 @@ def shown(noted: dict[str, list[Any]], reported: dict[int, float], tap: Path, fa
         frame = next((frame for frame in frames if frame[0] >= step), None)
         if frame is None or frame[1] < at or at < frames[0][2]:
             continue  # before the page was open
-        way = [("report to pixel", at, frame[2])]
+        way: list[tuple[str, float | None, Any]] = [("report to pixel", at, frame[2])]
         way.append(("report to engine", at, heard.get(step)))
         way.append(("engine to series.db", heard.get(step), written.get(step)))
         on_disk = written.get(step)

@@ -13,6 +13,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 
@@ -53,10 +54,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     for _ in range(options.rounds):
         main = timed("set-up", set_up)
         where = roots(main, [], ())
-        base = timed("survey", lambda main=main, where=where: Survey(Classifier(main), where))
+        base = timed("survey", partial(lambda main, where: Survey(Classifier(main), where), main, where))
         later = Survey(base.classifier, where, base)
-        sums = timed("sums at a save", lambda base=base, later=later: made(base, later))
-        assert timed("comparison on a resume", lambda sums=sums, base=base: differing(sums, base)) == []
+        sums = timed("sums at a save", partial(made, base, later))
+        assert timed("comparison on a resume", partial(differing, sums, base)) == []
     median = {f"{name}, ms": round(statistics.median(values), 3) for name, values in times.items()}
     share = median["comparison on a resume, ms"] / median["set-up, ms"]
     return {**median, "comparison of a set-up, %": round(100 * share, 2), "objects": len(base.entries)}

@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import engines
-from workbench.engine.asking import ask
+from workbench import asked
+from workbench.asking import ask
 from workbench.records import Scheduler
 from workbench.store import Store
 
@@ -33,7 +34,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         with TemporaryDirectory() as folder:
             store = Store(Path(folder) / "store").create()
             nothing.append(_first(store))
-            ask.ask(store, {"kind": "end"})
+            ask(store, asked.End())
             engines.until(lambda: not store.engine_json.exists(), 30)  # noqa: B023
         imports.append(_import_torch())
     return {
@@ -50,7 +51,7 @@ def _first(store: Store) -> float:
     one = engines.spec(WITH_TORCH, store, Scheduler("all", 1, 1), trials=1, preload=("torch",))
     begun = time.perf_counter()
     store.write_spec(one)
-    ask.ask(store, {"kind": "start", "experiment": one.id})
+    ask(store, asked.Start(one.id))
     while not any(line["kind"] == "Ended" for line in engines.lines(store, one)):
         time.sleep(0.002)
     taken = time.perf_counter() - begun

@@ -10,6 +10,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +56,12 @@ def points_in(store: Store, repeats: int) -> dict[str, float]:
     ours, bare = [], []
     for k in range(repeats):
         with Series.open(store.root / f"series-{k}.db") as series:
-            ours.append(len(POINTS) / seconds(lambda series=series: put(series)))
+            ours.append(len(POINTS) / seconds(partial(put, series)))
         connection = sqlite3.connect(store.root / f"bare-{k}.db", isolation_level=None)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("CREATE TABLE points (trial INT, name TEXT, step INT, idx INT, value REAL, time REAL)")
-        bare.append(len(POINTS) / seconds(lambda connection=connection: put_bare(connection)))
+        bare.append(len(POINTS) / seconds(partial(put_bare, connection)))
         connection.close()
     return beside("per_s", ours, bare)
 
@@ -119,13 +120,18 @@ def journal_lines(store: Store, repeats: int) -> dict[str, float]:
         writer.commit()
         one, hundred, bare = [], [], []
         descriptor = os.open(store.root / "bare.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+        def written() -> None:
+            os.write(descriptor, b"x" * 120)
+            os.fsync(descriptor)
+
         for _ in range(10 * repeats):
             writer.append(line)
             one.append(1e3 * seconds(writer.commit))
             for _ in range(100):
                 writer.append(line)
             hundred.append(1e3 * seconds(writer.commit))
-            bare.append(1e3 * seconds(lambda: (os.write(descriptor, b"x" * 120), os.fsync(descriptor))))
+            bare.append(1e3 * seconds(written))
         os.close(descriptor)
     return {
         "append_us": statistics.median(append),
@@ -150,8 +156,8 @@ def checkpoints(store: Store) -> dict[str, float]:
         os.replace(aside, store.root / f"bare-{step}")
 
     for step in range(100):
-        ours.append(1e3 * seconds(lambda step=step: publish(step)))
-        bare.append(1e3 * seconds(lambda step=step: write(step)))
+        ours.append(1e3 * seconds(partial(publish, step)))
+        bare.append(1e3 * seconds(partial(write, step)))
         if step % 10 == 0:
             settle.append(1e3 * seconds(found.settle))
     newest = [1e3 * seconds(found.newest) for _ in range(20)]

@@ -10,7 +10,7 @@ import pytest
 
 from workbench import asked
 from workbench.asked import KINDS, Extend, Keep, Pin, Quota, Stop, plain, read
-from workbench.errors import BadInput, NotFound
+from workbench.errors import BadField, BadInput, NotFound
 
 REQUESTS = [
     Stop("e", 3, "enough"),
@@ -55,17 +55,29 @@ def test_the_table_has_every_kind_and_every_field_says_what_it_takes() -> None:
         ({"kind": "extend", "experiment": "e", "seconds": float("nan")}, "a number of seconds above 0"),
         ({"kind": "extend", "experiment": "e", "seconds": float("inf")}, "a number of seconds above 0"),
         ({"kind": "extend", "experiment": "e", "seconds": 0}, "a number of seconds above 0"),
-        ({"kind": "tag", "experiment": "e", "tags": ["a", 1]}, "a list of at most 1,000 texts"),
+        ({"kind": "tag", "experiment": "e", "tags": ["a", 1]}, "a list of at most 50 tags of at most 100 char"),
         ({"kind": "keep", "experiment": "e"}, "rule is None; expected a rule"),
         ({"kind": "keep", "experiment": "e", "rule": {"latest": -1}}, "expected a rule"),
         ({"kind": "keep", "experiment": "e", "rule": {str(n): 1 for n in range(11)}}, "expected a rule"),
+        ({"kind": "stop", "experiment": "e", "trial": "x"}, "trial is 'x'; expected a trial's number, or its label"),
+        ({"kind": "stop", "experiment": "e", "trial": "t9999999999"}, "expected a trial's number, or its label"),
+        ({"kind": "rename", "experiment": "e", "name": "../x"}, "is not a name for an experiment"),
+        ({"kind": "note", "experiment": "e", "note": "x" * 10_001}, "at most 10,000 characters"),
+        ({"kind": "keep", "experiment": "e", "rule": {"nothing": 1}}, "expected experiment, best, latest and stopped"),
+        ({"kind": "keep", "experiment": "e", "rule": "latest=-1"}, "expected experiment, best, latest and stopped"),
         ({"kind": "quota", "bytes": 10**19}, "a number of bytes"),
         ({"kind": "gc", "dry_run": 1}, "true or false"),
     ],
 )
 def test_what_a_field_cannot_take_is_refused(data: dict[str, Any], says: str) -> None:
-    with pytest.raises(BadInput, match=says):
+    with pytest.raises(BadField, match=says) as caught:
         read(data)
+    assert f": {caught.value.field} is" in str(caught.value) or caught.value.field in ("name", "rule")
+
+
+def test_a_trial_may_be_named_by_its_label_and_tags_come_in_order() -> None:
+    assert read({"kind": "pin", "experiment": "e", "trial": "t0007", "step": 3}) == Pin("e", 7, 3)
+    assert read({"kind": "tag", "experiment": "e", "tags": ["b", " a", "b", ""]}) == asked.Tag("e", ["a", "b"])
 
 
 @pytest.mark.parametrize("kind", ["frobnicate", None, 7, ["stop"], {}])

@@ -260,7 +260,7 @@ def test_exporters_are_named_nowhere_but_where_they_are_looked_up():
 def test_the_jupyterlab_face_reads_and_asks_only():
     """It reads the store, how experiments stand, snapshots and comparisons; it asks the engine for all else (decision
     009)."""
-    rooms = {"errors", "records", "store", "status", "snapshot", "compare", "asking"}
+    rooms = {"errors", "records", "store", "status", "snapshot", "compare", "asked", "asking"}
     cracks = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for path in files_of(_FACE)

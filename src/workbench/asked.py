@@ -9,37 +9,69 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from workbench.errors import BadInput, NotFound
-from workbench.records import Json
+import workbench.records as records
+from workbench.errors import BadField, BadInput, NotFound
+from workbench.records import Json, checked_name, trial_number
 
 #: Numbers beyond this mean nothing here: of trials, steps, seconds.
 MOST = 10**9
 #: Bytes that a quota may name: more than any disk has.
 MOST_BYTES = 10**18
 
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a type cannot say of a field. text: how a text becomes its value, where it is written in two ways. check:
+    raises BadInput for a value without a meaning, or returns it as it counts."""
+
+    text: Callable[[str], Any] | None = None
+    check: Callable[[Any], Any] | None = None
+
+
+def _plain_tags(tags: list[str]) -> list[str]:
+    return sorted({tag.strip() for tag in tags} - {""})
+
+
+def _rule(rule: str | dict[str, int]) -> str | dict[str, int]:
+    records.Keep.of(rule)
+    return rule
+
+
 # The description of a type is what a refusal says was expected.
 _Id = Annotated[str, Meta(max_length=64, description="an experiment's id")]
-_Trial = Annotated[int, Meta(ge=0, le=MOST, description="a trial's number")]
+_Trial = Annotated[
+    int, Meta(ge=0, le=MOST, description="a trial's number, or its label such as t0007"), Reading(text=trial_number)
+]
 _Step = Annotated[int, Meta(ge=0, le=MOST, description="a step")]
 _Steps = Annotated[int, Meta(ge=1, le=MOST, description="a number of steps")]
 _Trials = Annotated[int, Meta(ge=0, le=10**7, description="a number of trials")]
 _Seconds = Annotated[float, Meta(gt=0, le=MOST, description="a number of seconds above 0")]
 _Bytes = Annotated[int, Meta(ge=0, le=MOST_BYTES, description="a number of bytes, or null for none")]
 _Reason = Annotated[str, Meta(max_length=10_000, description="text of at most 10,000 characters")]
-_Text = Annotated[str, Meta(max_length=100_000, description="text of at most 100,000 characters")]
-_Tag = Annotated[str, Meta(max_length=1000)]
-_Tags = Annotated[list[_Tag], Meta(max_length=1000, description="a list of at most 1,000 texts")]
+_Name = Annotated[str, Meta(description="an experiment's name"), Reading(check=checked_name)]
+_Note = Annotated[str, Meta(max_length=10_000, description="text of at most 10,000 characters")]
+_Tags = Annotated[
+    list[Annotated[str, Meta(max_length=100)]],
+    Meta(max_length=50, description="a list of at most 50 tags of at most 100 characters"),
+    Reading(check=_plain_tags),
+]
+#: What an archive of an earlier version may contain: it was written when there was no limit.
+_OldNote = Annotated[str, Meta(max_length=100_000, description="text of at most 100,000 characters")]
+_OldTags = Annotated[
+    list[Annotated[str, Meta(max_length=1000)]], Meta(max_length=1000, description="a list of at most 1,000 tags")
+]
 _Count = Annotated[int, Meta(ge=0, le=MOST)]
 _Rule = Annotated[
     Annotated[str, Meta(max_length=200)] | Annotated[dict[str, _Count], Meta(max_length=10)],
-    Meta(description="a rule such as experiment=1,best=1"),
+    Meta(description="a rule such as experiment=1,best=1, or an object with the same fields"),
+    Reading(check=_rule),
 ]
 _Yes = Annotated[bool, Meta(description="true or false")]
 
@@ -125,7 +157,7 @@ class Rename:
     """Give an experiment another name."""
 
     experiment: _Id
-    name: _Reason
+    name: _Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +173,7 @@ class Note:
     """Set an experiment's note."""
 
     experiment: _Id
-    note: _Text
+    note: _Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +181,9 @@ class Adopt:
     """List an experiment that was imported, with what it is called here."""
 
     experiment: _Id
-    name: _Reason | None = None
-    tags: _Tags | None = None
-    note: _Text | None = None
+    name: _Name | None = None
+    tags: _OldTags | None = None
+    note: _OldNote | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +250,12 @@ def kind_of(request: Request) -> str:
 
 def plain(request: Request) -> dict[str, Json]:
     """``request`` as plain data, without the fields that are left out."""
-    fields = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
-    return {"kind": kind_of(request), **{name: value for name, value in fields.items() if value is not None}}
+    given = {field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
+    return {"kind": kind_of(request), **{name: value for name, value in given.items() if value is not None}}
 
 
 def read(data: Mapping[str, Any]) -> Request:
-    """The request that ``data`` is. Raises NotFound for an unknown kind, and BadInput for a field of another type.
+    """The request that ``data`` is. Raises NotFound for an unknown kind, and BadField for a field of another type.
 
     Fields that its kind does not have are ignored: a later Workbench may have written them.
     """
@@ -231,27 +263,40 @@ def read(data: Mapping[str, Any]) -> Request:
     kind = KINDS.get(word) if isinstance(word, str) else None
     if kind is None:
         raise NotFound(f"request kind {word!r} is not known; expected {', '.join(sorted(KINDS))}.")
-    fields = {}
-    for name, hint in _fields(kind).items():
-        try:
-            fields[name] = msgspec.convert(data.get(name), hint)
-        except (msgspec.ValidationError, OverflowError, RecursionError):
-            shown = repr(data.get(name))
-            given = shown if len(shown) <= 60 else f"{shown[:57]}..."
-            expected = _description(hint)
-            raise BadInput(f"request {word}: {name} is {given}; expected {expected}. Ask again with that.") from None
-    request: Request = kind(**fields)
+    request: Request = kind(**{name: _value(str(word), name, data) for name in fields(kind)})
     return request
 
 
 @functools.cache
-def _fields(kind: type) -> Mapping[str, Any]:
+def fields(kind: type) -> Mapping[str, Any]:
+    """The fields of a kind of request, each with its annotated type."""
     return typing.get_type_hints(kind, include_extras=True)
 
 
-def _description(hint: Any) -> str:
+def _value(word: str, name: str, data: Mapping[str, Any]) -> Any:
+    given, hint = data.get(name), fields(KINDS[word])[name]
+    reading = _annotation(hint, Reading) or Reading()
+    try:
+        if reading.text is not None and isinstance(given, str):
+            given = reading.text(given)
+        value = msgspec.convert(given, hint)
+    except (msgspec.ValidationError, OverflowError, RecursionError, BadInput):
+        shown = repr(given)
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+        expected = _annotation(hint, Meta).description
+        raise BadField(f"request {word}: {name} is {shown}; expected {expected}. Ask again with that.", name) from None
+    if reading.check is None or value is None:
+        return value
+    try:
+        return reading.check(value)
+    except BadInput as error:
+        raise BadField(str(error), name) from error
+
+
+def _annotation(hint: Any, kind: type) -> Any:
+    """The annotation of ``kind`` in a field's type: of the type itself, or of the one that may be left out."""
     for part in (hint, *typing.get_args(hint)):
-        for meta in getattr(part, "__metadata__", ()):
-            if meta.description:
-                return str(meta.description)
-    raise TypeError(f"{hint} has no description.")
+        for note in getattr(part, "__metadata__", ()):
+            if isinstance(note, kind):
+                return note
+    return None

@@ -7,7 +7,6 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import workbench.errors as errors
@@ -149,15 +148,19 @@ class Waiting:
             self._checked = now
 
 
-def sent(store: Store, request: Mapping[str, Any], cluster: str | None = None) -> Waiting:
-    """Write ``request``, plain data as :mod:`workbench.asked` has it. NotAdopted is raised before it is asked.
+def sent(store: Store, request: Request, cluster: str | None = None, not_before: str | None = None) -> Waiting:
+    """Write ``request``. NotAdopted is raised before it is asked.
 
-    cluster: the address to which an engine that must be started for it attaches.
+    cluster: the address to which an engine that must be started for it attaches. not_before: the time (ISO 8601, UTC)
+    until which it waits and may be withdrawn.
     """
     ownership.check_ours(store)
-    _offer(store, request)
+    if isinstance(request, _TRAINING):
+        _offer(store, request.experiment)
     newest = journal.last(store.journal_path)
-    return Waiting(store, requests.put(store, request), newest["n"] if newest else 0, cluster)
+    due = {} if not_before is None else {"not_before": not_before}
+    number = requests.put(store, {**asked.plain(request), **due})
+    return Waiting(store, number, newest["n"] if newest else 0, cluster)
 
 
 def ask(store: Store, request: Request, timeout: float = ANSWER_S, cluster: str | None = None) -> dict[str, Any]:
@@ -165,19 +168,17 @@ def ask(store: Store, request: Request, timeout: float = ANSWER_S, cluster: str 
 
     cluster: the address to which an engine that must be started for it attaches.
     """
-    waiting = sent(store, asked.plain(request), cluster)
+    waiting = sent(store, request, cluster)
     ensure_engine(store, cluster)
     return answer(store, waiting, timeout)
 
 
-def _offer(store: Store, request: Mapping[str, Any]) -> None:
+def _offer(store: Store, experiment: str) -> None:
     """Keep the secrets with which an experiment trains, as far as this process has them, for the engine to find."""
-    if asked.KINDS.get(request["kind"]) not in _TRAINING:
-        return
     with contextlib.suppress(NotFound, BadName):  # the engine says what is wrong
-        known = store.read_spec(str(request["experiment"]), viewing=True).training.secrets
+        known = store.read_spec(experiment, viewing=True).training.secrets
         if known:
-            private.keep(store.root, str(request["experiment"]), variables.at_hand(known))
+            private.keep(store.root, experiment, variables.at_hand(known))
 
 
 def answer(store: Store, waiting: Waiting, timeout: float = ANSWER_S) -> dict[str, Any]:

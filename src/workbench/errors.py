@@ -73,6 +73,14 @@ class BadInput(WorkbenchError, ValueError):
         self.line = line
 
 
+class BadField(BadInput):
+    """A request's field has no meaning. ``field`` is its name, where it was read."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
 class BadCell(BadInput):
     """The text of a train cell cannot be searched over as it stands."""
 

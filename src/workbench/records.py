@@ -194,22 +194,22 @@ class Keep:
                 )
 
     @classmethod
-    def of(cls, text: str, before: Keep | None = None) -> Keep:
-        """The rule written as ``experiment=1,best=1,latest=1``, or ``all``; other settings are taken from ``before``.
-
-        Raises BadOption.
+    def of(cls, rule: str | Mapping[str, int], before: Keep | None = None) -> Keep:
+        """The rule written as ``experiment=1,best=1,latest=1``, as ``all``, or as an object with these fields; other
+        settings are taken from ``before``. Raises BadOption.
         """
-        if text.strip() == "all":
+        if isinstance(rule, str) and rule.strip() == "all":
             return cls(experiment=MANY, best=MANY, latest=MANY, stopped=1)
         fields = dataclasses.asdict(before or cls())
-        for part in text.split(","):
-            name, equals, value = part.partition("=")
-            if name.strip() not in fields or not equals or not re.fullmatch(r"\d{1,9}", value.strip()):
+        parts = [part.partition("=") for part in rule.split(",")] if isinstance(rule, str) else []
+        given = {name.strip(): value.strip() for name, _, value in parts} if isinstance(rule, str) else rule
+        for name, value in given.items():
+            if name not in fields or not re.fullmatch(r"\d{1,9}", str(value)):
                 raise BadOption(
-                    f"keep {text!r}: expected experiment, best, latest and stopped, each with a whole number, or all. "
+                    f"keep {rule!r}: expected experiment, best, latest and stopped, each with a whole number, or all. "
                     "For example: experiment=1,best=1,latest=1,stopped=0."
                 )
-            fields[name.strip()] = int(value)
+            fields[name] = int(value)
         return cls(**fields)
 
     def __str__(self) -> str:
@@ -265,31 +265,63 @@ class Training:
     settings: dict[str, Json] = field(default_factory=dict)
 
 
+#: Marks an option that changes no result: the same content with another value shows the earlier result.
+BESIDE = {"beside": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The options of a search that a spec keeps as they were chosen. Law: each is declared here, once; a spec, a launch
+    and a train cell's options inherit it."""
+
+    #: How many trials; None: the scheduler decides.
+    trials: int | None = None
+    #: The maximum number of slots.
+    parallel: int | None = field(default=None, metadata=BESIDE)
+    #: Seconds after which the search is stopped.
+    limit_s: float | None = field(default=None, metadata=BESIDE)
+    #: Slots of one trial.
+    slots: float = 1
+    seed: int = 0
+    deterministic: Literal["off", "seeded", "strict"] = "seeded"
+    #: Seconds without a report after which a trial counts as hung; None: learned.
+    hang_s: float | None = field(default=None, metadata=BESIDE)
+    #: Whether the first promotion is checked against an undisturbed turn.
+    verify: bool = field(default=True, metadata=BESIDE)
+    #: Which checkpoints are kept, until the user sets another rule.
+    keep: Keep = field(default_factory=Keep, metadata=BESIDE)
+    #: Rules of which the user wants to be notified.
+    alerts: tuple[str, ...] = field(default=(), metadata=BESIDE)
+    #: The URL to which checkpoints are copied; it may contain a secret.
+    storage: str | None = field(default=None, metadata=BESIDE)
+    #: Other programs that show each trial as a run while it trains (see ``store.mirrors``).
+    mirror: tuple[Json, ...] = field(default=(), metadata=BESIDE)
+    #: The maximum size in bytes at which a file that training reads is kept by content; 0 keeps none.
+    keep_data: int = field(default=50_000_000, metadata=BESIDE)
+
+    def recorded(self) -> dict[str, Any]:
+        """These options by name."""
+        return {one.name: getattr(self, one.name) for one in dataclasses.fields(Recorded)}
+
+
 @dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(Recorded):
     """Everything that defines an experiment; written once as ``spec.json``.
 
-    space: the space as ``space.Space.to_json()``. trials: how many, or None if the scheduler decides. parallel: the
-    most slots used. limit_s: seconds after which it is stopped, or None. slots: slots of one trial. deterministic:
-    ``off``, ``seeded`` or ``strict``. content: fingerprint by which running the same cell again reattaches. probe: the
-    other trials start after the first trial's first report. checkpoint_s: minimum seconds between checkpoints that
-    lie between levels; they take at most a hundredth of the time. save_s, save_steps: exact seconds or steps between
-    them instead, if the user set them. grace_s: how long a stopped trial may take before it is killed.
+    space: the space as ``space.Space.to_json()``. content: fingerprint by which running the same cell again reattaches.
+    probe: the other trials start after the first trial's first report. checkpoint_s: minimum seconds between
+    checkpoints that lie between levels; they take at most a hundredth of the time. save_s, save_steps: exact seconds or
+    steps between them instead, if the user set them. grace_s: how long a stopped trial may take before it is killed.
     max_restarts: failures caused by the trial itself, without a newer checkpoint in between, before it fails finally.
-    hang_s: seconds without a report after which a trial counts as hung, or None. seeds: for the first trials, the
-    experiment's seed and the trial's number from which their seeds come, if not their own. max_steps: the length of a
-    trial as its training code sees it, if only a part of it is trained. replays, repeats: the trial (``experiment``,
-    ``trial``) that is trained again, with the same seeds or with others. puts_back: which differences between two
-    trials are put back. verify: whether the first promotion is checked against an uninterrupted turn. keep: which
-    checkpoints are kept, until the user sets another rule.
-    parent: for a fork, the checkpoint from which its trials start (``experiment``, ``trial``, ``step``, ``digest``,
-    ``label``), the parent's ``configuration``, and the ``seeds`` of its set-up. notify: where notifications go
-    (``webhook``, ``command``, ``on``). alerts: rules of which the user wants to be notified. storage: the URL to which
-    checkpoints are copied; it may contain a secret. mirror: other programs that show each trial as a run while it
-    trains (see ``store.mirrors``). since: differences from an earlier version in what training depends on, besides
-    code, values and settings: that version's ``experiment`` and the ``differences``. keep_data: the size in bytes up to
-    which files that training reads are kept by content; 0 keeps none. data_back: files that have changed since, by
-    path, with the content that training sees (``kept``, a blob, and files ``beside`` it by the suffix of their names).
+    seeds: for the first trials, the experiment's seed and the trial's number from which their seeds come, if not their
+    own. max_steps: the length of a trial as its training code sees it, if only a part of it is trained. replays,
+    repeats: the trial (``experiment``, ``trial``) that is trained again, with the same seeds or with others. puts_back:
+    which differences between two trials are put back. parent: for a fork, the checkpoint from which its trials start
+    (``experiment``, ``trial``, ``step``, ``digest``, ``label``), the parent's ``configuration``, and the ``seeds`` of
+    its set-up. notify: where notifications go (``webhook``, ``command``, ``on``). since: differences from an earlier
+    version in what training depends on, besides code, values and settings: that version's ``experiment`` and the
+    ``differences``. data_back: files that have changed since, by path, with the content that training sees (``kept``, a
+    blob, and files ``beside`` it by the suffix of their names).
     """
 
     id: str
@@ -302,12 +334,6 @@ class Spec:
     searcher: Searcher
     program: Program
     training: Training
-    seed: int = 0
-    trials: int | None = None
-    parallel: int | None = None
-    limit_s: float | None = None
-    slots: float = 1
-    deterministic: Literal["off", "seeded", "strict"] = "seeded"
     snapshot: str | None = None
     content: str = ""
     typed: str = ""
@@ -319,21 +345,14 @@ class Spec:
     save_steps: int | None = None
     grace_s: float = 0.25
     max_restarts: int = 2
-    hang_s: float | None = None
     seeds: tuple[tuple[int, int], ...] = ()
     max_steps: int | None = None
     replays: Json = None
     repeats: Json = None
     puts_back: Json = None
-    verify: bool = True
-    keep: Keep = Keep()
     parent: Json = None
     notify: Json = None
-    alerts: tuple[str, ...] = ()
-    storage: str | None = None
-    mirror: tuple[Json, ...] = ()
     since: Json = None
-    keep_data: int = 50_000_000
     data_back: dict[str, Json] = field(default_factory=dict)
     schema: int = SCHEMA
 

@@ -10,7 +10,7 @@ import pytest
 from running import PLAIN, ended, engine, lines, outcome, spec_of, start, state, until
 
 from workbench import asked
-from workbench.asking import answer, ask, sent
+from workbench.asking import Waiting, answer, ask
 from workbench.errors import InUse, NotFound
 from workbench.records import Keep, Scheduler, Spec
 from workbench.replay.fork import parent_of
@@ -125,7 +125,7 @@ def rules(store: Store) -> list[str]:
 
 def refused(store: Store, error: type[Exception], words: str, /, **request: Any) -> None:
     with pytest.raises(error, match=words):
-        answer(store, sent(store, request))
+        answer(store, Waiting(store, requests.put(store, request)))
 
 
 def test_what_is_pinned_or_runs_stays_and_what_was_deleted_never_comes_back(store: Store, tmp_path: Path) -> None:

@@ -4,21 +4,23 @@ is the engine's."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
 import workbench.errors as errors
+from workbench import asked
+from workbench.asked import Request
 from workbench.asking import Waiting, sent
-from workbench.errors import BadInput, NotFound, StoreError, StoreReadOnly
-from workbench.records import ENDED, Keep, checked_name, trial_label
+from workbench.errors import BadField, BadInput, NotFound, StoreError, StoreReadOnly
+from workbench.records import ENDED, trial_label
 from workbench.store import Store, requests
 from workbench.store.keeping.usage import experiment_usage
 from workbench.store.lists.catalog import read_entry, resolve
 from workbench.store.owner.ownership import check_ours
-from workbench_ext.server.base import Refused, bad, refusal, trial
+from workbench_ext.server.base import Refused, bad, refusal
 from workbench_ext.server.experiments import is_readonly, series_of
 
 Json = Any
@@ -26,88 +28,63 @@ Json = Any
 #: Seconds within which a delete can be taken back, by default and at most.
 UNDO_S = 10.0
 MOST_UNDO_S = 3600.0
-#: The most tags of an experiment, characters of a tag, and characters of a note: the engine's limits.
-MOST_TAGS, LONGEST_TAG, LONGEST_NOTE = 50, 100, 10_000
 #: The reason that the journal gives for the decision.
 REASON = "requested in the panel"
+_LONGEST_REASON = 500
+
+#: What the panel may ask for, and whether the experiment must be under way for it (True), must have ended (False), or
+#: either (None).
+ALLOWED: Mapping[type, bool | None] = {
+    asked.Stop: True,
+    asked.Pause: True,
+    asked.Resume: True,
+    asked.Delete: False,
+    **dict.fromkeys(
+        (asked.Rename, asked.Tag, asked.Note, asked.Pin, asked.Unpin, asked.Keep, asked.Gc, asked.Replay, asked.Extend,
+         asked.Verify)
+    ),
+}  # fmt: skip
+_KINDS = {word: kind for word, kind in asked.KINDS.items() if kind in ALLOWED}
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a kind of request may contain besides its experiment: fields with their parsers; others are refused.
-
-    experiment: whether it must name one. needs: whether the experiment must be under way (True), must have ended
-    (False), or either (None).
-    """
-
-    fields: Mapping[str, Callable[[Json], Json]]
-    required: tuple[str, ...] = ()
-    experiment: bool = True
-    needs: bool | None = None
-
-
-def _name(given: Json) -> str:
-    if not isinstance(given, str):
-        raise bad("name", given, "a text")
+def checked(store: Store, body: Json) -> tuple[Request, str | None]:
+    """The request in ``body``, with the experiment's id, and the time until which it waits. Raises Refused and
+    WorkbenchError."""
+    if not isinstance(body, dict):
+        raise Refused(
+            HTTPStatus.BAD_REQUEST, 'expected a JSON object such as {"kind": "pause", "experiment": "digits"}.'
+        )
+    word = body.get("kind")
+    kind = _KINDS.get(word) if isinstance(word, str) else None
+    if kind is None:
+        raise bad("kind", word, f"one of {', '.join(_KINDS)}")
+    fields = asked.fields(kind)
+    allowed = {"kind", "reason", *fields, *(("not_before",) if kind is asked.Delete else ())}
+    for field in body.keys() - allowed:
+        raise bad(str(field), body[field], f"only {', '.join(sorted(allowed))} with {word}")
+    reason = body.get("reason", REASON)
+    if not isinstance(reason, str):
+        raise bad("reason", reason, "a text")
+    # A name may be longer than the id that will stand there.
+    name = _name(body) if "experiment" in fields else None
     try:
-        return checked_name(given)
-    except BadInput as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, str(error), "name") from error
+        request = asked.read({**body, "reason": reason[:_LONGEST_REASON], "experiment": ""})
+    except BadField as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, str(error), error.field) from error
+    not_before = _not_before(body["not_before"]) if "not_before" in body else None
+    check_ours(store.check())
+    if is_readonly(store):
+        raise StoreReadOnly(f"{store.root} cannot be written, so nothing can be requested here.")
+    if name is None:
+        return request, not_before
+    named: Any = request
+    return replace(named, experiment=_experiment(store, name, request)), not_before
 
 
-def _tags(given: Json) -> list[str]:
-    if not isinstance(given, list) or not all(isinstance(tag, str) for tag in given) or len(given) > MOST_TAGS:
-        raise bad("tags", given, f"a list of at most {MOST_TAGS} texts")
-    tags = sorted({tag.strip() for tag in given} - {""})
-    if any(len(tag) > LONGEST_TAG for tag in tags):
-        raise bad("tags", max(tags, key=len), f"tags of at most {LONGEST_TAG} characters")
-    return tags
-
-
-def _note(given: Json) -> str:
-    if not isinstance(given, str) or len(given) > LONGEST_NOTE:
-        raise bad("note", given, f"a text of at most {LONGEST_NOTE} characters")
-    return given
-
-
-def _trial(given: Json) -> int | None:
-    return None if given is None else trial(str(given)) if isinstance(given, str) else _whole("trial")(given)
-
-
-def _whole(field: str) -> Callable[[Json], int | None]:
-    def read(given: Json) -> int | None:
-        if given is not None and (isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 10**9):
-            raise bad(field, given, "a whole number of 0 or more")
-        return given
-
-    return read
-
-
-def _yes(given: Json) -> bool:
-    if not isinstance(given, bool):
-        raise bad("dry_run", given, "true or false")
-    return given
-
-
-def _seconds(given: Json) -> float | None:
-    if given is not None and (isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < 1e9):
-        raise bad("seconds", given, "a number of seconds, more than 0")
-    return given
-
-
-def _rule(given: Json) -> Json:
-    """``best=1,latest=2``, ``all``, or an object with the same fields."""
-    try:
-        if isinstance(given, dict):
-            Keep(**given)
-        elif isinstance(given, str):
-            Keep.of(given)
-        else:
-            raise TypeError
-    except TypeError:
-        raise bad("rule", given, 'an object such as {"latest": 2}, or a text such as latest=2') from None
-    except BadInput as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, str(error), "rule") from error
+def _name(body: Mapping[str, Json]) -> str:
+    given = body.get("experiment")
+    if not isinstance(given, str) or not given or "/" in given:
+        raise bad("experiment", given, "an experiment's id, or a name such as digits@2")
     return given
 
 
@@ -124,64 +101,16 @@ def _not_before(given: Json) -> str:
     return at.isoformat(timespec="milliseconds")
 
 
-_STEP = _whole("step")
-KINDS: Mapping[str, Kind] = {
-    "stop": Kind({"trial": _trial}, needs=True),
-    "pause": Kind({}, needs=True),
-    "resume": Kind({}, needs=True),
-    "rename": Kind({"name": _name}, ("name",)),
-    "tag": Kind({"tags": _tags}, ("tags",)),
-    "note": Kind({"note": _note}, ("note",)),
-    "pin": Kind({"trial": _trial, "step": _STEP}),
-    "unpin": Kind({"trial": _trial, "step": _STEP}),
-    "keep": Kind({"rule": _rule}, ("rule",)),
-    "gc": Kind({"dry_run": _yes}, experiment=False),
-    "delete": Kind({"trial": _trial, "not_before": _not_before}, needs=False),
-    "replay": Kind({"trial": _trial}),
-    "extend": Kind({"trials": _whole("trials"), "last": _whole("last"), "seconds": _seconds}),
-    "verify": Kind({"trial": _trial, "step": _STEP}, ("trial",)),
-}
-
-
-def checked(store: Store, body: Json) -> dict[str, Json]:
-    """The request in ``body``, with the experiment's id. Raises Refused and WorkbenchError."""
-    if not isinstance(body, dict):
-        raise Refused(
-            HTTPStatus.BAD_REQUEST, 'expected a JSON object such as {"kind": "pause", "experiment": "digits"}.'
-        )
-    kind = KINDS.get(body["kind"]) if isinstance(body.get("kind"), str) else None
-    if kind is None:
-        raise bad("kind", body.get("kind"), f"one of {', '.join(KINDS)}")
-    allowed = {"kind", "experiment", "reason", *kind.fields}
-    for field in body.keys() - allowed:
-        raise bad(str(field), body[field], f"only {', '.join(sorted(allowed))} with {body['kind']}")
-    for field in kind.required:
-        if field not in body:
-            raise Refused(HTTPStatus.BAD_REQUEST, f"{field} is missing: {body['kind']} needs it.", field)
-    asked = {field: read(body[field]) for field, read in kind.fields.items() if field in body}
-    check_ours(store.check())
-    if is_readonly(store):
-        raise StoreReadOnly(f"{store.root} cannot be written, so nothing can be requested here.")
-    reason = body.get("reason", REASON)
-    if not isinstance(reason, str):
-        raise bad("reason", reason, "a text")
-    asked |= {"kind": body["kind"], "reason": reason[:500]}
-    if kind.experiment or body.get("experiment") is not None:
-        asked["experiment"] = _experiment(store, body, kind, asked.get("trial"))
-    return asked
-
-
-def _experiment(store: Store, body: Mapping[str, Json], kind: Kind, number: int | None) -> str:
+def _experiment(store: Store, given: str, request: Request) -> str:
     """The id of the named experiment. Raises NotFound, and a 409 if its state forbids the request."""
-    given = body.get("experiment")
-    if not isinstance(given, str) or not given or "/" in given:
-        raise bad("experiment", given, "an experiment's id, or a name such as digits@2")
     experiment_id = resolve(store, given).experiment
+    number = getattr(request, "trial", None)
+    needs = ALLOWED[type(request)]
     state = read_entry(store, experiment_id).get("state", "waiting")
     # An ended trial's checkpoints may be deleted while its experiment continues.
-    is_whole = number is None or body["kind"] != "delete"
-    if is_whole and kind.needs is not None and (state in ENDED) is kind.needs:
-        words = f"there is nothing to {body['kind']}" if kind.needs else "stop it first"
+    is_whole = number is None or not isinstance(request, asked.Delete)
+    if is_whole and needs is not None and (state in ENDED) is needs:
+        words = f"there is nothing to {asked.kind_of(request)}" if needs else "stop it first"
         raise Refused(HTTPStatus.CONFLICT, f"{given} is {state}: {words}.", "experiment")
     if number is not None:
         series = series_of(store, experiment_id)
@@ -197,18 +126,17 @@ def _experiment(store: Store, body: Mapping[str, Json], kind: Kind, number: int 
 
 def ask(store: Store, body: Json) -> tuple[Waiting, Json]:
     """Send the request in ``body``. Returns it, and for a request with a delay also the answer to send at once."""
-    asked = checked(store, body)
-    told: Json = None
-    if asked["kind"] == "delete":
-        until = asked.get("not_before") or _not_before((datetime.now(UTC) + timedelta(seconds=UNDO_S)).isoformat())
-        asked["not_before"] = until
-        what = ("kind", "experiment", "trial")
-        for other, request in requests.peek(store):
-            if all(request.get(name) == asked.get(name) for name in what):
-                message = f"{body['experiment']} is being deleted already."
-                raise Refused(HTTPStatus.CONFLICT, message, "experiment", request=other)
-        told = {"state": "waiting", "bytes": _lost(store, asked["experiment"], asked.get("trial")), "until": until}
-    return sent(store, asked), told
+    request, not_before = checked(store, body)
+    if not isinstance(request, asked.Delete):
+        return sent(store, request), None
+    until = not_before or _not_before((datetime.now(UTC) + timedelta(seconds=UNDO_S)).isoformat())
+    same = asked.plain(request)
+    for other, waiting in requests.peek(store):
+        if all(waiting.get(name) == same.get(name) for name in ("kind", "experiment", "trial")):
+            message = f"{body['experiment']} is being deleted already."
+            raise Refused(HTTPStatus.CONFLICT, message, "experiment", request=other)
+    told = {"state": "waiting", "bytes": _lost(store, request.experiment, request.trial), "until": until}
+    return sent(store, request, not_before=until), told
 
 
 def _lost(store: Store, experiment_id: str, number: int | None) -> int:

@@ -163,7 +163,7 @@ class Answers:
             )
         match request:
             case asked.Rename(name=name):
-                fields: dict[str, Any] = {"name": checked_name(name)}
+                fields: dict[str, Any] = {"name": name}
             case asked.Tag(tags=tags):
                 fields = {"tags": sorted(tag[:100] for tag in tags)}
             case asked.Note(note=note):

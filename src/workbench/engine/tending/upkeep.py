@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import logging
 import shutil
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from workbench import asked
 from workbench.engine.parts import Tended
 from workbench.engine.telling.courier import remove_all
 from workbench.engine.tending.room import wanted_quota
-from workbench.errors import BadOption, InUse, NotFound, StoreError
+from workbench.errors import InUse, NotFound, StoreError
 from workbench.records import ENDED, Keep, Spec, trial_label
 from workbench.store import Store
 from workbench.store.files import database, packed
@@ -246,15 +246,8 @@ class Upkeep:
         self._look_again(experiment)
         return {"experiment": experiment, "pins": pins}
 
-    def _keep(self, experiment: str, rule: Any) -> Answer | Coroutine[Any, Any, Answer]:
-        before = self.said.rule(experiment, self.store.read_spec(experiment, viewing=True).keep)
-        if isinstance(rule, dict):
-            unknown = rule.keys() - {field.name for field in dataclasses.fields(Keep)}
-            if unknown:
-                raise BadOption(f"keep {sorted(unknown)}: expected experiment, best, latest and stopped.")
-            wanted = dataclasses.replace(before, **rule)
-        else:
-            wanted = Keep.of(str(rule), before)
+    def _keep(self, experiment: str, rule: str | Mapping[str, int]) -> Answer | Coroutine[Any, Any, Answer]:
+        wanted = Keep.of(rule, self.said.rule(experiment, self.store.read_spec(experiment, viewing=True).keep))
         self._say({"kind": "keep", "experiment": experiment, "rule": dataclasses.asdict(wanted)})
         self._engine.catalog.upsert_experiment(experiment, {"keep": str(wanted)})
         answer = {"experiment": experiment, "rule": dataclasses.asdict(wanted)}

@@ -17,8 +17,8 @@ from workbench.store.layout import ExperimentPaths, Store
 
 #: The maximum bytes of data that one store keeps; of further files it keeps only the digest.
 QUOTA = 2_000_000_000
-#: The default maximum size of a kept file, and the largest possible limit.
-LIMIT, MOST = 50_000_000, 1_000_000_000
+#: The largest limit of a kept file's size.
+MOST = 1_000_000_000
 
 #: Why only the digest of a file is kept.
 NOT_KEPT = {

@@ -1,0 +1,46 @@
+"""Each option of a search is declared once, and the three forms of a search have all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+import workbench as wb
+from workbench.choices import BESIDES, Choices
+from workbench.lab.grammar import OPTIONS
+from workbench.lab.grammar import Options as Written
+from workbench.launch import Settings
+from workbench.records import Recorded, Spec
+
+CHOICES = {one.name: one for one in dataclasses.fields(Choices)}
+#: What a function's search is given besides.
+OTHERS = {"self", "name", "function", "goal", "scheduler", "searcher", "notify", "notify_command", "store"}
+
+
+def train(trial: Any, lr: Any = wb.loguniform(1e-4, 1)) -> None:  # noqa: B008 - how a space is written
+    for _ in trial.steps():
+        trial.report(acc=lr)
+
+
+def test_no_form_of_a_search_declares_an_option_again() -> None:
+    for form, base in ((Spec, Recorded), (Choices, Recorded), (Settings, Choices), (Written, Choices)):
+        declared = {one.name for one in dataclasses.fields(base)}
+        assert not declared & set(inspect.get_annotations(form)), form
+        assert declared <= {one.name for one in dataclasses.fields(form)}
+
+
+def test_a_cell_can_write_each_option_and_a_function_take_it() -> None:
+    assert set(CHOICES) <= {option.field for option in OPTIONS}
+    assert set(inspect.signature(wb.Experiment.__init__).parameters) - OTHERS == set(CHOICES)
+
+
+def test_a_function_has_the_same_defaults_as_a_cell(tmp_path) -> None:
+    made = wb.Experiment(
+        "one", train, goal=wb.maximize("acc"), scheduler=wb.ASHA(max_steps=9), trials=5, store=tmp_path
+    )
+    assert made._settings.chosen() == {**Choices().chosen(), "trials": 5}
+
+
+def test_the_options_that_change_no_result_are_these() -> None:
+    assert set(CHOICES) - set(BESIDES) == {"trials", "slots", "threads", "seed", "deterministic"}
