@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import PLAIN, ended, engine, lines, outcome, spec_of, start, until
+from distributed import Client
+from running import PLAIN, ended, engine, lines, outcome, spec_of, start, state, until
 
+from workbench import asked
+from workbench.asking import ask
 from workbench.cluster.dask import DaskBackend
 from workbench.cluster.workers.worker import proof
 from workbench.engine.engine import Engine
@@ -125,6 +128,38 @@ def test_a_scheduler_that_is_killed_and_comes_back_is_found_again(tmp_path: Path
             process.wait()
         with dask_cluster(tmp_path, port=address.rpartition(":")[2]):
             assert ended(store, spec) == "completed"
+    reference = Store(tmp_path / "reference")
+    same = spec_of(PLAIN, tmp_path, space=SPACE, seed=11)
+    run(reference, same, inline)
+    assert outcome(store, spec) == outcome(reference, same)
+
+
+def test_a_scheduler_that_is_replaced_while_nothing_trains_is_noticed(tmp_path: Path) -> None:
+    """Dask's client connects to the successor without a word: no future is there that this would cancel.
+
+    What the scheduler is asked is a lambda, since the cluster cannot import this module.
+    """
+    slow = PLAIN.replace("trial.report", "__import__('time').sleep(0.1)\n    trial.report")
+    store = Store(tmp_path / "store")
+    spec = spec_of(slow, tmp_path, space=SPACE, seed=11)
+    start(store, spec)
+    with dask_cluster(tmp_path) as (address, processes), engine(store, WORKBENCH_CLUSTER=address):
+        until(lambda: lines(store, spec, "Reached"), what="a first report")
+        ask(store, asked.Pause(spec.id))
+        until(lambda: state(store, spec) == "paused", what="the pause")
+        with Client(address) as looking:
+            futures = lambda dask_scheduler: len(dask_scheduler.tasks)  # noqa: E731
+            until(lambda: looking.run_on_scheduler(futures) == 0, what="no future that could be cancelled")
+        for process in processes:
+            process.kill()
+            process.wait()
+        with dask_cluster(tmp_path, port=address.rpartition(":")[2]), Client(address) as looking:
+            clients = lambda dask_scheduler: " ".join(dask_scheduler.clients)  # noqa: E731
+            until(
+                lambda: "engine" in looking.run_on_scheduler(clients), what="the engine's connection to the successor"
+            )
+            ask(store, asked.Resume(spec.id))
+            assert ended(store, spec, 60) == "completed"
     reference = Store(tmp_path / "reference")
     same = spec_of(PLAIN, tmp_path, space=SPACE, seed=11)
     run(reference, same, inline)

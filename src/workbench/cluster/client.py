@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any
 
 from distributed import Client, Security
+from distributed.comm import connect
 
 from workbench.cluster.own import Own
 from workbench.cluster.workers.calls import greet
+from workbench.cluster.workers.machine import survey_here
 from workbench.errors import NoAnswer, StoreNotShared, VersionsDiffer
-from workbench.messages import Greeting
+from workbench.messages import Greeting, Plain
 from workbench.records import PROTOCOL
 
 log = logging.getLogger("workbench.cluster")
@@ -42,6 +46,31 @@ async def connected(own: Own | None, address: str | None) -> Any:
             ) from error
 
 
+async def disconnected(client: Any) -> None:
+    """Wait until the scheduler is gone, by a connection over which nothing is said.
+
+    A Dask client connects to a scheduler's successor without a word, where it has no future that this would cancel; but
+    the successor knows neither the topics to which it subscribed nor our plugin.
+    """
+    with contextlib.suppress(OSError):
+        line = await connect(client.scheduler.address, **client.connection_args)
+        try:
+            await line.read()
+        finally:
+            line.abort()
+
+
+async def set_up(client: Any, plugin: Any, address: str | None) -> None:
+    """Install our worker plugin on all workers, those to come too. Raises VersionsDiffer."""
+    try:
+        await client.register_plugin(plugin)
+    except Exception as error:
+        raise VersionsDiffer(
+            f"Workbench cannot be set up on the workers of {address}: {error}. Expected the same Workbench version "
+            "installed in the environment of every Dask worker."
+        ) from error
+
+
 async def greeted(client: Any, own: Own | None, engine: str, topic: str) -> dict[str, Greeting | None]:
     """What each worker of the store's own cluster still has from an earlier engine (None: it is not set up); empty for
     other clusters."""
@@ -50,6 +79,20 @@ async def greeted(client: Any, own: Own | None, engine: str, topic: str) -> dict
     # A worker that dies now does not answer; its successor is greeted when it appears.
     told: dict[str, Greeting | None] = await client.run(greet, engine=engine, topic=topic, on_error="ignore")
     return told
+
+
+async def surveyed(client: Any, answers: Mapping[str, Plain]) -> list[Plain]:
+    """What one worker of each host says of its machine. answers: by worker, as for :func:`check_worker`."""
+    hosts: dict[str, dict[str, Plain]] = {}
+    for worker, answer in answers.items():
+        hosts.setdefault(answer["host"], {})[worker] = answer
+    found = []
+    for workers in hosts.values():
+        first = next(iter(workers))
+        with contextlib.suppress(Exception):  # it is about to leave; its slots go when Dask says so
+            told = await asyncio.wait_for(client.run(survey_here, workers, workers=[first]), ANSWER_S)
+            found.append(told[first])
+    return found
 
 
 def check_worker(root: str, worker: str, answer: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from distributed import wait
 
 from workbench.cluster import devices
 from workbench.cluster.backend import Sink, Slot, Survivor
-from workbench.cluster.client import ANSWER_S, check_worker, connected, greeted
+from workbench.cluster.client import ANSWER_S, check_worker, connected, disconnected, greeted, set_up, surveyed
 from workbench.cluster.hearing import Hearing
 from workbench.cluster.own import Own
 from workbench.cluster.settings import SETTINGS
@@ -29,7 +29,7 @@ from workbench.cluster.workers.calls import greet, rest, run_legs, sees_store, w
 from workbench.cluster.workers.machine import survey_here
 from workbench.cluster.workers.secrets import to_wire
 from workbench.cluster.workers.worker import INTERVAL_S, Workplace
-from workbench.errors import BadMessage, ClusterError, VersionsDiffer
+from workbench.errors import BadMessage, ClusterError
 from workbench.messages import FromLeg, Greeting, Left, Notice, Order, Plain, Wants
 from workbench.messages import read as read_message
 from workbench.records import Training
@@ -95,6 +95,8 @@ class DaskBackend:
         self._ordered: dict[Slot, list[tuple[Order, int]]] = {}
         self._futures: dict[Any, set[str]] = {}
         self._closing = self._reattaching = False
+        #: It ends when a cluster that is not ours is gone.
+        self._line: asyncio.Task[None] | None = None
         #: Workers that went away; one of them may just be getting ready.
         self._removed: set[str] = set()
         #: Workers whose machine has given notice that it goes.
@@ -110,10 +112,13 @@ class DaskBackend:
         if self._own is not None:
             self._plan = await asyncio.to_thread(devices.plan, self._own.workers)
             self.note = self._plan.note
+        self._reattaching = True
         await self._attach()
+        self._attached()
 
     async def _attach(self) -> None:
         self._client = await connected(self._own, self._address)
+        self._line = None if self._own is not None else self._later(self._attend(self._client))
         self._client.scheduler_comm.interval = INTERVAL_S
         self._hearing = Hearing()
         self._client.subscribe_topic(self._topic, self._heard)
@@ -122,25 +127,19 @@ class DaskBackend:
         record = None if self._own is None else self._own.record
         self.dashboard = None if record is None else record.dashboard
         if not any(told.values()):
-            try:
-                # Workers of a cluster of our own have the engine's variables, unless each was made for a GPU.
-                hides: Hides = (
-                    ("unnamed" if self._own and self._own.workers else "all") if self._plan.hides_gpus else "none"
-                )
-                plugin = Workplace(
-                    self._topic,
-                    None if record is None else record.slots,
-                    has_devices=record is None or record.has_devices,
-                    hides=hides,
-                    engine=self._nonce,
-                    store=None if record is None or not record.grace_s else self._root,
-                )
-                await self._client.register_plugin(plugin)
-            except Exception as error:
-                raise VersionsDiffer(
-                    f"Workbench cannot be set up on the workers of {self._address}: {error}. Expected the same "
-                    "Workbench version installed in the environment of every Dask worker."
-                ) from error
+            # Workers of a cluster of our own have the engine's variables, unless each was made for a GPU.
+            hides: Hides = (
+                ("unnamed" if self._own and self._own.workers else "all") if self._plan.hides_gpus else "none"
+            )
+            plugin = Workplace(
+                self._topic,
+                None if record is None else record.slots,
+                has_devices=record is None or record.has_devices,
+                hides=hides,
+                engine=self._nonce,
+                store=None if record is None or not record.grace_s else self._root,
+            )
+            await set_up(self._client, plugin, self._address)
             told = await greeted(self._client, self._own, self._nonce, self._topic)
         # One that dies at this moment is not among them; what takes its place is heard of.
         answers = await self._client.run(sees_store, self._root, self._nonce, on_error="ignore")
@@ -153,6 +152,16 @@ class DaskBackend:
             self._take_over(worker, told.get(worker) or Greeting([], 0))
         if self._own is not None:
             self._own.watch(self._lose_scheduler)
+
+    def _attached(self) -> None:
+        self._reattaching = False
+        if self._line is not None and self._line.done():
+            self._lose_scheduler()
+
+    async def _attend(self, client: Any) -> None:
+        await disconnected(client)
+        if client is self._client:
+            self._lose_scheduler()
 
     def _take_over(self, worker: str, told: Greeting) -> None:
         """Hear what ``worker`` had to tell, and from now on what it says."""
@@ -197,20 +206,11 @@ class DaskBackend:
 
     async def look(self) -> list[Plain]:
         """The machines: this one in a thread of ours where the cluster is local, others by one worker of each."""
-        there = {slot.worker for slot in self.slots} & self._answers.keys()
-        answers = {worker: self._answers[worker] for worker in sorted(there)}
+        there = sorted({slot.worker for slot in self.slots} & self._answers.keys())
+        answers = {worker: self._answers[worker] for worker in there}
         if self._own is not None:
             return [await survey_here(answers)] if answers else []
-        hosts: dict[str, dict[str, Plain]] = {}
-        for worker, answer in answers.items():
-            hosts.setdefault(answer["host"], {})[worker] = answer
-        found = []
-        for workers in hosts.values():
-            first = next(iter(workers))
-            with contextlib.suppress(Exception):  # it is about to leave; its slots go when Dask says so
-                told = await asyncio.wait_for(self._client.run(survey_here, workers, workers=[first]), ANSWER_S)
-                found.append(told[first])
-        return found
+        return await surveyed(self._client, answers)
 
     async def close(self) -> None:
         """Cancel what runs, and end the cluster where it is ours."""
@@ -283,10 +283,8 @@ class DaskBackend:
             self._later(self._watch(future, sorted(keys)))
 
     def stop(self, key: str, reason: str, keep_s: float | None) -> None:
-        """Cancel the future, and tell the worker directly, which is a hop nearer; whichever comes first counts.
-
-        A leg that was told before is told again only where it has no time any more.
-        """
+        """Cancel the future, and tell the worker directly, which is a hop nearer; whichever comes first counts. A leg
+        that was told before is told again only where it has no time any more."""
         flight = self._flights.get(key)
         if flight is None:  # ordered in this very turn
             self._later(self._stop_submitted(key, reason, keep_s))
@@ -483,17 +481,18 @@ class DaskBackend:
                     await self._own.replace()
                 await self._attach()
                 break
-            except (ClusterError, OSError) as error:
+            except Exception as error:  # whatever half of a cluster raises: without one the engine is of no use
                 log.warning("%s", error)
                 await asyncio.sleep(REATTACH_S)
-        self._reattaching = False
+        self._attached()
         for training in self._warmed:
             self._later(self._client.run(warm, training=training, on_error="ignore"))
 
-    def _later(self, coroutine: Any) -> None:
+    def _later(self, coroutine: Any) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _lost(reason: str, cause: str = "cluster") -> Left:
