@@ -219,3 +219,25 @@ def test_a_closed_journal_says_so(path):
 def test_a_missing_journal_has_no_lines(path):
     assert list(journal.read(path)) == []
     assert journal.last(path) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "NaN", "-Infinity", "1e400", "123456789012345678901234567890", "-0", "-0.0", "0.1", "5e-324", "1E5",
+        r'"\ud800"', r'"\ud83d\ude00"', r'"\u0000"', '"é"', '""', "[[], {}]", '{"a": 1, "a": 2}', "true", "null",
+    ],
+)  # fmt: skip
+def test_a_value_is_read_as_json_reads_it(path, value):
+    path.write_text(f'{{"n": 1, "kind": "X", "value": {value}}}\n')
+    [line] = journal.read(path)
+    wanted = json.loads(value)
+    assert repr(line["value"]) == repr(wanted)
+
+
+@pytest.mark.parametrize("value", ["[1,]", "01", "+1", ".5", "'a'", '"\x01"', "nul", "1 2", "[" * 100_000, "{1: 2}"])
+def test_a_line_that_json_refuses_is_damage(path, value):
+    path.write_text(f'{{"n": 1, "kind": "X", "value": {value}}}\n{{"n": 2, "kind": "X"}}\n')
+    damage = []
+    assert [line["n"] for line in journal.read(path, damage=damage)] == [2]
+    assert len(damage) == 1

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import NewerSchema, StoreError, WorkbenchError
-from workbench.records import UNREADABLE, Goal
+from workbench.records import UNREADABLE, Goal, Spec
 from workbench.store import Store, journal
 from workbench.store.files import database, kinds, packed
 from workbench.store.files.atomic import kind_of, open_file, read_json
@@ -145,14 +145,17 @@ class Walk:
         """Check one experiment: everything it refers to must exist, and its files must agree."""
         paths = self.store.experiment(experiment)
         spec: dict[str, Any] = {}
+        parsed: Spec | None = None
         try:
             spec = self.store.read_spec_json(experiment)
-            check_spec(self.store.read_spec(experiment))
+            parsed = check_spec(self.store.spec_of(experiment, spec))
         except NewerSchema as error:
             self.found.append(("spec", False, str(error)))
         except (WorkbenchError, OSError) as error:
             self.found.append(("spec", True, str(error)))
-        lines = self.journal("journal", paths.journal, lambda damage: summary.lines_of(self.store, experiment, damage))
+        lines = self.journal(
+            "journal", paths.journal, lambda damage: summary.lines_of(self.store, experiment, damage, parsed)
+        )
         entry = summary.entry_of(self.store, experiment)
         try:
             if entry is not None and entry["state"] == UNREADABLE:  # its lines were checked when they were read

@@ -8,9 +8,10 @@ when it opens the file.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -249,11 +250,28 @@ def _line(raw: bytes) -> dict[str, Json] | None:
     if not raw.endswith(b"\n"):
         return None
     try:
-        line = from_json(raw)
+        line = _decoded(raw)
     except ValueError:
         return None
     sound = isinstance(line, dict) and type(line.get("n")) is int and isinstance(line.get("kind", ""), str)
     return cast("dict[str, Json]", line) if sound else None
+
+
+def _decoded(raw: bytes) -> Json:
+    """``raw`` as :func:`from_json` reads it, in a third of the time where msgspec can read it: it knows neither NaN nor
+    half a surrogate pair."""
+    decode, error = _decoder()
+    try:
+        return decode(raw)
+    except (error, RecursionError):
+        return from_json(raw)
+
+
+@functools.cache
+def _decoder() -> tuple[Callable[[bytes], Json], type[Exception]]:
+    import msgspec  # late: many programs start that read no journal
+
+    return msgspec.json.Decoder().decode, msgspec.DecodeError
 
 
 def _damage(path: Path, where: int, raw: bytes) -> Damage:

@@ -396,7 +396,10 @@ class Store:
         Raises NotFound if there is none, StoreError if it is damaged, NewerSchema if a later Workbench wrote it. With
         ``viewing``, the understood part of a newer one is returned: to be shown, never to be run.
         """
-        data = self.read_spec_json(experiment_id)
+        return self.spec_of(experiment_id, self.read_spec_json(experiment_id), viewing=viewing)
+
+    def spec_of(self, experiment_id: str, data: dict[str, Json], *, viewing: bool = False) -> Spec:
+        """The spec in ``data``, as :meth:`read_spec_json` gives it; otherwise as :meth:`read_spec`."""
         if not viewing:
             check_schema(data, f"the spec of experiment {experiment_id}")
         try:

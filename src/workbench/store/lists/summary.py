@@ -135,15 +135,16 @@ def _looked(store: Store, experiment_id: str) -> _Look | None:
     return _looks_like(store, experiment_id, state, None, [])
 
 
-def lines_of(store: Store, experiment_id: str, damage: list[Damage]) -> list[dict[str, Any]]:
+def lines_of(store: Store, experiment_id: str, damage: list[Damage], spec: Spec | None = None) -> list[dict[str, Any]]:
     """The lines of an experiment's journal. A later call for its entry uses this reading.
 
-    Unreadable parts are added to ``damage``. Raises OSError.
+    Unreadable parts are added to ``damage``. spec: the experiment's, if it was read and checked already. Raises
+    OSError.
     """
     path = store.experiment(experiment_id).journal
     stat = path.lstat()
     lines = list(journal.read(path, damage=damage))
-    _looks_like(store, experiment_id, (stat.st_ino, stat.st_size, stat.st_mtime_ns), lines, damage)
+    _looks_like(store, experiment_id, (stat.st_ino, stat.st_size, stat.st_mtime_ns), lines, damage, spec)
     return lines
 
 
@@ -153,8 +154,9 @@ def _looks_like(
     state: tuple[int, int, int],
     lines: list[dict[str, Any]] | None,
     damage: list[Damage],
+    spec: Spec | None = None,
 ) -> _Look:
-    """The result for a journal in ``state``. lines: its lines, if already read."""
+    """The result for a journal in ``state``. lines, spec: its lines and the experiment's spec, if already read."""
     path = store.experiment(experiment_id).journal
     try:
         lines = list(journal.read(path, damage=damage)) if lines is None else lines
@@ -162,7 +164,7 @@ def _looks_like(
         entry = None
         if whole:
             # Reading a search of a billion trials or slots would take forever.
-            spec = check_spec(store.read_spec(experiment_id, viewing=True))
+            spec = spec or check_spec(store.read_spec(experiment_id, viewing=True))
             check_lines(store.experiment(experiment_id), lines)
             entry = summary(spec, lines)
         wrong = next((str(piece) for piece in journal.lasting(path, damage)), None)
