@@ -1,4 +1,4 @@
-"""Property tests repeat the same examples, and nobody times them; HYPOTHESIS_PROFILE=explore looks for new ones."""
+"""Property tests repeat the same examples, without a deadline. HYPOTHESIS_PROFILE=explore tries new examples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import own_state  # noqa: F401 - importing it is all
 from hypothesis import HealthCheck, settings
 
-# A busy machine is no defect of the code, and a test that fails now and then is.
+# No deadline: a busy machine is not a defect of the code, but a test that fails now and then is a defect.
 _calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("calm", derandomize=True, **_calm)
 settings.register_profile("explore", max_examples=1000, **_calm)

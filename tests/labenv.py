@@ -1,7 +1,7 @@
-"""The environment that JupyterLab has of its own: a second virtual environment with Workbench in it, and no torch.
+"""JupyterLab's own environment: a second virtual environment, with Workbench and without torch.
 
-It is made once for a checkout and kept under ``build/``, since its 150 distributions take most of a minute; Workbench
-itself is installed anew whenever its sources changed. Whatever goes wrong is raised with what pip said.
+It is created once for each checkout and kept under ``build/``, since installing its 150 distributions takes most of a
+minute. Workbench itself is reinstalled whenever its sources have changed. Errors contain pip's output.
 """
 
 from __future__ import annotations

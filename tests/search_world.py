@@ -64,9 +64,9 @@ def noise(trial: int, step: int) -> float:
 class World:
     """Carries out what the search orders until it finishes.
 
-    value: the goal by trial and step. fails: where trials fail, (trial, level). breaks: where training code comes to
-    its own end, (trial, level). losses: how likely a leg is lost before its next level. unsettled: how likely a person
-    pauses, resumes, changes the capacity.
+    value: the goal's value, by trial and step. fails: whether a trial fails, by trial and level. breaks: whether the
+    training code ends by itself, by trial and level. losses: the probability that a leg is lost before its next level.
+    unsettled: the probability that a person pauses, resumes, or changes the capacity.
     """
 
     search: Search

@@ -4,8 +4,7 @@ What users read. Python: every string of two words or more, except docstrings, s
 put together (an error, a line of `say`, an option's help, a reason). TypeScript: the texts of `trans`. Markdown: whole
 files. Notebooks: their Markdown cells. YAML: the lines of the API's description.
 
-What contributors read: docstrings and comments of Python, of all rooms, and comments of
-TypeScript.
+What contributors read: docstrings and comments of Python, including those of the tests, and comments of TypeScript.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def of_python(path: Path) -> Iterator[tuple[int, str]]:
-    """Each string of a module that is no docstring and has two words or more, with its line; of f-strings the text."""
+    """Each string of a module, except docstrings, that has two words or more, with its line; of f-strings the text."""
     tree = ast.parse(path.read_text())
     docs = {
         id(node.body[0].value)
@@ -170,7 +169,7 @@ FILES = sorted(
 
 MODULES = sorted(
     path
-    for folder in ("src/workbench", "workbench_ext/server", "notebooks", "benchmarks")
+    for folder in ("src/workbench", "workbench_ext/server", "notebooks", "benchmarks", "tests")
     for path in (ROOT / folder).rglob("*.py")
 )
 

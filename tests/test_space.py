@@ -297,7 +297,7 @@ def test_a_later_schema_is_not_guessed_at():
         Space.from_json({"schema": 99, "parameters": []})
 
 
-# -- what they refuse: given, wanted, what to do
+# -- what they reject; an error says what was given, what was expected, and what to do
 
 
 BAD = {

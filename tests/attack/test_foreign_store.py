@@ -359,7 +359,7 @@ def test_the_question_names_what_adopting_means(foreign: tuple[Path, Spec], caps
     place, spec = foreign
     store = Store(place / ".workbench")
     (store.notify_path).write_text('{"command": "true"}')
-    assert main(["adopt", str(place)]) == 2  # nobody is there to ask
+    assert main(["adopt", str(place)]) == 2  # without a terminal, the command cannot ask
     said = capsys.readouterr().err
     for words in (str(store.root), ownership.person(os.geteuid()), "2 experiments", "planted@1", "1 request", "--yes"):
         assert words in said

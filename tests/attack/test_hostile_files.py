@@ -1,5 +1,7 @@
-"""Files that somebody else planted in a store, while a real engine trains an ordinary search: it comes out right, what
-cannot be read is set aside by name, and no file ends the engine or is looked at for ever.
+"""Files that another user planted in a store, while a real engine trains an ordinary search.
+
+The search gives the right result. The engine refuses invalid requests, and marks damaged experiments as unreadable.
+No file stops the engine or keeps it busy for ever.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ ODD: tuple[Any, ...] = (7.5, -1, 10**30, True, [], {}, "x" * 200_000, [[]], {"a"
 
 
 def plant_requests(store: Store, tmp_path: Path) -> int:
-    """Put all that is no request among the requests, and what has fields of other kinds; how many files."""
+    """Plant invalid requests: wrong files, and fields with values of the wrong type. Returns the number of files."""
     folder, number = store.requests, 0
     for data in NO_REQUEST.values():
         (folder / name_of(number := number + 1)).write_bytes(data)
@@ -118,7 +120,7 @@ def plant_requests(store: Store, tmp_path: Path) -> int:
 
 
 def journals(spec: Spec) -> dict[str, list[dict[str, Any]] | bytes]:
-    """Journals that make no sense, by what is wrong."""
+    """Invalid journals, by what is wrong with them."""
     began: dict[str, Any] = {"kind": "Began", "experiment": spec.id, "label": spec.label}
     capacity, run = (
         {"kind": "CapacityChanged", "slots": 2},
@@ -139,7 +141,7 @@ def journals(spec: Spec) -> dict[str, list[dict[str, Any]] | bytes]:
 
 
 def plant_experiments(store: Store, folder: Path) -> dict[str, str]:
-    """Experiments whose files make no sense; their ids, by what is wrong."""
+    """Write experiments with invalid files; returns their IDs, by what is wrong with them."""
     planted = {}
     for wrong, content in journals(search(folder, "x")).items():
         spec = search(folder, wrong)

@@ -32,7 +32,7 @@ from workbench.store.owner import runtime
 from workbench.store.owner.cluster import read_cluster
 from workbench.store.owner.lease import read_engine
 
-#: A user of this machine who is nobody in particular.
+#: The ID of an unprivileged user: `nobody` on most systems.
 OTHER = 65534
 TOKEN = "a-token-of-the-tests"
 #: It trains with a loader's workers until the test has looked, and its checkpoints go to a storage.
@@ -246,7 +246,7 @@ def test_another_user_gets_nothing_from_any_port(world: World) -> None:
 
 
 def knocked(host: str, port: int) -> dict[str, str]:
-    """What a port answers to who has no key: to a page's request, to a frame of Dask's, and over TLS."""
+    """What a port answers to a client without a key: to an HTTP request, to a Dask frame, and over TLS."""
     told = {}
     frame = b"\x02" + b"\0" * 7 + b"\xff" * 16 + b"\x80" * 64
     for name, data in (("http", b"GET /workbench/api/cluster HTTP/1.1\r\nHost: x\r\n\r\n"), ("dask", frame)):
@@ -264,7 +264,7 @@ def knocked(host: str, port: int) -> dict[str, str]:
     ):
         sock.sendall(frame)
         told["tls"] = sock.recv(64).hex()
-    # An answer in TLS to what is no TLS is an alert: it says nothing.
+    # A TLS server answers plain data with an alert. It discloses nothing, so it counts as no answer.
     return {name: "" if text.startswith("\x15\x03") else text for name, text in told.items()}
 
 
@@ -294,7 +294,7 @@ def poured(host: str, port: int) -> int:
 
 
 def of_strangers(process: psutil.Process) -> list[Any]:
-    """Connections of ``process`` whose other end is no process of this user."""
+    """Connections of ``process`` whose other end does not belong to a process of this user."""
     ours = {
         (one.laddr.ip, one.laddr.port)
         for one in psutil.net_connections("tcp")

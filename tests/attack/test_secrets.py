@@ -20,7 +20,7 @@ from workbench.snapshot.secrets.masking import HEADS, hearing, masked
 MIXED = "a1B2" * 9
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEAx7abcd\nabcdefgh1234567890==\n-----END RSA PRIVATE KEY-----"
 JWT = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
-#: A text, and the part of it that nobody may see.
+#: A text, and the part of it that must be masked.
 SECRETS = {
     "a JSON web token": (f"sent {JWT} there", JWT),
     "a private key": (KEY, "abcdefgh1234567890"),

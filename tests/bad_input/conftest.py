@@ -41,7 +41,7 @@ class Person:
         return Said(code, shown.out + shown.err)
 
     def started_nothing(self) -> bool:
-        """No experiment, no request, and nobody started an engine."""
+        """Whether there is no experiment and no request, and no engine was started."""
         store = self.folder / ".workbench"
         left = [path.name for name in ("experiments", "requests") for path in (store / name).glob("*")]
         return not left and not list(store.glob("engine.*"))

@@ -45,7 +45,7 @@ def full(folder: Path) -> None:
 
 
 def no_store(folder: Path) -> None:
-    """Nobody may write where the store would be made."""
+    """The place where the store would be created is read-only."""
     mount(folder, "size=1m,ro")
 
 

@@ -52,7 +52,7 @@ def local(store: Store, lease: EngineLease) -> Callable[[Any], Any]:
 def dask_cluster(
     folder: Path, port: str = "0", workers: int = 2, threads: int = 1
 ) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A scheduler and workers of their own, as somebody else's cluster is: its address and processes."""
+    """A Dask scheduler and workers that Workbench did not start; yields the address and the processes."""
     (folder / "scheduler.json").unlink(missing_ok=True)
     found = folder / "scheduler.json"
     log = open(folder / "dask.log", "ab")

@@ -35,7 +35,7 @@ def test_a_file_is_kept_once_by_its_content(store: Store, tmp_path: Path) -> Non
     keeper = Keeper(store, 1000)
     kept = {keeper.keep(str(path), described(path))["kept"] for path in (one, other)}
     assert kept == {hashlib.sha256(b"1,2\n").hexdigest()}
-    one.write_bytes(b"3,4\n")  # in place: what is kept is no link to it
+    one.write_bytes(b"3,4\n")  # written in place: the kept file is a copy, not a link
     assert store.get_blob(kept.pop(), verify=True) == b"1,2\n"
 
 

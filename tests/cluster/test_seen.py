@@ -1,4 +1,4 @@
-"""Digests of files that were read: made once for a content, anew when it changed, and never waited for by a leg."""
+"""Digests of files that training read: computed once, and again when the file changes. No leg waits for them."""
 
 from __future__ import annotations
 

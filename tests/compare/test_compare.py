@@ -288,7 +288,7 @@ def test_a_changed_search_seed_comes_before_the_configuration_that_it_drew(store
     assert kinds(found) == ["seeds", "configuration", "arguments"]
     assert found["title"] == "seed 0 → 7 · lr 0.1 → 0.7"
     assert items(found, "configuration")["lr"]["note"] == "drawn by the search, which has another seed"
-    # What a person wrote is no seed's doing, and the data come first as ever.
+    # A value that a person edited does not come from the seed. The data are listed first, as always.
     cells = changed(CELLS, cell0=CELLS[0].replace("30.0", "36.0").replace("10,", "12,"), cell1="batch = 64")
     spec = Notebook(store, Path()).run(*cells).launch(seed=7)
     put_results(store, spec, RESULTS)

@@ -81,10 +81,10 @@ def test_more_steps_and_trials_are_bit_for_bit_the_longer_search(store: Store, t
         legs = series.legs()
         assert series.meta()["planned"]["trials"] == 5
         assert series.meta()["ended"] > first_end
-    # Whoever had trained three steps trained six more, and not nine.
+    # Trials that had trained three steps trained six more, not nine.
     assert sorted(leg["start"] for leg in legs) == [0, 0, 0, 0, 0, 3, 3, 3]
     assert finishes(store, spec) == 2
-    # The list says the same when it is made anew from the journals.
+    # The catalog says the same after it is rebuilt from the journals.
     before = next(entry for entry in read_catalog(store) if entry["id"] == spec.id)
     Catalog.rebuild(store)
     after = next(entry for entry in read_catalog(store) if entry["id"] == spec.id)
@@ -104,7 +104,7 @@ def test_a_kill_after_the_extension_costs_nothing_but_time(store: Store, tmp_pat
         for one in (calm, spec):
             assert ended(store, one) == "completed"
         Experiment.of(store, calm.id).extend(max_steps=9, trials=3).wait(60)
-        # Whoever lost the weights since trains again from the beginning.
+        # A trial whose weights were lost since then trains again from the beginning.
         with Series.read(store.experiment(spec.id).series) as series:
             best = max((row for row in series.trials() if row["state"] == "completed"), key=lambda row: row["value"])
         Checkpoints(store.experiment(spec.id).trial(best["number"])).drop()
@@ -204,7 +204,7 @@ def test_an_extension_that_makes_no_sense_any_more_ends_nobody(store: Store, tmp
 
 
 def test_no_time_limit_is_beyond_all_dates(store: Store, tmp_path: Path) -> None:
-    """Refused where it is given; an older spec has it all the same, and must not end the engine for everybody."""
+    """An endless limit is rejected where it is given. An older spec may have one, which must not stop the engine."""
     endless = spec_of(PLAIN, tmp_path, name="endless", **small(3, trials=2, limit_s=math.inf))
     far = spec_of(PLAIN, tmp_path, name="far", **small(3, trials=2, limit_s=3.6e11))
     for spec in (endless, far):

@@ -1,4 +1,4 @@
-"""A package that is installed where a search trains pauses it, by name; a person's word lets it go on with that."""
+"""Installing a package that a search uses pauses the search and names the package. Resuming accepts the new version."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_only_what_training_uses_pauses_it_and_a_wait_ends_with_the_words(tmp_pa
     assert "basis 1.0 → 2.0" in watched.stderr
     assert "Traceback" not in watched.stderr
     try:
-        installed(site, "3.0", "basis")  # since nobody looks: what is there when a person resumes is accepted
+        installed(site, "3.0", "basis")  # no engine runs; resuming accepts the versions installed then
         experiment.resume()
         (tmp_path / "go").touch()
         assert experiment.wait(100).state == "completed"

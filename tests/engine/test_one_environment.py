@@ -183,7 +183,7 @@ def test_secrets_that_are_gone_are_named_and_come_back_with_the_next_launch(tmp_
     with engine(store, **ENGINES):
         spec, _ = launched(store, inside=inside, after="exp.pause()", env=secret)
         assert private.kept(store.root, spec.id) == {"HF_TOKEN": secret["HF_TOKEN"]}
-    # The machine was started anew, and nothing is kept: an engine goes on with what there is, and says what is missing.
+    # As after a reboot, no secret is kept: the engine continues without the secrets, and says which are missing.
     private.forget(store.root, spec.id)
     (tmp_path / "go").touch()
     with engine(store, **ENGINES, HF_TOKEN="the engine's"):

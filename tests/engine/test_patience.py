@@ -1,4 +1,4 @@
-"""How long a leg may be silent, which worker is set aside, and which slot a leg may have: by table, without a clock."""
+"""How long a leg may be silent, which worker gets no more legs, and which slot a leg may use. No test needs a clock."""
 
 from __future__ import annotations
 

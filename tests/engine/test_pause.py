@@ -51,7 +51,7 @@ def test_pausing_leaves_nothing_behind_and_resuming_is_exact(tmp_path: Path) -> 
     assert (row["name"], row["state"]) == ("renamed-20", "completed")
 
 
-#: The first step takes so long that nobody waits for it (the second constant is what is waited for).
+#: Seconds that the first step takes, and seconds that a pause waits for a step: too few for the first one.
 FIRST_S, WAIT_S = 4.0, 1.0
 LONG = """
 import random, time
@@ -110,7 +110,7 @@ def trains(store: Store, spec: Spec, since_s: float) -> bool:
 
 
 def test_a_stop_does_not_wait_for_the_pause_before_it(tmp_path: Path) -> None:
-    """A pause lets the step come to its end, which takes an hour here; a stop waits for no step."""
+    """A pause waits until the step ends, which takes an hour here; a stop does not wait for a step."""
     store = Store(tmp_path / "store").create()
     spec = spec_of(LONG.replace("FIRST_S", "3600.0"), tmp_path, trials=1, verify=False)
     with engine(store):

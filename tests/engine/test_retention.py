@@ -1,4 +1,4 @@
-"""Checkpoints that no rule keeps go while searches run; what could still be needed never does."""
+"""While searches run, checkpoints that the rule does not keep are deleted, but none that could still be needed."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_the_result_does_not_depend_on_the_number_of_workers(store: Store, tmp_p
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the slow search gives when nobody kills anything."""
+    """The outcome of the slow search when no process is killed."""
     folder = tmp_path_factory.mktemp("calm")
     store, spec = Store(folder / "store").create(), spec_of(SLOW, folder, space=SPACE, seed=7)
     start(store, spec)

@@ -148,7 +148,7 @@ def test_a_storage_that_is_down_all_the_time_stops_nothing_and_it_is_said(tmp_pa
         start(store, spec)
         assert ended(store, spec) == "completed"
         until(lambda: (word(store, spec.id) or "").startswith("waits since "), 20, "a word of the trouble")
-        # It is there again: whoever cleans up does not wait for the next try.
+        # The storage is available again: a clean-up uses it at once, and does not wait for the next attempt.
         os.unlink(tmp_path / "far")
         ask(store, asked.Gc())
         until(lambda: word(store, spec.id) is None, 20, "the end of the trouble")

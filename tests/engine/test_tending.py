@@ -1,4 +1,4 @@
-"""Whoever waits sees to the engine: a killed one is replaced, one that left in good order is not."""
+"""A program that waits for a search replaces a killed engine, but not one that exited normally."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def wait(store: Store, clock: Clock, seconds: float) -> None:
 
 
 def kill(store: Store) -> None:
-    """Leave the store as an engine does that is killed: its name on the door, and nobody behind it."""
+    """Leave the store as a killed engine does: its lease is still written, but no process holds the lock."""
     lease = EngineLease.acquire(store)
     os.close(lease._descriptor)
     lease._descriptor = -1

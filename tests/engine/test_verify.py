@@ -63,7 +63,7 @@ def test_an_honest_loop_is_exact_and_the_search_knows_nothing_of_the_check(store
         found = until(lambda: verdict(store, spec), what="the verdict")
         legs = {(line["trial"], line["attempt"]): line for line in lines(store, spec, "LegStarted")}
         left = (legs[line["trial"], line["attempt"]] for line in lines(store, spec, "LegLeft"))
-        first = next(leg for leg in left if leg["start"] > 0)  # which of two brackets is the first, nobody promises
+        first = next(leg for leg in left if leg["start"] > 0)  # either of the two brackets may be the first
         assert found["verdict"] == "identical"
         assert (found["trial"], found["resumed"], found["until"]) == (first["trial"], first["start"], first["until"])
         trained = outcome(store, spec)

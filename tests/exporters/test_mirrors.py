@@ -115,7 +115,7 @@ def word(store: Store, spec: Spec) -> str | None:
 
 @pytest.fixture(scope="module")
 def carried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Spec]:
-    """A search that has ended, in a store that nobody runs any more."""
+    """A search that has ended, in a store without an engine."""
     folder = tmp_path_factory.mktemp("home")
     store = Store(folder / "store").create()
     spec = spec_of(SLOW.replace("0.05", "0") + "    print('turn', epoch)\n", folder, name="carried", **SETTINGS)
@@ -272,7 +272,7 @@ def test_mirrors_lose_and_double_nothing_though_they_and_the_engine_are_killed(
     assert [run.info.status for run in runs.values()] == ["FINISHED"] * 4
     assert in_tensorboard(tmp_path / "runs", spec) == as_single(points(store, spec))
     assert not lines(store, spec, "StopAsked")
-    # Whoever takes it in writes to nobody.
+    # The exported spec names no mirror: a store that imports it sends its results nowhere.
     export(store, "mirrored", tmp_path / "mirrored.zip")
     with zipfile.ZipFile(tmp_path / "mirrored.zip") as archive:
         assert json.loads(archive.read(f"experiments/{spec.id}/spec.json"))["mirror"] == []

@@ -211,7 +211,7 @@ async def test_a_killed_engine_is_replaced_and_its_experiment_goes_on(jp_servera
 
 @tending
 async def test_one_that_was_ended_in_good_order_stays_away(jp_serverapp, written, monkeypatch):
-    """Somebody ended it: its experiments go on when they are resumed, or when the server starts again."""
+    """An engine that was ended is replaced only when an experiment is resumed, or when the server starts again."""
     monkeypatch.setattr(looks, "SELDOM_S", 0.1)
     await until(lambda: (found := tended(jp_serverapp)) and not found.is_first)
     written.experiment(state="running")

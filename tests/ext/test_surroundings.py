@@ -116,7 +116,7 @@ async def test_a_store_that_cannot_be_written_is_shown_and_refuses_orders(ask, s
 
 
 async def test_a_store_named_as_read_only_refuses_orders(send, written, monkeypatch):
-    """As above, for whoever may write everywhere."""
+    """As above, for users who can write everywhere, such as root."""
     written.experiment(state="running")
     monkeypatch.setattr(os, "access", lambda *_, **__: False)
     code, answer = await send("requests", kind="pause", experiment="digits")

@@ -1,4 +1,4 @@
-"""A store as the engine leaves it, made without an engine: for whoever shows experiments."""
+"""A store as an engine leaves it, but written without one, for tests that show experiments."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ COUNT = [("a", "n = 3"), ("b", "n = n + 1"), ("c", "X = [n]")]
 )  # fmt: skip
 @pytest.mark.parametrize("is_saved", [True, False])
 def test_a_cell_that_goes_on_from_its_own_result_counts_once(runs, names, is_saved):
-    """Saved or not: that it was executed twice is known all the same."""
+    """The second execution is known even if the notebook was not saved."""
     cells = dict(runs) if is_saved else None
     assert found(runs, cells, "n", "X") == names
 
@@ -108,7 +108,7 @@ def test_what_a_name_is_made_of_counts_for_it_where_the_train_cell_does_not_use_
         COUNT,
         [*COUNT, *COUNT],  # all once more
         [*COUNT[:2], *COUNT],
-        [COUNT[1], *COUNT],  # what it went on from was made anew since
+        [COUNT[1], *COUNT],  # n is defined again between the two runs of b
         [("a", "n = 3"), ("b", "n = n + 1"), ("b", "n = n + 1"), ("a", "n = 3"), ("b", "n = n + 1")],
         [("a", "n = [3]"), ("b", "m = n + [1]"), ("b", "m = n + [1]"), ("c", "X = [m]")],
         [("a", "n = X = f()"), *[("b", "n = n.astype(float)")] * 2],

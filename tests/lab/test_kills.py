@@ -59,7 +59,7 @@ def start_kernel() -> Iterator[Callable[[Path], Kernel]]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, start_kernel: Callable[[Path], Kernel]) -> dict:
-    """What the cell gives, in a store of its own, when nobody kills anything."""
+    """The outcome of the cell, in a store of its own, when no process is killed."""
     folder = tmp_path_factory.mktemp("calm")
     start_kernel(folder).run(CELL.format(line=" --wait"))
     store = Store(folder / ".workbench")

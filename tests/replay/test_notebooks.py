@@ -216,7 +216,7 @@ def marks(folder: Path) -> list[list[str]]:
 
 
 def begun(folder: Path, lr: str) -> list[int]:
-    """The kernels in which the notebook with this parameter was begun."""
+    """The process IDs of the kernels that started to execute the notebook with this parameter."""
     return [int(pid) for one, word, pid in marks(folder) if (one, word) == (lr, "begin")]
 
 
@@ -241,7 +241,7 @@ def test_a_batch_whose_command_and_engine_are_killed_executes_each_notebook_once
     completed = [run.parameters["lr"] for run in notebooks.runs(lonely) if run.state == "completed"]
     assert sorted(completed) == [1, 2, 3]  # each once
     assert [word for one, word, _ in marks(tmp_path)].count("end") == 3
-    assert len(lonely.experiment_ids()) == 1  # the batch went on; it was not begun anew
+    assert len(lonely.experiment_ids()) == 1  # the batch continued; it did not start again
     assert "3 executed before" in done(command(*words, folder=tmp_path)).stdout
 
 

@@ -47,7 +47,7 @@ def install(python: Path, *packages: str) -> None:
 
 
 def kept(store: Store, trial) -> dict[str, bytes]:
-    """The bytes of a trial's last checkpoint, its manifest aside."""
+    """The files of a trial's last checkpoint without its manifest: the bytes of each, by name."""
     [*_, last] = Checkpoints(store.experiment(trial.experiment.id).trial(trial.number)).all()
     return {name: (last.folder / name).read_bytes() for name in last.manifest.files}
 

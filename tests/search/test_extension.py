@@ -105,7 +105,7 @@ def test_a_stopped_search_goes_on_where_it_was(name, seed, slots, fact, at, loss
     world.stops = {}
     go_on(world, fact)
     if asked and losses == 0.0:
-        # Nobody is left behind: with more time alone it comes to the same trials.
+        # No trial is left out: the extended search has all the trials of its plan.
         assert len(world.search.trials) == world.search.plan.trials
 
 

@@ -6,7 +6,7 @@ from workbench.search.seeds import trial_seed, units
 
 
 def test_seeds_are_the_same_in_every_release():
-    # Somebody's experiment is reproduced with these: never change them.
+    # Users reproduce their experiments with these values: never change them.
     assert trial_seed(0, 7, "torch") == 3047843500
     assert units(0, 7, "space", 2) == [0.8120929248083698, 0.4933948818341739]
 

@@ -36,7 +36,7 @@ for epoch in trial.steps():
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Path]:
-    """The store of whoever published, and the publication."""
+    """The publisher's store, and the folder of the publication."""
     folder = tmp_path_factory.mktemp("theirs")
     store = Store(folder / "store").create()
     scheduler = Scheduler("all", 1, 3, 3)

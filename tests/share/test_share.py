@@ -59,7 +59,7 @@ for epoch in trial.steps():
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Spec]:
-    """A small search in a store that nobody runs any more."""
+    """A small search that has ended, in a store without an engine."""
     folder = tmp_path_factory.mktemp("home")
     store = Store(folder / "store").create()
     scheduler = Scheduler("hyperband", 1, 3, 3)
@@ -272,7 +272,7 @@ tokens = tokenizer(x)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Files that somebody made with care
+# Files that an attacker crafted
 
 Change = Callable[[dict[str, bytes], dict[str, Any], dict[str, int]], None]
 
@@ -316,7 +316,7 @@ def other_owner(files: dict[str, bytes], about: dict[str, Any], modes: dict[str,
 
 
 def changed(good: Path, bad: Path, change: Change) -> None:
-    """Write a file that somebody made out of a good one."""
+    """Write to ``bad`` a copy of the file ``good`` with this change, as an attacker would."""
     with zipfile.ZipFile(good) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     about = json.loads(files.pop("manifest.json"))

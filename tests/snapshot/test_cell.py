@@ -283,7 +283,7 @@ def test_a_name_that_exists_nowhere_is_refused_before_anything_starts():
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Text that is no train cell
+# Text that is not a train cell
 
 
 @pytest.mark.parametrize(

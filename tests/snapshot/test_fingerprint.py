@@ -114,7 +114,8 @@ def test_a_change_is_seen_where_it_is_and_nowhere_else(store, before, after, cha
     one = Notebook().run(CELLS).capture(store, *NAMES).names
     other = Notebook().run(CELLS.replace(before, after)).capture(store, *NAMES).names
     differing = {name for name in one if one[name] != other[name]}
-    # Whoever holds a helper holds its code; whoever calls it by name does not, for the name has its own digest.
+    # An object that holds a function changes with the function's code. One that calls it by name does not: the name has
+    # a digest of its own.
     assert differing == changed
 
 

@@ -48,7 +48,7 @@ def test_a_snapshot_holds_everything(store, tmp_path, monkeypatch):
 def test_the_same_again_is_the_same_folder(store):
     cell = read_cell(CELL, {})
     one = take(store, cell=cell, cells=["x = 1"])
-    # The folder itself is touched: cleaning up spares what was wanted within a day.
+    # Only the folder's own time changes: cleaning up keeps what was touched within a day.
     before = sorted((path, path.stat().st_ino, path.stat().st_mtime_ns) for path in store.snapshots.glob("*/*"))
     assert take(store, cell=cell, cells=["x = 1"]).digest == one.digest
     assert sorted((path, path.stat().st_ino, path.stat().st_mtime_ns) for path in store.snapshots.glob("*/*")) == before

@@ -144,7 +144,7 @@ def orphaned(shaken: World) -> list[str]:
 
 
 def wrong_with(store: Store, spec: Spec) -> list[str]:
-    """Torn or lost files in a store that nobody writes any more."""
+    """Torn or lost files in a store that no process writes any more."""
     wrong: list[str] = []
     for path in (store.journal_path, store.experiment(spec.id).journal):
         damage: list[Any] = []
@@ -163,7 +163,7 @@ def wrong_with(store: Store, spec: Spec) -> list[str]:
     for number in range(len(outcome(store, spec)["trials"])):
         checkpoints = Checkpoints(store.experiment(spec.id).trial(number))
         checkpoints.all(verify="digest")
-        # What was spoilt on purpose and needed by nobody afterwards may lie there; half-written folders may not.
+        # Checkpoints that a fault damaged and no trial needed afterwards may remain; half-written folders may not.
         wrong += [f"{one.folder}: {one.why}" for one in checkpoints.skipped if "manifest is missing" in one.why]
     return wrong
 

@@ -34,9 +34,9 @@ def kill(world: World, dice: random.Random, role: str) -> str:
 
 
 def freeze(world: World, dice: random.Random) -> str:
-    """Everything stops at once and goes on later, as when a lid is closed and opened."""
+    """All processes stop at once and continue later, as when a laptop's lid is closed and opened."""
     frozen = [process for process in world.marked() if _signalled(process, signal.SIGSTOP)]
-    time.sleep(CLOSED_S)  # the fault itself: nobody may do anything meanwhile
+    time.sleep(CLOSED_S)  # the fault itself: no process may run during this time
     for process in frozen:
         _signalled(process, signal.SIGCONT)
     return f"SIGSTOP of {len(frozen)} processes for {CLOSED_S:g} s"

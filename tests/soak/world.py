@@ -1,6 +1,6 @@
-"""The machine room in which chaos happens: a Dask cluster somebody else runs, a kernel, an engine, and who they are.
+"""The processes of a chaos test: a Dask cluster that Workbench did not start, a kernel and an engine.
 
-Every process carries one mark in its environment, so that each can be found, and a survivor is known for an orphan.
+Every process has the same mark in its environment, by which the test finds it and recognizes orphans.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class World:
         return found
 
     def close(self) -> None:
-        """End the kernel and the cluster; what lives on was orphaned by somebody else."""
+        """End the kernel and the cluster. This does not end processes that others left behind."""
         if self.kernel is not None:
             with contextlib.suppress(RuntimeError):
                 self.kernel.end()

@@ -1,5 +1,7 @@
-"""Command line, notebook and server read an experiment alike: while it trains, after its engine was killed, when it has
-ended, and from a catalog that was made anew."""
+"""The command line, the notebook and the server show the same state of an experiment.
+
+They agree while it trains, after its engine was killed, after it has ended, and when the catalog was rebuilt.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ PAUSED = {"state": "paused", "reason": "six 1.16.0 → 1.17.0 was installed"}
         # The series tell of an end, and of an extension, before the catalog does.
         (RUNS, ENDS, HERE, "completed", ENDS["reason"]),
         (ENDS, {"state": "waiting", "reason": "it was extended"}, HERE, "waiting", "it was extended"),
-        # Whoever could not write the series any more has told the catalog.
+        # An engine that could no longer write the series wrote the state to the catalog.
         ({"state": "failed", "reason": "disk"}, RUNS, GONE, "failed", "disk"),
         ({"state": "unreadable", "reason": "line 3"}, RUNS, HERE, "unreadable", "line 3"),
         (ENDS, {}, GONE, "completed", ENDS["reason"]),

@@ -205,7 +205,7 @@ def readonly(folder: Path) -> None:
         assert reader.points_after(cursor)[1] == [(7, "acc", 11, 0, 1.1, 0.0)]
         refuses(looked)
         reader.close()
-        # The engine dies, and leaves a WAL behind that nobody may write into the database.
+        # The engine dies and leaves a WAL. Readers through the read-only mount cannot write it into the database.
         child = os.fork()
         if child == 0:
             dying = Series.open(store.experiment(KEY).series)
@@ -228,7 +228,7 @@ def readonly(folder: Path) -> None:
             store.experiment(KEY).series.with_name("series.db-shm").unlink()
         with Series.read(path) as reader:
             assert [point[2] for point in reader.points()][-3:] == [11, 12, 13], shm
-    # Somebody writes on the other side meanwhile: a reader of a copy or of a still file notices.
+    # A writer uses the writable path meanwhile. The reader, which has a copy or an immutable file open, notices.
     reader = Series.read(path)
     assert len(reader.points()) == 13
     with Series.open(store.experiment(KEY).series) as series:

@@ -113,13 +113,13 @@ def series(store: Store, tell: Tell) -> None:
         tell(k + 1)
         opened.close()
         if k == 1:
-            path.write_bytes(b"no database any more")  # it is moved aside, and made again
+            path.write_bytes(b"no database any more")  # the next iteration moves it away and makes a new one
             tell(0)
     tell(1)
 
 
 def filled(store: Store) -> None:
-    """Two experiments, each with a completed trial and one that the search stopped; and what nobody names, long old."""
+    """Two experiments, each with a completed trial and one that the search stopped; and old, unreferenced files."""
     for key in ("a", "b"):
         capture = store.put_blob(key.encode() * 1000)
         made = make_spec(key)

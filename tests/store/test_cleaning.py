@@ -1,4 +1,4 @@
-"""What nobody names goes; what is named, asked for, young, or wanted in that very moment stays."""
+"""Unreferenced files are deleted. Files that are referenced, requested, young, or needed at that very moment stay."""
 
 import dataclasses
 import json

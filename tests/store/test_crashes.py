@@ -126,7 +126,7 @@ def test_a_series_is_whole_or_not_there_while_it_is_made_and_moved_aside(tmp_pat
     for store, told in lives("series", tmp_path):
         path = store.root / "series.db"
         if told and told[-1] == 0:
-            # It had just been destroyed on purpose, and died while it was moved aside and made again.
+            # The process had destroyed the file on purpose, and died while it moved the file away and made a new one.
             with Series.open(path) as series:
                 assert len(series.points()) == 50 * len(series.trials()), store
             continue

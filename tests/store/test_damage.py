@@ -1,4 +1,4 @@
-"""Damage to each file of a store, one at a time: it is found or it does no harm, and the rest is shown all the same."""
+"""Damage to each file of a store, one at a time: doctor finds it, or it does no harm, and the rest is still shown."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from workbench.cli.commands.doctor import Finding
 from workbench.store import Store
 from workbench.store.files import kinds
 
-#: Levels of what doctor says: a problem (exit code 1), a warning (the engine mends it, or somebody only has to know),
-#: or nothing, since nothing is lost that any other file names.
+#: Levels of doctor's findings: a problem (exit code 1), a warning (the engine repairs it, or the user only needs to
+#: know), or nothing, since no other file refers to what was lost.
 P, W, N = "problem", "warning", ""
 _JSON = {"deleted": N, **dict.fromkeys(("emptied", "cut", "flipped", "junk", "deep", "huge"), P)}
 _ANEW = {"deleted": N, **dict.fromkeys(("emptied", "cut", "flipped", "junk", "deep", "huge"), W)}
-#: Text or bytes of which nobody knows what they were.
+#: Free text or bytes: doctor cannot know what they should be.
 _FREE = dict.fromkeys(("deleted", "emptied", "cut", "flipped", "junk", "deep", "huge"), N)
 #: No file of any kind may be one of these: they would block a reader, or lead it elsewhere.
 _NO_FILE = dict.fromkeys(("unreadable", "folder", "pipe", "link"), P)

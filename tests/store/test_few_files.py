@@ -145,7 +145,7 @@ def trained(paths):
 
 
 def seen(paths):
-    """All that is to be had of three trials through the doors by which it is read."""
+    """Everything about three trials, read through the functions that callers use."""
     return [
         (content(paths.trial(number)), packed.read(paths.trial(number).log), content(paths.trial(number).passing))
         for number in range(3)

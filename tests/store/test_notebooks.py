@@ -1,4 +1,4 @@
-"""The index of executed notebooks: what is being executed is held by whoever executes it, and nothing else runs."""
+"""The index of executed notebooks. A notebook counts as running only while a process holds its lock."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_while_one_process_makes_a_deleted_store_again_another_sees_it_as_its_ow
     watching = threading.Thread(target=watch)
     watching.start()
     for number in range(50):
-        store.root.rename(tmp_path / f"deleted{number}")  # at once; a folder that is half deleted is no store
+        store.root.rename(tmp_path / f"deleted{number}")  # at once; a half-deleted folder is not a store
         used(store.root)
     look.set()
     watching.join()

@@ -88,11 +88,11 @@ def test_what_is_published_is_there_whole_and_what_the_rule_removes_goes(store, 
     remove(store.experiment(KEY), {0: [3]}, {0: [9]})
     mirror(trial, Remote(url, KEY, 0))
     assert Remote(url, KEY, 0).steps() == [9]
-    # A lost disk is no wish to remove.
+    # Losing the local files is not a request to delete the remote ones.
     shutil.rmtree(here.folder)
     mirror(trial, Remote(url, KEY, 0))
     assert Remote(url, KEY, 0).steps() == [9]
-    # Trained anew, with other bytes at the same step.
+    # Trained again, with other bytes at the same step.
     keep(store, 9, b"others")
     assert mirror(trial, Remote(url, KEY, 0)) == 1
     assert tree(there / "step-00000009") == tree(here.folder / "step-00000009")
@@ -265,7 +265,7 @@ def test_neither_the_url_nor_a_wish_to_send_there_leaves_or_enters_the_store(sto
         assert not any(b"s3cr3tpass" in archive.read(name) for name in archive.namelist())
     publish(store, KEY, str(tmp_path / "page"))
     assert not any(b"s3cr3tpass" in data.encode("latin-1") for data in map(str, tree(tmp_path / "page").values()))
-    # Somebody has put a place into what is taken in.
+    # A storage that was planted in a publication is dropped when another store takes the publication in.
     name = tmp_path / "page" / "experiments" / KEY / "spec.json"
     name.write_text(json.dumps({**json.loads(name.read_text()), "storage": url}))
     other = Store(tmp_path / "other").create()

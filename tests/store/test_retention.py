@@ -206,7 +206,7 @@ class World:
         for instruction in self.search.handle(fact):
             self.history.take(to_line(instruction))
             if isinstance(instruction, Run):
-                # Whoever goes on finds the newest checkpoint it may go on from, as the engine knows it.
+                # A trial that continues finds the newest checkpoint that it may start from, as far as the engine knows.
                 trial = instruction.trial
                 known = self.history.trials[trial].known
                 if instruction.start:

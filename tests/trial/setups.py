@@ -136,7 +136,7 @@ else: other = entropy() % 1000
     ),
 }
 
-#: What looks as if it were made anew, and is the same each time, or means the same in each process.
+#: Set-ups that seem to give something else in each process, but give the same, or something that means the same.
 STEADY = {
     "generators without a seed": (
         """

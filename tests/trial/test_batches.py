@@ -118,7 +118,7 @@ loader = Stateful()
     + BODY,
 }
 
-#: What cannot be asked for a later batch, or not be resumed inside: said, and exact all the same.
+#: Loaders that cannot start at a later batch, and steps that cannot be resumed inside: reported, and still exact.
 SAID = {
     "a stream": (
         """
@@ -205,7 +205,7 @@ def test_a_trial_killed_between_batches_equals_an_undisturbed_one(server, experi
 
 
 def test_workers_that_outlive_a_pass_draw_their_seed_once(server, experiment):
-    """Their own random numbers begin anew (the page says so); those of the training go on."""
+    """The workers' own random numbers start again (the experiment's page says so); those of the training continue."""
     source = (
         "loader = DataLoader(torch.utils.data.TensorDataset(X, Y), 8, shuffle=True, num_workers=1, "
         "persistent_workers=True)" + BODY

@@ -1,4 +1,4 @@
-"""Runners die with whoever owns them, and a runner that dies takes nobody along."""
+"""Runners end with their worker or forkserver, and a runner that dies ends neither of them."""
 
 import contextlib
 import json

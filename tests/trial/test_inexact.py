@@ -1,4 +1,4 @@
-"""What a resumed leg has lost is named by it, with the reason; what is no loss is not named."""
+"""A resumed leg names what it has lost, with the reason, and names nothing that it has not lost."""
 
 import pytest
 from trial.world import said

@@ -691,7 +691,7 @@ def test_a_function_of_a_module_is_called_with_its_configuration(server, experim
     runner = server.runner()
     told = runner.leg(cell.order(4, start=2, configuration=configuration))
     assert told[-1]["metrics"] == {"score": 2.0, "count": 4.0, "width": 7.0}
-    # The next leg imports the module anew.
+    # The next leg imports the module again.
     assert runner.leg(cell.order(1, trial=1, configuration=configuration))[-1]["metrics"]["count"] == 1
 
 

@@ -1,4 +1,4 @@
-"""Which names a loop gives anew before it reads them."""
+"""Which names a loop assigns in each turn before it reads them, and which it carries over to the next turn."""
 
 import sys
 

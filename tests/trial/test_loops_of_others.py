@@ -102,7 +102,7 @@ def test_it_goes_on_where_it_was(experiment, ourtrainer, which):
     for until in (1, 2, 4, 6):
         left = trained_here(parts, cell.order(until, start={1: 0, 2: 1, 4: 2, 6: 4}[until]))
         assert left["error"] is None, left["error"]["traceback"]
-        sys.modules.pop("ourtrainer", None)  # a runner imports it anew
+        sys.modules.pop("ourtrainer", None)  # a runner imports it again
     assert parts.points == calm.points
     assert parts.points["seen", 6] == 6
 

@@ -1,4 +1,4 @@
-"""A trial that is killed after every step and resumed in a fresh process equals one that nobody disturbed."""
+"""A trial that is killed after every step and resumed in a new process equals an undisturbed one."""
 
 import pytest
 from trial.loops import ALL, FOOT

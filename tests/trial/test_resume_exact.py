@@ -1,6 +1,7 @@
-"""Killed at random moments and resumed on another machine's stead, models of every sort end as if nobody had.
+"""Models of every kind that are killed at random moments and resumed elsewhere end exactly like undisturbed ones.
 
-Final weights, optimizer and every metric are compared byte for byte with those of an undisturbed process.
+A second forkserver stands in for another machine. The final weights, the optimizer and every metric are compared byte
+for byte with those of an undisturbed process.
 """
 
 import random

@@ -61,7 +61,7 @@ def test_files_that_a_leg_reads_are_seen_by_whoever_reads_them(server, experimen
 def test_what_is_read_later_is_told_when_the_leg_leaves(server, experiment, folder):
     runner = server.runner()
     assert "late.csv" in seen(runner.leg(experiment(READS.format(folder=folder), steps=2).order()))
-    # The next leg of the process begins anew.
+    # The next leg of the same process does not report the files of the first.
     assert seen(runner.leg(experiment("for _ in trial.steps():\n    trial.report(score=1.0)").order())) == []
 
 

@@ -263,7 +263,7 @@ def test_a_server_that_comes_back_is_heard_again(lab, start_lab, tmp_path, opene
     expect(page.get_by_role("heading", name="patient@1")).to_be_visible()
     assert spec.name == "patient"
     page.close()
-    page.troubles.clear()  # requests failed while nobody answered
+    page.troubles.clear()  # requests failed while the server was down
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])

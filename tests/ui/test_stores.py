@@ -46,7 +46,7 @@ IS_KEPT = """async () => {
 
 @pytest.fixture
 def filled(tmp_path):
-    """Two stores with finished experiments; the second is somebody else's. The server finds them when it starts."""
+    """Two stores with finished experiments; the second is another user's. The server finds them when it starts."""
     for folder in ("other", "foreign"):
         (tmp_path / folder).mkdir()
         store = Store.find(cwd=tmp_path / folder).create()

@@ -98,7 +98,7 @@ def test_a_cell_trains_with_torch_that_jupyterlab_has_not(lab, opened):
 
     store = Store.find(cwd=lab.root)
     engine = read_engine(store)
-    # The kernel started it, by its own interpreter; that one has torch, and the engine does without all the same.
+    # The kernel started the engine with its own interpreter. Torch is installed there, but the engine does not load it.
     assert not any(package.endswith("/torch") for package in packages(engine.pid))
     (entry,) = experiments(store)
     assert entry["state"] == "completed"
