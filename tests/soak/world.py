@@ -71,7 +71,8 @@ class World:
         self.folder = folder
         self.store = folder / ".workbench"
         self.mark = mark or secrets.token_hex(8)
-        self.clock = folder / "clock"
+        # Every process has it mapped. Elsewhere it would be data that training reads, and that changes while it trains.
+        self.clock = Path("/dev/shm") / f"clock-{self.mark}"
         self.kernel: Kernel | None = None
         self._remote = remote
         self._port = _free_port()
@@ -134,6 +135,7 @@ class World:
             process.terminate()
         for process in self._cluster.values():
             process.wait(30)
+        self.clock.unlink(missing_ok=True)
         self._log.close()
 
     def kill_all(self) -> None:
