@@ -4,6 +4,8 @@ import os
 import threading
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from workbench.errors import NewerSchema, StoreError, StoreFull
 from workbench.store import journal
@@ -241,3 +243,34 @@ def test_a_line_that_json_refuses_is_damage(path, value):
     damage = []
     assert [line["n"] for line in journal.read(path, damage=damage)] == [2]
     assert len(damage) == 1
+
+
+LINE = st.one_of(
+    st.integers(0, 9).map(lambda k: {"kind": "Reached", "k": k}),
+    st.text(max_size=4).map(lambda text: {"kind": "X", "text": text}),
+    st.just({"kind": 7}),
+    st.sampled_from([math.nan, 10**30, [], {}]).map(lambda value: {"value": value}),
+)
+#: A place in the file, bytes that are removed there, and bytes that are put there instead.
+CHANGE = st.tuples(
+    st.integers(0, 400),
+    st.sampled_from([0, 1, 2, 30]),
+    st.sampled_from([b"", b"\n", b" ", b"\n\n", b"{}", b"}{", b'{"n":3}\n', b"\xff", b"\0", b"0"]),
+)
+
+
+@given(lines=st.lists(LINE, max_size=8), changes=st.lists(CHANGE, max_size=3))
+def test_a_journal_that_is_read_at_once_is_read_as_line_by_line(tmp_path_factory, lines, changes):
+    path = tmp_path_factory.mktemp("journal") / "events.jsonl"
+    data = b"".join(json.dumps({"n": n, **line}).encode() + b"\n" for n, line in enumerate(lines, 1))
+    for place, removed, put in changes:
+        place %= len(data) + 1
+        data = data[:place] + put + data[place + removed :]
+    path.write_bytes(data)
+    found = []
+    for at_once in (journal._AT_ONCE, -1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(journal, "_AT_ONCE", at_once)
+            damage = []
+            found.append((repr(list(journal.read(path, damage=damage))), damage))
+    assert found[0] == found[1]

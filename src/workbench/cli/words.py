@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.records import SCHEMA
 from workbench.terminal import clean as clean  # the commands import all formatting functions from here
@@ -16,11 +16,16 @@ from workbench.terminal import is_terminal as is_terminal
 from workbench.terminal import say as say
 from workbench.terminal import write
 
+if TYPE_CHECKING:
+    from workbench.store.owner.lease import EngineInfo
+
 #: The colour of each state in a terminal (ANSI).
 _COLOURS = {"running": "36", "completed": "32", "failed": "31", "stopping": "33", "paused": "33", "problem": "31",
             "warning": "33", "unreadable": "31", "ok": "32", "+": "32", "-": "31"}  # fmt: skip
 #: The width if the terminal does not report one.
 _WIDTH = 100
+#: Seconds without a heartbeat after which a live engine is called silent; it writes one every second.
+SILENT_S = 10.0
 
 
 def say_json(data: Mapping[str, Any], *, indent: int | None = 2) -> None:
@@ -47,6 +52,12 @@ def finite(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [finite(value) for value in data]
     return data
+
+
+def who(info: EngineInfo) -> str:
+    """An engine's identity, in words."""
+    closing = " (it is closing)" if info.state == "closing" else ""
+    return f"the engine is process {info.pid} on {clean(info.host)}{closing}"
 
 
 def number(value: Any) -> str:

@@ -11,11 +11,11 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from workbench.errors import NewerSchema, StoreError
 from workbench.records import SCHEMA, Json
@@ -31,11 +31,16 @@ from workbench.store.files.atomic import (
     to_json,
 )
 
+if TYPE_CHECKING:
+    import msgspec
+
 #: Keys that the journal itself adds to a line.
 OWN = frozenset({"n", "at", "schema"})
 _BLOCK = 1 << 16
 #: The maximum length of a line in bytes. A longer one was not written by Workbench, and is not kept in memory.
 MOST_LINE = 64 << 20
+#: Journals of at most this many bytes are decoded at once.
+_AT_ONCE = 8 << 20
 _OPENING = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -196,6 +201,9 @@ def read(path: Path, after: int = 0, *, damage: list[Damage] | None = None) -> I
         told.append(Damage(path, 0, str(error)))
         return
     with file:
+        if after <= 0 and (lines := _intact(file)) is not None:
+            yield from lines
+            return
         where = _place(file, after) if after > 0 else 0
         file.seek(where)
         last = 0
@@ -215,6 +223,25 @@ def read(path: Path, after: int = 0, *, damage: list[Damage] | None = None) -> I
                 if last > after:
                     yield line
             where += len(raw)
+
+
+def _intact(file: BinaryIO) -> list[dict[str, Json]] | None:
+    """All lines of a journal that has no damage, decoded at once, which takes half the time; None for others and for
+    large ones."""
+    data = file.read(_AT_ONCE + 1)
+    if len(data) > _AT_ONCE or not data.endswith(b"\n"):
+        return None
+    decoder, refused = _decoder()
+    try:
+        lines = decoder.decode_lines(data)
+    except refused:
+        return None
+    # One object on each line: it may lie between other lines.
+    starts = data.startswith(b"{") + data.count(b"\n{")
+    if not starts == data.count(b"\n") == len(lines):
+        return None
+    is_intact = all(_is_line(line) and line["n"] == number for number, line in enumerate(lines, 1))
+    return lines if is_intact else None
 
 
 def lasting(path: Path, damage: list[Damage]) -> list[Damage]:
@@ -253,25 +280,28 @@ def _line(raw: bytes) -> dict[str, Json] | None:
         line = _decoded(raw)
     except ValueError:
         return None
-    sound = isinstance(line, dict) and type(line.get("n")) is int and isinstance(line.get("kind", ""), str)
-    return cast("dict[str, Json]", line) if sound else None
+    return cast("dict[str, Json]", line) if _is_line(line) else None
+
+
+def _is_line(line: Json) -> bool:
+    return isinstance(line, dict) and type(line.get("n")) is int and isinstance(line.get("kind", ""), str)
 
 
 def _decoded(raw: bytes) -> Json:
     """``raw`` as :func:`from_json` reads it, in a third of the time where msgspec can read it: it knows neither NaN nor
     half a surrogate pair."""
-    decode, error = _decoder()
+    decoder, refused = _decoder()
     try:
-        return decode(raw)
-    except (error, RecursionError):
+        return decoder.decode(raw)
+    except refused:
         return from_json(raw)
 
 
 @functools.cache
-def _decoder() -> tuple[Callable[[bytes], Json], type[Exception]]:
+def _decoder() -> tuple[msgspec.json.Decoder[Json], tuple[type[Exception], ...]]:
     import msgspec  # late: many programs start that read no journal
 
-    return msgspec.json.Decoder().decode, msgspec.DecodeError
+    return msgspec.json.Decoder(), (msgspec.DecodeError, ValueError, RecursionError)
 
 
 def _damage(path: Path, where: int, raw: bytes) -> Damage:

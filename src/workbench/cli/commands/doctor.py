@@ -11,9 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
-from workbench.cli.commands.engines import SILENT_S, who
 from workbench.cli.verbs import FAILED, OK
-from workbench.cli.words import clean, coloured, cut, say, say_json
+from workbench.cli.words import SILENT_S, clean, coloured, cut, say, say_json, who
 from workbench.cluster import devices
 from workbench.cluster.address import check_address
 from workbench.compare.section import counted, size

@@ -16,7 +16,7 @@ from workbench.asking import around_engine, open_log
 from workbench.cli.commands import service
 from workbench.cli.found import lines
 from workbench.cli.verbs import AWAY, OK
-from workbench.cli.words import age, clean, say, say_json
+from workbench.cli.words import age, clean, say, say_json, who
 from workbench.cluster.address import check_address
 from workbench.cluster.own import end_found, grace_s
 from workbench.errors import BadOption, ClusterError, EngineRunning, NoAnswer
@@ -30,8 +30,6 @@ from workbench.store.owner.ownership import check_ours
 #: Seconds within which a started engine holds its lease, and a stopped one has ended.
 START_S = 20.0
 END_S = 30.0
-#: Seconds without a heartbeat after which a live engine is called silent; it writes one every second.
-SILENT_S = 10.0
 _LOOK_S = 0.02
 #: The engine process's own exit code for a second one.
 _HELD = 3
@@ -105,12 +103,6 @@ def _plain(info: EngineInfo | None) -> dict[str, Any] | None:
         return None
     names = ("host", "pid", "state", "started", "heartbeat", "protocol", "address", "alive")
     return {name: getattr(info, name) for name in names}
-
-
-def who(info: EngineInfo) -> str:
-    """An engine's identity, in words."""
-    closing = " (it is closing)" if info.state == "closing" else ""
-    return f"the engine is process {info.pid} on {clean(info.host)}{closing}"
 
 
 def _refuse_second(store: Store) -> None:
