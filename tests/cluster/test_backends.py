@@ -166,6 +166,39 @@ def test_a_scheduler_that_is_replaced_while_nothing_trains_is_noticed(tmp_path: 
     assert outcome(store, spec) == outcome(reference, same)
 
 
+def test_a_leg_whose_worker_sends_what_is_no_message_is_stopped_there_and_trained_again(tmp_path: Path) -> None:
+    slow = PLAIN.replace("trial.report", "__import__('time').sleep(0.2)\n    trial.report")
+    store = Store(tmp_path / "store")
+    whole = Scheduler(kind="all", last=60)
+    spec = spec_of(slow, tmp_path, space=SPACE, seed=11, scheduler=whole, trials=2)
+    start(store, spec)
+
+    def forge(dask_worker: Any) -> list[str]:
+        [ours] = [one for one in dask_worker.plugins.values() if type(one).__name__ == "Workplace"]
+        keys = list(ours._legs)
+        for key in keys:
+            ours._outbox._send({"op": "saved", "step": "the third", "key": key}, 0.0)
+        return keys
+
+    def legs(dask_worker: Any) -> list[str]:
+        [ours] = [one for one in dask_worker.plugins.values() if type(one).__name__ == "Workplace"]
+        return list(ours._legs)
+
+    with dask_cluster(tmp_path) as (address, _), engine(store, WORKBENCH_CLUSTER=address), Client(address) as looking:
+        until(lambda: lines(store, spec, "Reached"), what="a first report")
+        keys = until(lambda: [key for some in looking.run(forge).values() for key in some], what="a leg under way")
+        running = lambda: {key for some in looking.run(legs).values() for key in some}  # noqa: E731
+        until(lambda: not running() & set(keys), 6, what="the end of its process, which has ten seconds of work left")
+        told = [line["reason"] for line in lines(store, spec, "LegLeft") if line["outcome"] == "died"]
+        assert len(told) == len(keys)
+        assert all("what its worker sent cannot be read" in reason for reason in told)
+        assert ended(store, spec) == "completed"
+    reference = Store(tmp_path / "reference")
+    same = spec_of(PLAIN, tmp_path, space=SPACE, seed=11, scheduler=whole, trials=2)
+    run(reference, same, inline)
+    assert outcome(store, spec) == outcome(reference, same)
+
+
 def test_a_worker_that_is_attached_has_a_slot_for_each_of_its_threads(tmp_path: Path) -> None:
     store = Store(tmp_path / "store").create()
     with dask_cluster(tmp_path, workers=1, threads=3) as (address, _), engine(store, WORKBENCH_CLUSTER=address):

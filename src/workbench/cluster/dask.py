@@ -363,6 +363,7 @@ class DaskBackend:
                 message = read_message(data)
             except BadMessage as error:
                 log.error("a worker sent what cannot be read: %s", error)
+                self.stop(key, "its worker sent what cannot be read", None)
                 self._end(key, _lost(f"what its worker sent cannot be read ({error})"))
                 continue
             match message:
