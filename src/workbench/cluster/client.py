@@ -11,6 +11,7 @@ from typing import Any
 from distributed import Client, Security
 from distributed.comm import connect
 
+from workbench.cluster.clocks import LOOK_S, Drift, wake, wake_all
 from workbench.cluster.own import Own
 from workbench.cluster.workers.calls import greet
 from workbench.cluster.workers.machine import survey_here
@@ -25,6 +26,10 @@ log = logging.getLogger("workbench.cluster")
 ANSWER_S, OWN_ANSWER_S = 5.0, 20.0
 
 
+#: Tasks of which nothing else holds a reference.
+_minding: set[asyncio.Task[None]] = set()
+
+
 async def connected(own: Own | None, address: str | None) -> Any:
     """A client of the store's own cluster, or of the one at ``address``. Raises NoAnswer."""
     while True:
@@ -33,7 +38,11 @@ async def connected(own: Own | None, address: str | None) -> Any:
             record = await own.ready()
             where = {"address": record.address, "security": Security(**record.security), "timeout": OWN_ANSWER_S}
         try:
-            return await Client(**where, asynchronous=True, name="workbench-engine")
+            client: Any = await Client(**where, asynchronous=True, name="workbench-engine")
+            task = asyncio.get_running_loop().create_task(_mind_clocks(client))
+            _minding.add(task)
+            task.add_done_callback(_minding.discard)
+            return client
         except (OSError, TimeoutError, ValueError) as error:
             if own is not None and own.was_found:
                 log.warning("the cluster of this store does not answer (%s): it is replaced", error)
@@ -44,6 +53,18 @@ async def connected(own: Own | None, address: str | None) -> Any:
                 "scheduler` prints, such as tcp://10.0.0.5:8786. Start it, or leave the address out for a cluster on "
                 "this machine."
             ) from error
+
+
+async def _mind_clocks(client: Any) -> None:
+    """Wake the streams between ``client`` and its scheduler, when a clock was set, until the client is closed."""
+    drift = Drift()
+    while client.status != "closed":
+        await asyncio.sleep(LOOK_S)
+        if client.scheduler_comm is not None:
+            wake(client.scheduler_comm)
+        if drift.is_set():
+            with contextlib.suppress(Exception):  # the scheduler is gone, or has no Workbench
+                await asyncio.wait_for(client.run_on_scheduler(wake_all), ANSWER_S)
 
 
 async def disconnected(client: Any) -> None:

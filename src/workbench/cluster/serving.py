@@ -18,6 +18,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -25,6 +26,7 @@ import dask
 from distributed import LocalCluster, Scheduler, Security
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from workbench.cluster.clocks import wake_all, watch
 from workbench.cluster.here import dashboard_of, local_cluster
 from workbench.cluster.settings import SETTINGS
 from workbench.cluster.workers.worker import INTERVAL_S
@@ -95,10 +97,12 @@ class LocalProcess:
         cluster.scheduler.add_plugin(Presence(self._lost, self._found))
         for worker in cluster.scheduler.stream_comms:
             cluster.scheduler.stream_comms[worker].interval = INTERVAL_S
+        clocks = asyncio.get_running_loop().create_task(watch(partial(wake_all, cluster.scheduler)))
         self._record = self._written(cluster, security)
         _tell(self._record)
         self._lost(START_S)  # until the engine that started it connects
         await self._end.wait()
+        clocks.cancel()
         with contextlib.suppress(Exception):  # what is not closed normally ends with this process
             await asyncio.wait_for(cluster.close(), CLOSE_S)
         own_cluster.remove(self._record)

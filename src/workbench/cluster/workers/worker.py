@@ -18,6 +18,7 @@ from typing import Any
 
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from workbench.cluster.clocks import wake
 from workbench.cluster.workers import laying
 from workbench.cluster.workers.forkservers import Forkservers
 from workbench.cluster.workers.log import LogWriter
@@ -438,6 +439,7 @@ class Workplace(WorkerPlugin):
         while True:
             await asyncio.sleep(TIDY_S)
             self._forkservers.tidy()
+            wake(self._worker.batched_stream)
             if not self._legs:  # only what is not used is left to go
                 self._begun.clear()
                 with contextlib.suppress(TimeoutError):
