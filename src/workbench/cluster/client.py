@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -26,6 +27,8 @@ log = logging.getLogger("workbench.cluster")
 ANSWER_S, OWN_ANSWER_S = 5.0, 20.0
 
 
+#: Looks at our own stream to one at the scheduler's.
+_SCHEDULER_LOOKS = 4
 #: Tasks of which nothing else holds a reference.
 _minding: set[asyncio.Task[None]] = set()
 
@@ -56,13 +59,19 @@ async def connected(own: Own | None, address: str | None) -> Any:
 
 
 async def _mind_clocks(client: Any) -> None:
-    """Wake the streams between ``client`` and its scheduler, when a clock was set, until the client is closed."""
+    """Wake the streams between ``client`` and its scheduler, when a clock was set, until the client is closed.
+
+    The scheduler's are looked at when this machine's clock was set, and now and then while futures are under way: its
+    clock may be another one.
+    """
     drift = Drift()
-    while client.status != "closed":
+    for look in itertools.count(1):
         await asyncio.sleep(LOOK_S)
+        if client.status == "closed":
+            return
         if client.scheduler_comm is not None:
             wake(client.scheduler_comm)
-        if drift.is_set():
+        if drift.is_set() or (client.futures and look % _SCHEDULER_LOOKS == 0):
             with contextlib.suppress(Exception):  # the scheduler is gone, or has no Workbench
                 await asyncio.wait_for(client.run_on_scheduler(wake_all), ANSWER_S)
 
