@@ -28,7 +28,7 @@ ANSWER_S, OWN_ANSWER_S = 5.0, 20.0
 
 
 #: Looks at our own stream to one at the scheduler's.
-_SCHEDULER_LOOKS = 4
+_SCHEDULER_LOOKS = 2
 #: Tasks of which nothing else holds a reference.
 _minding: set[asyncio.Task[None]] = set()
 

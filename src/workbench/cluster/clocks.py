@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 #: Seconds between looks.
-LOOK_S = 1.0
+LOOK_S = 2.0
 #: Batches are milliseconds apart: a stream whose next one is this many seconds away, or overdue, is stuck.
 FAR_S = 1.0
 
