@@ -22,6 +22,8 @@ from workbench.records import Json, checked_name, trial_number
 
 #: Numbers beyond this mean nothing here: of trials, steps, seconds.
 MOST = 10**9
+#: Characters of a note and of a tag, at most.
+LONGEST_NOTE, LONGEST_TAG = 10_000, 100
 #: Bytes that a quota may name: more than any disk has.
 MOST_BYTES = 10**18
 
@@ -56,9 +58,9 @@ _Seconds = Annotated[float, Meta(gt=0, le=MOST, description="a number of seconds
 _Bytes = Annotated[int, Meta(ge=0, le=MOST_BYTES, description="a number of bytes, or null for none")]
 _Reason = Annotated[str, Meta(max_length=10_000, description="text of at most 10,000 characters")]
 _Name = Annotated[str, Meta(description="an experiment's name"), Reading(check=checked_name)]
-_Note = Annotated[str, Meta(max_length=10_000, description="text of at most 10,000 characters")]
+_Note = Annotated[str, Meta(max_length=LONGEST_NOTE, description="text of at most 10,000 characters")]
 _Tags = Annotated[
-    list[Annotated[str, Meta(max_length=100)]],
+    list[Annotated[str, Meta(max_length=LONGEST_TAG)]],
     Meta(max_length=50, description="a list of at most 50 tags of at most 100 characters"),
     Reading(check=_plain_tags),
 ]

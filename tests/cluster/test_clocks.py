@@ -34,7 +34,6 @@ async def stream(interval: str = "1ms") -> AsyncIterator[tuple[BatchedSend, asyn
         sending.abort()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("off", [7200.0, 40 * 86400.0, -7200.0])
 async def test_a_message_behind_a_clock_that_was_set_is_sent_when_it_is_woken(off: float) -> None:
     async with stream("1h") as (sending, heard):  # as if the clock had been set back: the next batch is far away
@@ -69,6 +68,7 @@ async def test_all_streams_of_a_scheduler_are_looked_at() -> None:
 def test_a_clock_that_is_set_is_noticed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     drift, real = Drift(), time.time
     assert not drift.is_set()
+    # The machine's own clock is not set for a test.
     monkeypatch.setattr(time, "time", lambda: real() - 7200)
     assert drift.is_set()
     assert not drift.is_set()

@@ -25,8 +25,6 @@ log = logging.getLogger("workbench.cluster")
 #: Seconds to wait for a cluster at an address; and for the store's own cluster, perhaps on a busy machine, before it
 #: counts as hung.
 ANSWER_S, OWN_ANSWER_S = 5.0, 20.0
-
-
 #: Looks at our own stream to one at the scheduler's.
 _SCHEDULER_LOOKS = 2
 #: Tasks of which nothing else holds a reference.
@@ -42,7 +40,7 @@ async def connected(own: Own | None, address: str | None) -> Any:
             where = {"address": record.address, "security": Security(**record.security), "timeout": OWN_ANSWER_S}
         try:
             client: Any = await Client(**where, asynchronous=True, name="workbench-engine")
-            task = asyncio.get_running_loop().create_task(_mind_clocks(client))
+            task = asyncio.get_running_loop().create_task(_mind_clocks(client, is_own=own is not None))
             _minding.add(task)
             task.add_done_callback(_minding.discard)
             return client
@@ -58,11 +56,11 @@ async def connected(own: Own | None, address: str | None) -> Any:
             ) from error
 
 
-async def _mind_clocks(client: Any) -> None:
+async def _mind_clocks(client: Any, *, is_own: bool) -> None:
     """Wake the streams between ``client`` and its scheduler, when a clock was set, until the client is closed.
 
-    The scheduler's are looked at when this machine's clock was set, and now and then while futures are under way: its
-    clock may be another one.
+    A scheduler of our own looks by itself. Another one is asked to look when this machine's clock was set, and now and
+    then while futures are under way: its clock may be another one.
     """
     drift = Drift()
     for look in itertools.count(1):
@@ -71,7 +69,7 @@ async def _mind_clocks(client: Any) -> None:
             return
         if client.scheduler_comm is not None:
             wake(client.scheduler_comm)
-        if drift.is_set() or (client.futures and look % _SCHEDULER_LOOKS == 0):
+        if not is_own and (drift.is_set() or (client.futures and look % _SCHEDULER_LOOKS == 0)):
             with contextlib.suppress(Exception):  # the scheduler is gone, or has no Workbench
                 await asyncio.wait_for(client.run_on_scheduler(wake_all), ANSWER_S)
 

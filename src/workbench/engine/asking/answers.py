@@ -165,9 +165,9 @@ class Answers:
             case asked.Rename(name=name):
                 fields: dict[str, Any] = {"name": name}
             case asked.Tag(tags=tags):
-                fields = {"tags": sorted(tag[:100] for tag in tags)}
+                fields = {"tags": sorted(tag[: asked.LONGEST_TAG] for tag in tags)}
             case asked.Note(note=note):
-                fields = {"note": note[:10_000]}
+                fields = {"note": note[: asked.LONGEST_NOTE]}
         line = {"kind": asked.kind_of(request), "experiment": entry["id"], **fields}
         self._engine.book.journal.append(line)
         self._engine.catalog.upsert_experiment(entry["id"], fields)
