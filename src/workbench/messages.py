@@ -39,10 +39,12 @@ class Begun:
     """The set-up is done, and the first turn starts. The worker adds where it trains.
 
     found: the leg's state, as from ``Found.to_json``. seen, back: files that were read, and copies that replace files
-    which have changed. architecture, data: sent once in a trial's life.
+    which have changed. architecture, data: sent once in a trial's life. in_place: the trial continues in the process
+    in which it reached its level, without a checkpoint.
     """
 
     step: int
+    in_place: bool = False
     found: Plain | None = None
     environment: Plain = field(default_factory=dict)
     setup_s: float = 0.0
@@ -119,6 +121,7 @@ class Left:
 
     cause: why it was lost, if known. error: type, message, line and traceback. why: why the runner cannot take
     another leg. cut_s: seconds after which it was stopped inside a turn. touched: files that it wrote, for a check.
+    waits: its training code waits at its level for a moment; the trial's next leg may continue it there.
     """
 
     outcome: Outcome
@@ -133,6 +136,7 @@ class Left:
     why: str | None = None
     seen: Plain | None = None
     touched: dict[str, list[str]] | None = None
+    waits: bool = False
 
 
 FromLeg: TypeAlias = Begun | Points | Level | Saved | Unsaved | Says | Seen | Left
@@ -187,6 +191,10 @@ class LegOrder:
     resume: bool
     #: The last level whose value the search received.
     told: int = 0
+    #: At its level the training code waits for a moment, so that the trial's next leg can continue it in place.
+    may_wait: bool = False
+    #: At levels below ``until`` it waits for the search's verdict, which stops most trials there.
+    asks: bool = False
     check: Check | None = None
     protocol: int = PROTOCOL
     #: Added by the worker: the notebook's secrets, and copies that replace files which have changed since.
@@ -202,6 +210,13 @@ class StopOrder:
     keep: bool
     #: The order comes from no engine: the machine announced its shutdown.
     is_notice: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """The search does not stop the leg at the level ``step``."""
+
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +317,20 @@ class Exited:
 
 
 Message: TypeAlias = (
-    FromLeg | FromWorker | LegOrder | StopOrder | Exit | Awake | Hello | Fork | Kill | Ready | Unfit | Forked | Exited
+    FromLeg
+    | FromWorker
+    | LegOrder
+    | StopOrder
+    | GoOn
+    | Exit
+    | Awake
+    | Hello
+    | Fork
+    | Kill
+    | Ready
+    | Unfit
+    | Forked
+    | Exited
 )
 
 #: The classes by their value of ``op``.

@@ -14,7 +14,7 @@ from workbench.errors import BadName, BadOption, NewerSchema
 #: Number of the spec, journal and manifest formats this version writes. Older ones are read; newer ones are refused.
 SCHEMA = 1
 #: Number of the engine–worker–runner protocol; both sides exchange it before anything else.
-PROTOCOL = 4
+PROTOCOL = 5
 
 Json = Any
 Metrics = dict[str, float]
@@ -152,6 +152,11 @@ class Scheduler:
     table: Literal["algorithm1", "table1"] = "algorithm1"
     mode: Literal["stop", "promote"] = "promote"
     brackets: Literal["aggressive", "standard", "conservative"] = "aggressive"
+
+    @property
+    def stops_most(self) -> bool:
+        """Whether a trial that reaches a rung is more likely to be stopped there than not."""
+        return self.kind == "asha" and self.mode == "stop"
 
     def __post_init__(self) -> None:
         if isinstance(self.eta, bool) or not isinstance(self.eta, int) or self.eta < 2:

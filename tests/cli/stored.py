@@ -161,6 +161,8 @@ class Answering:
         with Journal.open(self.store.journal_path) as journal:
             while not self._end.is_set():
                 for number, request in requests.pending(self.store):
+                    if not requests.take(self.store, number):
+                        continue  # it was withdrawn
                     self.asked.append(request)
                     answer = self.refusal or {"accepted": True}
                     journal.append({"kind": "answer", "request": number, **answer})

@@ -94,6 +94,9 @@ class Backend(Protocol):
         keep_s: seconds in which it may finish its turn and leave with a checkpoint; None: without one.
         """
 
+    def go_on(self, key: str, level: int) -> None:
+        """Tell the leg that the search has not stopped it at this level."""
+
     def close_worker(self, worker: str, why: str) -> None:
         """Give no more legs to ``worker``; its current legs continue."""
 

@@ -21,7 +21,9 @@ from distributed import wait
 
 from workbench.cluster import devices
 from workbench.cluster.backend import Sink, Slot, Survivor
-from workbench.cluster.client import ANSWER_S, check_worker, connected, disconnected, greeted, set_up, surveyed
+from workbench.cluster.client import check_worker, connected, disconnected, greeted, set_up, surveyed
+from workbench.cluster.direct import Direct
+from workbench.cluster.flights import Flight, is_queued
 from workbench.cluster.hearing import Hearing
 from workbench.cluster.own import Own
 from workbench.cluster.settings import SETTINGS
@@ -43,18 +45,6 @@ log = logging.getLogger("workbench.cluster")
 REATTACH_S = 1.0
 #: Seconds before a leg that has not come to its worker yet is told again to stop.
 UNDER_WAY_S = 0.02
-
-
-@dataclasses.dataclass(slots=True)
-class _Flight:
-    """One leg under way: its future (with others, where they are short) and where it was sent."""
-
-    future: Any
-    slot: Slot
-    is_alone: bool
-    stopped: bool = False
-    #: It was told to leave, and has time to come to the end of its turn.
-    has_time: bool = False
 
 
 class DaskBackend:
@@ -81,8 +71,9 @@ class DaskBackend:
         self._plan = devices.Plan()
         #: An own cluster has one engine after the other; with any other there may be engines of other stores.
         self._topic = "workbench" if self._own is not None else f"workbench-{secrets.token_hex(4)}"
-        self._flights: dict[str, _Flight] = {}
+        self._flights: dict[str, Flight] = {}
         self._client: Any = None
+        self._direct = Direct(None)
         self.was_found = self._own is not None and self._own.was_found
         self.survivors: list[Survivor] = []
         #: What the engine is to hear when it has settled about survivors; None: it hears at once.
@@ -118,6 +109,7 @@ class DaskBackend:
 
     async def _attach(self) -> None:
         self._client = await connected(self._own, self._address)
+        self._direct = Direct(self._client)
         self._line = None if self._own is not None else self._later(self._attend(self._client))
         self._client.scheduler_comm.interval = INTERVAL_S
         self._hearing = Hearing()
@@ -172,7 +164,7 @@ class DaskBackend:
             slot = min(slots, key=lambda slot: len(slot.legs))
             if not story.is_over:
                 slot.legs.append(story.key)
-                self._flights[story.key] = _Flight(None, slot, is_alone=False)
+                self._flights[story.key] = Flight(None, slot, is_alone=False)
             self.survivors.append(Survivor(story, slot))
         self._take(self._hearing.greeted(worker, told.n))
 
@@ -194,8 +186,7 @@ class DaskBackend:
     async def keep(self, marks: dict[str, int]) -> None:
         """What was heard up to these marks is on the disk."""
         for worker, number in marks.items():
-            with contextlib.suppress(Exception):  # it is gone, or the cluster is, and what it kept with it
-                await asyncio.wait_for(self._client.rpc(worker).workbench_heard(n=number), ANSWER_S)
+            if await self._direct.heard(worker, number):
                 self._hearing.kept(worker, number)
 
     def _tell(self, key: str, message: FromLeg) -> None:
@@ -227,13 +218,11 @@ class DaskBackend:
 
     async def lease(self, slot: Slot) -> str | None:
         """Have the slot's worker hold one of its machine's slots: the lock must die with the process that trains."""
-        names = list(slot.names)
-        held: str | None = await self._client.rpc(slot.worker).workbench_lease(names=names, store=self._root)
-        return held
+        return await self._direct.lease(slot.worker, slot.names, self._root)
 
     async def release(self, slot: Slot) -> None:
         """Have the slot's worker give back what it holds."""
-        await self._client.rpc(slot.worker).workbench_release()
+        await self._direct.release(slot.worker)
 
     async def warm(self, training: Training) -> None:
         """Start this training environment's forkserver on every worker."""
@@ -266,6 +255,9 @@ class DaskBackend:
                 continue
             key = orders[0].key
             orders = [dataclasses.replace(order, task=key, engine=self._nonce) for order in orders]
+            if len(orders) == 1 and not is_queued(key, slot, self._flights):
+                # Its worker starts it now, or when the leg before it has left. Its future will find it there.
+                self._later(self._direct.start(slot.worker, orders))
             future = self._client.submit(
                 run_legs,
                 orders,
@@ -279,7 +271,7 @@ class DaskBackend:
             keys = {order.key for order in orders}
             self._futures[future] = keys
             for one in keys:
-                self._flights[one] = _Flight(future, slot, is_alone=len(orders) == 1)
+                self._flights[one] = Flight(future, slot, is_alone=len(orders) == 1)
             self._later(self._watch(future, sorted(keys)))
 
     def stop(self, key: str, reason: str, keep_s: float | None) -> None:
@@ -296,13 +288,9 @@ class DaskBackend:
         if key in self._flights:
             self.stop(key, reason, keep_s)
 
-    async def _stop(self, key: str, flight: _Flight, reason: str, keep_s: float | None) -> None:
+    async def _stop(self, key: str, flight: Flight, reason: str, keep_s: float | None) -> None:
         while True:
-            try:
-                worker = self._client.rpc(flight.slot.worker)
-                here = await worker.workbench_stop(key=key, reason=reason, keep_s=keep_s)
-            except OSError:
-                here = False
+            here = await self._direct.stop(flight.slot.worker, key, reason, keep_s)
             if flight.is_alone and not (here and keep_s is not None):
                 await flight.future.cancel(reason="workbench", msg=reason)
                 return
@@ -310,6 +298,11 @@ class DaskBackend:
                 return
             # One of several in a future that is still on its way: the others must not be cancelled with it.
             await asyncio.sleep(UNDER_WAY_S)
+
+    def go_on(self, key: str, level: int) -> None:
+        """Tell the leg, which waits for it, that the search has not stopped it at this level."""
+        if (flight := self._flights.get(key)) is not None:
+            self._later(self._direct.go_on(flight.slot.worker, key, level))
 
     async def _watch(self, future: Any, keys: list[str]) -> None:
         """The second way in which the ends of legs are heard: their future, where the events were lost."""
@@ -370,18 +363,13 @@ class DaskBackend:
                 case Left():
                     self._end(key, message)
                 case Wants():
-                    self._later(self._give_secrets(message.worker, message.experiment))
+                    values = to_wire(private.kept(Path(self._root), message.experiment))
+                    self._later(self._direct.give_secrets(message.worker, message.experiment, values))
                 case Notice():
                     self._noticed.add(message.worker)
                     self.close_worker(message.worker, "its machine announced that it shuts down")
                 case _ if key in self._flights:
                     self._tell(key, message)
-
-    async def _give_secrets(self, worker: str, experiment: str) -> None:
-        """Tell a worker the secrets of an experiment, directly: Dask's scheduler neither sees nor keeps them."""
-        values = to_wire(private.kept(Path(self._root), experiment))
-        with contextlib.suppress(OSError):  # it is gone; another will ask
-            await self._client.rpc(worker).workbench_secrets(experiment=experiment, values=values)
 
     def close_worker(self, worker: str, why: str) -> None:
         """Give no more legs to ``worker``; those that it has go on."""

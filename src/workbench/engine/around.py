@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from workbench.cluster.backend import Survivor
 from workbench.engine.legs.leg import Leg
+from workbench.facts import Reached
 
 if TYPE_CHECKING:
     from workbench.engine.loop import ExperimentLoop
@@ -28,6 +30,9 @@ class Surroundings(Protocol):
 
         keep_s: seconds in which it may finish its turn and leave with a checkpoint; None: without one.
         """
+
+    def go_on(self, loop: ExperimentLoop, reached: Sequence[Reached]) -> None:
+        """Tell legs that wait at these levels that they were not stopped there, unless they were."""
 
     def went_wrong(self, loop: ExperimentLoop, leg: Leg, way: tuple[str, str]) -> None:
         """A leg died in this way: the cause, and the error's type."""

@@ -34,6 +34,7 @@ from workbench.facts import (
     Finish,
     Instruction,
     PauseCause,
+    Reached,
     ResumeAsked,
     Run,
     Settle,
@@ -193,8 +194,10 @@ class ExperimentLoop:
 
     def message(self, leg: Leg) -> Order:
         """The leg as it travels to the worker (outer part) and on to the runner (``leg``)."""
-        known = self.shown.known.get(leg.trial, 0)
-        return leg_order(self.store, self.spec, self.search, leg, self.installed.training(), known_step=known)
+        known, training = self.shown.known.get(leg.trial, 0), self.installed.training()
+        # Very short legs queue for their slot; and the first promotion resumes, since it is checked.
+        may_wait = self.legbook.depth == 1 and self.verification.has_begun
+        return leg_order(self.store, self.spec, self.search, leg, training, known_step=known, may_wait=may_wait)
 
     def hear(self, leg: Leg, message: FromLeg) -> None:
         """What one of its legs says."""
@@ -314,6 +317,7 @@ class ExperimentLoop:
             await self.commit()
             let_go(keeping)
             self._carry_out(instructions, legs, at)
+            self.around.go_on(self, [fact for fact in facts if isinstance(fact, Reached)])
             self.teller.tell(newest)
             if any(isinstance(fact, Extended) for fact in facts):
                 self.around.rebalance()
@@ -345,10 +349,9 @@ class ExperimentLoop:
 
     async def commit(self) -> None:
         """Until the lines are on disk. A full disk makes the experiment wait here, and says so; nothing is lost."""
-        loop = asyncio.get_running_loop()
         while True:
             try:
-                await loop.run_in_executor(None, self._write)
+                await asyncio.to_thread(self._write)
                 break
             except StoreError as error:
                 self.disk = str(error)

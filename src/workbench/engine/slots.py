@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from workbench.engine.leases import Leases
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.placing import Shared, Waiting, share, shares
 from workbench.engine.loop import ExperimentLoop
+from workbench.facts import Reached
 from workbench.messages import FromLeg, Left
 from workbench.records import Spec, trial_label
 from workbench.store import Store
@@ -228,6 +229,15 @@ class Slots(ABC):
             self.backend.stop(leg.key, reason, keep_s)
             return
         self.later(self._heard_later(leg.key, Left(outcome="stopped", reason=reason)))
+
+    def go_on(self, loop: ExperimentLoop, reached: Sequence[Reached]) -> None:
+        """Tell legs that wait at these levels that they were not stopped there, unless they were."""
+        if not loop.spec.scheduler.stops_most:
+            return
+        for fact in reached:
+            leg = loop.legbook.legs.get(fact.trial)
+            if leg is not None and leg.slot is not None and leg.stop is None:
+                self.backend.go_on(leg.key, fact.step)
 
     async def _heard_later(self, key: str, message: FromLeg) -> None:
         self.heard(key, message)

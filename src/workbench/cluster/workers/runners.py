@@ -20,7 +20,7 @@ from workbench.cluster.workers.imported import Imported
 from workbench.cluster.workers.log import LogWriter
 from workbench.cluster.workers.trainings import Known
 from workbench.errors import ClusterError, VersionsDiffer
-from workbench.messages import Awake, Exit, Exited, Fork, Forked, Hello, Kill, LegOrder, Message, Ready, StopOrder
+from workbench.messages import Awake, Exit, Exited, Fork, Forked, GoOn, Hello, Kill, LegOrder, Message, Ready, StopOrder
 from workbench.records import PROTOCOL, Training
 from workbench.trial.process import forkserver, surroundings, wire
 
@@ -148,9 +148,17 @@ class Runner:
         self._log, self._taker = log, taker
         self._channel.send(leg)
 
+    def listen(self, taker: Callable[[Message | None], None]) -> None:
+        """Its leg is told to be over, but the log stays open: ``taker`` gets what it still sends."""
+        self._taker = taker
+
     def stop(self, reason: str, keep: bool, notice: bool = False) -> None:
         """Ask it to leave at its next turn or report. notice: the machine is about to shut down."""
         self._channel.send(StopOrder(reason, keep, notice))
+
+    def go_on(self, level: int) -> None:
+        """Tell its leg that the search has not stopped it at this level."""
+        self._channel.send(GoOn(level))
 
     def kill(self) -> None:
         """End its whole process group now."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pickle
 import platform
 import signal
 import time
@@ -21,6 +22,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from workbench.cluster.clocks import wake
 from workbench.cluster.workers import laying
 from workbench.cluster.workers.forkservers import Forkservers
+from workbench.cluster.workers.legs import NOTICE_S, Early, Leg
 from workbench.cluster.workers.log import LogWriter
 from workbench.cluster.workers.outbox import Outbox
 from workbench.cluster.workers.runners import ForkserverKilled, Runner
@@ -28,6 +30,7 @@ from workbench.cluster.workers.secrets import Secrets
 from workbench.cluster.workers.seen import Digests, Sight
 from workbench.cluster.workers.trainings import Trainings
 from workbench.cluster.workers.trouble import how_it_died, oom_kills
+from workbench.cluster.workers.waiting import Waiting, see_out
 from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
 from workbench.messages import (
     Begun,
@@ -52,7 +55,6 @@ from workbench.store.owner.lease import EngineInfo, read_engine
 from workbench.store.owner.own_cluster import ticks_of
 from workbench.store.owner.runtime import hold
 from workbench.store.owner.slots import Lease, take
-from workbench.trial.process.runner import NOTICE
 from workbench.trial.process.surroundings import Hides
 
 #: Seconds between the batches of Dask's own senders on this worker (2 ms by default). Shorter costs processor time.
@@ -63,38 +65,8 @@ TIDY_S, RESTING_S = 1.0, 4.0
 REUSE_BELOW_S = 1.0
 #: States in which Dask wants a task's result.
 _WANTED = ("executing", "long-running", "memory", "error")
-#: Seconds that a runner which said it is done gets to end its process.
-LEAVE_S = 2.0
 #: How often a training environment is started again that is killed before it is ready.
 WARMS = 3
-#: Seconds that legs get to leave with a checkpoint when the machine gave notice: clouds and queues give 30 or more.
-NOTICE_S = 25.0
-
-
-class Leg:
-    """One leg on this worker, from the task's start to its end."""
-
-    def __init__(self, order: Order) -> None:
-        self.order = order
-        self.stop_reason: str | None = None
-        #: Seconds that it has to come to the end of its turn and leave with a checkpoint; None: it leaves without one.
-        self.keep_s: float | None = None
-        self.preempted = False
-        self.stop_asked = asyncio.Event()
-        self.runner: Runner | None = None
-        self.killed = False
-
-    def stop(self, reason: str, keep_s: float | None = None) -> None:
-        """Ask the leg to leave; only the first reason counts, unless a later order leaves it no time."""
-        if self.stop_reason is None or (self.keep_s is not None and keep_s is None):
-            self.stop_reason, self.keep_s = reason, keep_s
-            self.stop_asked.set()
-
-    def notice(self) -> None:
-        """Its machine is about to go: it leaves with a checkpoint, and goes on elsewhere."""
-        if self.stop_reason is None:
-            self.preempted = True
-            self.stop(NOTICE, NOTICE_S)
 
 
 class Workplace(WorkerPlugin):
@@ -134,9 +106,13 @@ class Workplace(WorkerPlugin):
         self._worker = worker
         self._loop = asyncio.get_running_loop()
         self._forkservers = Forkservers()
+        self._waiting = Waiting(self._forkservers.give_back)
         self._legs: dict[str, Leg] = {}
         self._tasks: dict[str, list[Leg]] = {}
-        self._slots = asyncio.Semaphore(self.slots or worker.state.nthreads)
+        self._early: Early[tuple[list[Leg], asyncio.Task[dict[str, Left]]]] = Early()
+        #: How many slots it has, and how many legs hold.
+        self._slot_count, self._taken = self.slots or worker.state.nthreads, 0
+        self._slots = asyncio.Semaphore(self._slot_count)
         self._outbox = Outbox(worker, self.topic)
         self._digests = Digests()
         self._secrets = Secrets(self._want)
@@ -149,7 +125,9 @@ class Workplace(WorkerPlugin):
         self._handler = signal.getsignal(signal.SIGTERM)
         with contextlib.suppress(ValueError, RuntimeError):  # a worker in a thread has no signals of its own
             self._loop.add_signal_handler(signal.SIGTERM, self._noticed)
+        worker.handlers["workbench_start"] = self._start_now
         worker.handlers["workbench_stop"] = self._stop_now
+        worker.handlers["workbench_go_on"] = self._go_on
         worker.handlers["workbench_secrets"] = self._secrets.give
         worker.handlers["workbench_lease"] = self._take_slot
         worker.handlers["workbench_release"] = self._give_slot
@@ -203,27 +181,43 @@ class Workplace(WorkerPlugin):
         self._outbox.unheard.heard(n)
 
     async def drive_all(self, orders: list[Order]) -> dict[str, Left]:
-        """Train the legs of one task, one after another; their last messages, by key. All others go as events."""
+        """The Dask task of these legs: train them, unless they were started before it came; their last messages, by
+        key. All others go as events."""
         task = orders[0].task
-        legs = self._tasks[task] = [Leg(order) for order in orders]
+        legs, ended = self._early.take(task) or self._begin(orders)
+        self._tasks[task] = legs
+        if self._worker.state.tasks[task].state not in _WANTED and self._has_engine():
+            for leg in legs:
+                leg.stop("its future was cancelled")
+        try:
+            return await ended
+        finally:
+            del self._tasks[task]
+
+    async def _start_now(self, orders: bytes) -> None:
+        """The engine's direct order: start legs before Dask brings their task."""
+        legs: list[Order] = pickle.loads(orders)
+        if legs[0].task not in self._tasks and self._early.may_start(legs[0].task):
+            self._early.add(legs[0].task, self._begin(legs))
+
+    def _begin(self, orders: list[Order]) -> tuple[list[Leg], asyncio.Task[dict[str, Left]]]:
+        """Start legs, one after another; their last messages will be the result."""
+        legs = [Leg(order) for order in orders]
         self._legs.update((leg.order.key, leg) for leg in legs)
         self._begun.set()
         if self.store is not None and orders[0].engine != self.engine:
             for leg in legs:
                 leg.stop("the engine that started it is gone")
-        elif self._worker.state.tasks[task].state not in _WANTED and self._has_engine():
-            for leg in legs:
-                leg.stop("its future was cancelled")
         elif self.store is not None:
             for order in orders:
                 self._outbox.unheard.begin(order)
         if self._is_leaving:
             for leg in legs:
                 leg.notice()
-        try:
-            return {leg.order.key: await self._drive(leg, is_last=leg is legs[-1]) for leg in legs}
-        finally:
-            del self._tasks[task]
+        return legs, self._loop.create_task(self._drive_each(legs))
+
+    async def _drive_each(self, legs: list[Leg]) -> dict[str, Left]:
+        return {leg.order.key: await self._drive(leg, is_last=leg is legs[-1]) for leg in legs}
 
     async def _drive(self, leg: Leg, is_last: bool) -> Left:
         order = leg.order
@@ -269,9 +263,11 @@ class Workplace(WorkerPlugin):
             yield False
             return
         await taking
+        self._taken += 1
         try:
             yield leg.stop_reason is None
         finally:
+            self._taken -= 1
             self._slots.release()
 
     async def _train(self, leg: Leg) -> Left:
@@ -284,7 +280,12 @@ class Workplace(WorkerPlugin):
             raise ClusterError("its engine was gone before it told the secrets. It starts again by itself.")
         back = await self._laid_out(order)
         cover = list(back["copies"].items()) if back else ()
-        forkserver, runner = await self._forkservers.runner(known, order.experiment, cover)
+        found = self._waiting.continued(order, secrets)
+        if found is None:
+            # Whatever waits in this leg's slot leaves first; its memory is needed.
+            await self._waiting.make_room(self._slot_count - self._taken)
+            found = await self._forkservers.runner(known, order.experiment, cover)
+        forkserver, runner = found
         leg.runner = runner
         if self._lease is not None:
             self._lease.trains(order.label)
@@ -318,14 +319,20 @@ class Workplace(WorkerPlugin):
         if leg.stop_reason is None and order.leg.until > order.leg.start:
             forkserver.fork_ahead()
         left = await self._until_left(leg, runner, ended)
+        is_short = time.monotonic() - began < REUSE_BELOW_S and not order.strict
+        if left is not None and left.waits:
+            self._waiting.add(order, order.leg.until, secrets, forkserver, runner, is_short)
+            if leg.stop_reason is not None:  # the order to stop is on its way there
+                await self._waiting.make_room(0)
+            await sight.left(left.seen)
+            return replace(left, seen=None)
         runner.end_of_leg()
         if left is None:
             return self._gone(leg, runner, oom_kills() > ooms)
         if back:
             left = replace(left, reusable=False)
-        is_kept = left.reusable and time.monotonic() - began < REUSE_BELOW_S and not order.strict
-        if not (is_kept and self._forkservers.give_back(forkserver, runner)):
-            await _see_out(runner)
+        if not (left.reusable and is_short and self._forkservers.give_back(forkserver, runner)):
+            await see_out(runner)
         await sight.left(left.seen)
         if leg.stop_reason is not None and left.outcome == "stopped":
             left = replace(left, reason=leg.stop_reason)
@@ -394,6 +401,7 @@ class Workplace(WorkerPlugin):
     async def _leave(self) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._empty.wait(), NOTICE_S)
+            await asyncio.wait_for(self._waiting.make_room(0), NOTICE_S)
         await asyncio.sleep(BATCH_S)  # the last words are on their way
         self._go()
 
@@ -421,6 +429,8 @@ class Workplace(WorkerPlugin):
 
     async def _give_slot(self) -> bool:
         """Let another engine have the slot; False where a leg is still in it."""
+        if not self._legs:
+            await self._waiting.make_room(0)
         if self._legs:
             return False
         if self._lease is not None:
@@ -433,7 +443,15 @@ class Workplace(WorkerPlugin):
         leg = self._legs.get(key)
         if leg is not None:
             leg.stop(reason, keep_s)
+        else:
+            self._early.forbid(key)
         return leg is not None
+
+    async def _go_on(self, key: str, level: int) -> None:
+        """The search has not stopped the leg at this level."""
+        leg = self._legs.get(key)
+        if leg is not None and leg.runner is not None:
+            leg.runner.go_on(level)
 
     async def _tidy(self) -> None:
         while True:
@@ -451,16 +469,6 @@ def _told_to_leave(leg: Leg) -> Left:
     if leg.preempted:
         return Left(outcome="died", cause="preempted", reason=leg.stop_reason)
     return Left(outcome="stopped", reason=leg.stop_reason)
-
-
-async def _see_out(runner: Runner) -> None:
-    """Wait until the process is gone: only then is the slot free and its memory back."""
-    runner.dismiss()
-    try:
-        await asyncio.wait_for(runner.exited.wait(), LEAVE_S)
-    except TimeoutError:
-        runner.kill()
-        await runner.exited.wait()
 
 
 def proof(info: EngineInfo) -> str:

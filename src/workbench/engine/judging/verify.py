@@ -86,7 +86,7 @@ class Verification:
             wanted = "a trial that has trained" if done < 1 else f"a step from 1 to {done}"
             raise BadOption(f"{name} has trained {done} steps; expected {wanted}. `workbench show {name}` shows it.")
         legs = self._series.legs(trial)
-        resumed = next((leg["start"] for leg in legs if leg.get("start") and (leg.get("step") or 0) > leg["start"]), 0)
+        resumed = next((leg["start"] for leg in legs if _was_resumed(leg)), 0)
         start = 0
         if not resumed:
             # It was never disturbed, so a check that resumes is compared with the trial itself.
@@ -143,6 +143,11 @@ class Verification:
             self._stop(self._leg, why)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a leg has resumed from a checkpoint, so that the check of the first one is due or done."""
+        return self._seen_first or not self.spec.verify
+
+    @property
     def is_wanted(self) -> bool:
         """Whether a check is due and none is under way."""
         return bool(self._due) and self._leg is None and self._comparing is None
@@ -186,6 +191,8 @@ class Verification:
             known_step=leg.until,
             told=leg.start,
             resume=leg.start > 0,
+            may_wait=False,
+            asks=False,
             check=Check(self._is_light(leg)),
         )
         return replace(
@@ -314,3 +321,9 @@ class Verification:
             folder.parent.rmdir()
         except OSError:  # another check uses it, or none was started
             return
+
+
+def _was_resumed(leg: dict[str, Any]) -> bool:
+    """Whether a leg, by its row of the series, trained on from a checkpoint."""
+    in_place = (leg.get("detail") or {}).get("in_place")
+    return bool(leg.get("start")) and (leg.get("step") or 0) > leg["start"] and not in_place

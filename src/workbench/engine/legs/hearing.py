@@ -21,7 +21,7 @@ from workbench.store.layout import ExperimentPaths
 from workbench.store.series import Series
 
 #: Fields of a leg's first message that are kept for its page and for comparisons.
-DETAIL = ("found", "environment", "setup_s", "skipped", "architecture", "data", "seen", "back", "lacks")
+DETAIL = ("in_place", "found", "environment", "setup_s", "skipped", "architecture", "data", "seen", "back", "lacks")
 
 
 class Hearing:
@@ -103,7 +103,7 @@ class Hearing:
 
     def _begun(self, leg: Leg, message: Begun) -> list[Line]:
         told = {key: getattr(message, key) for key in DETAIL} | {"skipped": [asdict(one) for one in message.skipped]}
-        leg.detail |= {key: value for key, value in told.items() if value not in (None, [])}
+        leg.detail |= {key: value for key, value in told.items() if value not in (None, False, [])}
         if message.seen is not None:
             self._seen(leg, message.seen)
         self._shown.resumed(leg.trial, (message.found or {}).get("inexact") or [])

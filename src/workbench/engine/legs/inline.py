@@ -45,6 +45,9 @@ class InlineLink:
         """The order to stop this leg, if there is one."""
         return self.order
 
+    def verdict(self, step: int, patience_s: float) -> None:
+        """Return at once: the engine decides when the training code has ended."""
+
 
 def train_here(link: InlineLink, order: LegOrder) -> Left:
     """Train one leg in this process, which keeps its own ``__main__``."""
@@ -94,6 +97,9 @@ class InlineBackend:
         link = self._links.get(key)
         if link is not None:
             link.order = link.order or StopOrder(reason, keep_s is not None)
+
+    def go_on(self, key: str, level: int) -> None:
+        """Nothing to tell: a leg never waits here."""
 
     def close_worker(self, worker: str, why: str) -> None:
         """Nothing to close: there is no other worker."""

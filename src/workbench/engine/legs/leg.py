@@ -36,8 +36,9 @@ class Leg:
     hung: float | None = None
     #: It needs its machine to itself: it ran out of memory next to others.
     alone: bool = False
-    #: A worker to avoid.
+    #: A worker to avoid, and the one where the trial waits to be continued.
     avoid: str | None = None
+    prefers: str | None = None
     #: For its page: the state that was found, and where it trained.
     detail: dict[str, Any] = field(default_factory=dict)
 

@@ -81,6 +81,8 @@ class LegBook:
         #: Attempts whose skipped checkpoints are journaled.
         self._skipped: set[tuple[int, int]] = set()
         self._waits: dict[int, float] = {}
+        #: By trial that waits at its level to be continued: the worker.
+        self._waits_at: dict[int, str] = {}
         self._durations: deque[float] = deque(maxlen=15)
         self._probe_failures: list[tuple[Any, ...]] = []
 
@@ -99,6 +101,7 @@ class LegBook:
             key=f"{self._spec.label}-{trial_label(order.trial)}-{attempt}-{self._spec.id}",
             not_before=self._waits.pop(order.trial, 0.0),
             step=start,
+            prefers=self._waits_at.pop(order.trial, None),
             **self._wanted.get(order.trial, {}),
         )
         self.legs[order.trial] = leg
@@ -250,6 +253,8 @@ class LegBook:
                 "error": {k: error.get(k) for k in ERROR if k in error} if error else None,
             }
         )
+        if message.waits and leg.slot is not None:
+            self._waits_at[leg.trial] = leg.slot.worker
         if outcome in ("reached", "completed"):
             self._wanted.pop(leg.trial, None)
             value = message.metrics.get(self._spec.goal.metric)

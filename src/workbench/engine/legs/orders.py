@@ -9,8 +9,14 @@ from workbench.search import Search
 from workbench.store import Store
 
 
-def leg_order(store: Store, spec: Spec, search: Search, leg: Leg, training: Training, *, known_step: int) -> Order:
-    """The order for ``leg`` in the environment ``training``. known_step: the last step whose points are known."""
+def leg_order(
+    store: Store, spec: Spec, search: Search, leg: Leg, training: Training, *, known_step: int, may_wait: bool
+) -> Order:
+    """The order for ``leg`` in the environment ``training``.
+
+    known_step: the last step whose points are known. may_wait: whether it may wait at its level to be continued.
+    """
+    max_steps = max(spec.length, search.plan.scheduler.last)
     return Order(
         key=leg.key,
         experiment=spec.id,
@@ -31,10 +37,12 @@ def leg_order(store: Store, spec: Spec, search: Search, leg: Leg, training: Trai
             start=leg.start,
             until=leg.until,
             levels=frozenset(search.levels(leg.trial)),
-            max_steps=max(spec.length, search.plan.scheduler.last),
+            max_steps=max_steps,
             configuration=search.configuration(leg.trial),
             known_step=known_step,
             resume=leg.start > 0 or leg.attempt > 1,
             told=search.trials[leg.trial].step,
+            asks=search.plan.scheduler.stops_most,
+            may_wait=may_wait and leg.until < max_steps and not spec.data_back,
         ),
     )

@@ -45,7 +45,7 @@ def share(
     may_come: Callable[[Leg], bool],
     now: float,
 ) -> Shared:
-    """Give each leg, in this order, the slot with the fewest legs.
+    """Give each leg, in this order, the slot with the fewest legs; among those, the one where its trial waits.
 
     staying: how many legs of a slot were not told to leave it. alone: workers whose machines are reserved for one leg.
     may_come: whether a slot on another worker than ``leg.avoid`` may become available on request. now: monotonic
@@ -80,7 +80,11 @@ def _slot(
     free = [slot for slot in fit(slots, one.leg, alone, given) if busy(slot) < one.depth]
     if free and all(slot.worker == one.leg.avoid for slot in free) and may_come(one.leg):
         return None
-    return min(free, key=lambda slot: (slot.worker == one.leg.avoid, busy(slot)), default=None)
+    return min(
+        free,
+        key=lambda slot: (slot.worker == one.leg.avoid, busy(slot), slot.worker != one.leg.prefers),
+        default=None,
+    )
 
 
 def fit(slots: Iterable[Slot], leg: Leg, alone: Iterable[str], given: Mapping[Slot, int] | None = None) -> list[Slot]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from workbench.errors import BadInput, BadMetric
-from workbench.messages import Level
+from workbench.messages import Level, Plain
 from workbench.records import SCHEMA, check_schema, plain_value, trial_label
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.api import metrics
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 #: The file beside what the loop saved, and the name of what it saved.
 HEADER, SAVED = "own.json", "saved"
 RESUMES = "at the steps that the loop gives to trial.save()"
+#: What the engine is told of the state of such a loop.
+BY_ITSELF: Plain = {"objects": [], "names": [], "left_out": [], "resumes": RESUMES}
 SAVES_NOTHING = (
     "this loop counts its own steps and saves nothing: each promotion trains it again from the start; "
     "use trial.save/trial.restore"
@@ -105,16 +107,16 @@ class OwnLoop:
             course.step = self._reported = self._saved = self._at
             history = _read(self._folder).get("history", {})
             known = {int(at): {name: float(value) for name, value in row.items()} for at, row in history.items()}
-            course.history = {step: row for step, row in sorted(known.items()) if step <= self._at}
+            course.reports.history = {step: row for step, row in sorted(known.items()) if step <= self._at}
         elif course.fork is not None:
             course.step = course.fork.step
             self._told = max(self._told, course.step)
-        course.begin_own(RESUMES)
+        course.begin_own()
         if order.told and not self._goes_on:
             course.says(SAVES_NOTHING if self._folder is None else NEVER_RESTORES)
-        for step, row in course.history.items():
+        for step in course.reports.history:
             if step > order.known_step:
-                course.send_points(step, row)
+                course.reports.send(step)
             self._tell_levels(step)
         if self._told >= order.until < order.max_steps:
             # It had reached its level; only the message was lost.
@@ -134,8 +136,8 @@ class OwnLoop:
         if course.left is not None:
             self._leave(course.left)
         if step != self._reported:
-            course.clear_logged()
-        course.take(values, step)
+            course.reports.logged.clear()
+        course.reports.take(values, step)
         self._reported = course.step = max(self._reported, step)
         if self._ahead is not None and self._ahead[0] <= step:
             self._show()
@@ -144,8 +146,11 @@ class OwnLoop:
         course.place.stepped()
         if step >= order.max_steps:
             return False
+        course.await_verdict(self._told)
         stop = course.stop()
         if stop is None and self._told < order.until:
+            return True
+        if stop is None and self._saved == course.step == order.until and course.continues(self._values):
             return True
         course.preempted = stop is not None and stop.is_notice
         course.left = LegLeft("stopped", stop.reason) if stop is not None else LegLeft("reached")
@@ -156,7 +161,7 @@ class OwnLoop:
     def _tell_levels(self, step: int) -> None:
         """Send the levels up to ``step`` that were not sent yet, with what was reported there."""
         course, order = self._course, self._course.order
-        row = course.history[step]
+        row = course.reports.history[step]
         if course.goal.metric not in row:
             return
         for level in sorted(order.levels):
@@ -170,7 +175,7 @@ class OwnLoop:
         first = min((level for level in course.order.levels if level > self._told), default=step)
         if step >= PATIENCE * first and course.goal.metric not in course.latest():
             course.missing = True
-            raise metrics.missing_goal(course.goal, course.order.trial, step, course.history[step])
+            raise metrics.missing_goal(course.goal, course.order.trial, step, course.reports.history[step])
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
@@ -206,7 +211,7 @@ class OwnLoop:
         write(folder)
         rows = {
             str(at): {name: plain_value(value) for name, value in row.items()}
-            for at, row in self._course.history.items()
+            for at, row in self._course.reports.history.items()
             if at <= step
         }
         header = {"schema": SCHEMA, "step": step, "file": None if source.is_dir() else source.name, "history": rows}

@@ -87,6 +87,9 @@ class Watch:
     def stop(self) -> StopOrder | None:
         return self._link.stop()
 
+    def verdict(self, step: int, patience_s: float) -> None:
+        """Does nothing: the search knows of no check."""
+
     def touched(self) -> dict[str, list[str]]:
         """The files that were changed: ``files`` by path."""
         return {"files": list(self._files)[:MOST_NAMES]}

@@ -8,22 +8,23 @@ from __future__ import annotations
 import sys
 import time
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from workbench.errors import BadInput, CannotResume
-from workbench.messages import Begun, FromLeg, LegOrder, Level, Plain, Says, Skip, StopOrder
+from workbench.messages import Begun, FromLeg, Left, LegOrder, Level, Plain, Says, Skip, StopOrder
 from workbench.records import Goal, trial_label
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.api import metrics
 from workbench.trial.api.batches import BY_STEPS, Batches, Inside
-from workbench.trial.api.files import fingerprint, free_name, keep, stamp
-from workbench.trial.api.own import OwnLoop, never_began
+from workbench.trial.api.files import fingerprint, stamp
+from workbench.trial.api.own import BY_ITSELF, OwnLoop, never_began
 from workbench.trial.api.trial import LegLeft
 from workbench.trial.checkpoint.header import GRAPH, Header, read_header
 from workbench.trial.course.fork import Fork
 from workbench.trial.course.place import Place
+from workbench.trial.course.reports import Reports
 from workbench.trial.course.saver import Saver, Vault, When
 from workbench.trial.course.setup import Setup
 from workbench.trial.course.vault import Writer
@@ -33,6 +34,9 @@ from workbench.trial.state import State
 
 #: Larger than every step.
 ANY_STEP = sys.maxsize
+#: A turn of this many seconds does not wait for a verdict. A verdict takes some milliseconds; if it takes longer than
+#: ``PATIENCE_S``, the engine is busy or gone, and training goes on.
+LONG_TURN_S, PATIENCE_S = 1.0, 0.1
 
 
 class LegCourse:
@@ -50,15 +54,17 @@ class LegCourse:
         writer: Writer | None = None,
         fork: Fork | None = None,
         setup: Setup | None = None,
+        following: Callable[[Left], tuple[LegOrder, Vault] | None] | None = None,
     ) -> None:
+        """following: sends how the leg ended at its level, and waits for the trial's next leg. It returns the order
+        and the checkpoints of that leg; None if this leg must leave."""
         self.order, self.goal = order, goal
-        self._link, self.vault, self.place, self._files = link, vault, place, files
+        self._link, self.vault, self.place = link, vault, place
+        self.reports = Reports(link, order.trial, files)
         self.saver = Saver(vault, link, when, writer)
-        self._began = time.monotonic()
-        #: Turns done.
-        self.step = 0
-        #: Values reported, by step.
-        self.history: dict[int, dict[str, float]] = {}
+        self._began = self._turned = time.monotonic()
+        #: Turns done, and the newest level whose verdict was awaited.
+        self.step = self._asked = 0
         #: How the leg left before the code's end, once it has.
         self.left: LegLeft | None = None
         #: True once the loop has finished its last turn.
@@ -71,13 +77,11 @@ class LegCourse:
         self._own = OwnLoop(self)
         self._state: State | None = None
         self._tracked: dict[str, Any] = {}
-        self._logged: dict[str, int] = {}
         self._data: dict[str, Any] = {}
-        self._first_point = True
         self._restored: Folder | None = None
         #: The folder of the trial's saved set-up, if the leg starts from that.
         self._begun_at: Folder | None = None
-        self._setup = setup
+        self._setup, self._following = setup, following
         self._seen: Plain | None = None
         #: Files that the first set-up of this trial read: see :attr:`Header.read`.
         self._read: dict[str, tuple[int, int]] = {}
@@ -144,7 +148,7 @@ class LegCourse:
             header = self._state.restore(self._restored)
             self._read = header.read
             self._refuse_another(self._state.differing(header))
-            self.step, self.history = header.step, dict(header.history)
+            self.step, self.reports.history = header.step, dict(header.history)
             # A trial that took all its steps continues if it was extended since; one that left its loop does not.
             is_longer = header.step == header.length < self.order.max_steps
             self.over = header.ended and not is_longer
@@ -172,6 +176,7 @@ class LegCourse:
             self._leave("reached")
         self._inside.begin_turn()
         self._inside.pending = inside
+        self._turned = time.monotonic()
 
     def _refuse_another(self, names: list[str]) -> None:
         """The set-up made something else than the first time, and no checkpoint holds the original."""
@@ -221,9 +226,10 @@ class LegCourse:
         self._inside.begin_turn()
         self.step = step = self.step + 1
         self.place.stepped()
-        self._logged.clear()
+        self.reports.logged.clear()
         if step in self.order.levels:
             self._tell_level(step)
+        self.await_verdict(step)
         stop = self._link.stop()
         self.over = step >= self.order.max_steps
         leaves = step >= self.order.until
@@ -236,8 +242,40 @@ class LegCourse:
             raise StopIteration
         if stop is not None:
             self.obey(stop)
-        if leaves:
+        if leaves and not self.continues(self.latest()):
             self._leave("reached")
+
+    def continues(self, level: dict[str, float]) -> bool:
+        """At the leg's level: wait for the trial's next leg. True if this is now that leg, False if it must leave.
+
+        level: what was reported there.
+        """
+        self.saver.settle()
+        if self._following is None or not self.order.may_wait:
+            return False
+        following = self._following(Left(outcome="reached", step=self.step, metrics=level, waits=True))
+        if following is None:
+            return False
+        self.order, self.vault = following
+        self.saver.continue_in(self.vault)
+        self._began, self._seen = time.monotonic(), None
+        self._tell_begun(self._state.found.to_json() if self._state is not None else BY_ITSELF, in_place=True)
+        self._tell_again()
+        stop = self._link.stop()
+        if stop is not None:
+            self.obey(stop)
+        return True
+
+    def await_verdict(self, step: int) -> None:
+        """Wait for the search's verdict on the level ``step``, if it stops most trials there, before the next turn.
+
+        A long turn does not wait: an order to stop comes soon after its beginning, and can end it.
+        """
+        asks = self.order.asks and self._asked < step < self.order.until and step in self.order.levels
+        if asks and time.monotonic() - self._turned < LONG_TURN_S:
+            self._link.verdict(step, PATIENCE_S)
+            self._asked = step
+        self._turned = time.monotonic()
 
     def _leave(self, outcome: str, reason: str = "") -> NoReturn:
         self.saver.settle()
@@ -262,7 +300,7 @@ class LegCourse:
         self._inside.begin_turn()
         self.saver.settle()
         if not self.over:  # `break`
-            if self._in_turn and self.step + 1 in self.history:
+            if self._in_turn and self.step + 1 in self.reports.history:
                 self.step += 1
             self.over = True
             if self.step != self.saver.step:
@@ -280,14 +318,15 @@ class LegCourse:
             made["data"] = self._data
         return made
 
-    def _tell_begun(self, found: Any, made: dict[str, Any] | None = None) -> None:
+    def _tell_begun(self, found: Any, made: dict[str, Any] | None = None, *, in_place: bool = False) -> None:
         skipped, seen = self.vault.skipped, self._files_seen()
         self._link.send(
             Begun(
                 step=self.step,
+                in_place=in_place,
                 found=found,
                 environment=dict(self.place.environment()),
-                setup_s=round(time.monotonic() - self._began, 6),
+                setup_s=0.0 if in_place else round(time.monotonic() - self._began, 6),
                 skipped=[Skip(one.step, one.why) for one in skipped],
                 **(made or {}),
                 seen=seen,
@@ -297,19 +336,14 @@ class LegCourse:
 
     def _tell_again(self) -> None:
         """Resend reports of steps that the engine does not know: it lost them, and they are not trained again."""
-        for step, values in sorted(self.history.items()):
+        for step, values in sorted(self.reports.history.items()):
             if self.order.known_step < step <= self.step:
-                self.send_points(step, values)
+                self.reports.send(step)
                 if step in self.order.levels and self.goal.metric in values:
                     self._link.send(Level(step, values))
 
-    def send_points(self, step: int, values: Mapping[str, float]) -> None:
-        """Send what was reported at a step."""
-        now = time.time()
-        self._link.report([(name, step, 0, value, now) for name, value in values.items()])
-
     def _tell_level(self, step: int) -> None:
-        values = self.history.get(step, {})
+        values = self.reports.history.get(step, {})
         if self.goal.metric not in values:
             self.missing = True
             raise metrics.missing_goal(self.goal, self.order.trial, step, values)
@@ -317,10 +351,7 @@ class LegCourse:
 
     def latest(self) -> dict[str, float]:
         """The latest value of each metric."""
-        found: dict[str, float] = {}
-        for _, values in sorted(self.history.items()):
-            found.update(values)
-        return {**found, **self._own.latest()}
+        return {**self.reports.latest(), **self._own.latest()}
 
     @property
     def left_at(self) -> int:
@@ -340,48 +371,25 @@ class LegCourse:
         if self.left is not None:
             raise self.left
         if self._inside.pending is None:
-            self.take(values, self.step + 1 if self._in_turn else self.step)
+            self.reports.take(values, self._turn)
         if self._in_turn:
             stop = self._link.stop()
             if stop is not None and not stop.keep:
                 self.obey(stop)
         return True
 
-    def take(self, values: Mapping[str, Any], step: int) -> None:
-        """Take the values reported at ``step``."""
-        row = self.history.get(step)
-        if row is None:
-            row = self.history[step] = {}
-        now, points = time.time(), []
-        for name, value in values.items():
-            if type(value) is not float:
-                value = metrics.number(value, name, self.order.trial, step)
-            row[name] = value
-            points.append((name, step, 0, value, now))
-        self._link.report(points)
-        if self._first_point:
-            # The other trials wait for the first report of a search.
-            self._first_point = False
-            self._link.flush()
+    @property
+    def _turn(self) -> int:
+        """The step to which what is reported now belongs."""
+        return self.step + 1 if self._in_turn else self.step
 
     def log(self, values: Mapping[str, Any]) -> None:
-        if self._inside.pending is not None:
-            return  # it was sent before the checkpoint was taken
-        step = self.step + 1 if self._in_turn else self.step
-        now, points = time.time(), []
-        for name, value in values.items():
-            if not isinstance(value, int | float):
-                if keep(self._files, step, name, value):
-                    continue
-                value = metrics.number(value, name, self.order.trial, step)
-            index = self._logged[name] = self._logged.get(name, 0) + 1
-            points.append((name, step, index, float(value), now))
-        self._link.report(points)
+        if self._inside.pending is None:  # else it was sent before the checkpoint was taken
+            self.reports.log(values, self._turn)
 
     def show(self, figure: Any) -> None:
-        if self._inside.pending is not None:
-            return
-        figure.savefig(free_name(self._files, self.step + 1 if self._in_turn else self.step, "figure", ".png"))
+        if self._inside.pending is None:
+            self.reports.show(figure, self._turn)
 
     def track(self, objects: Mapping[str, Any]) -> None:
         if self._state is not None:
@@ -422,9 +430,9 @@ class LegCourse:
         header = self.state.restore(self._restored, frames)
         self.state.settle()
         assert header.inside is not None
-        self.history = dict(header.history)
-        self._logged = dict(header.inside["logged"])
-        self.send_points(self.step + 1, self.history.get(self.step + 1, {}))
+        self.reports.history = dict(header.history)
+        self.reports.logged = dict(header.inside["logged"])
+        self.reports.send(self.step + 1)
 
     def give_up(self) -> None:
         """The leg has failed. If resuming inside caused it, the next leg resumes from the checkpoint before."""
@@ -436,11 +444,11 @@ class LegCourse:
     def header(self, *, ended: bool = False, inside: dict[str, Any] | None = None) -> Header:
         """The header of a checkpoint taken now."""
         if inside is not None:
-            inside["logged"] = dict(self._logged)
+            inside["logged"] = dict(self.reports.logged)
         return Header(
             self.step,
             ended,
-            self.history,
+            self.reports.history,
             {**self._before.data, **self._data},
             inside=inside,
             length=self.order.max_steps,
@@ -473,15 +481,9 @@ class LegCourse:
 
     # -- loops that count their own steps: see own.py ----------------------------------------------------------------
 
-    def begin_own(self, resumes: str) -> None:
+    def begin_own(self) -> None:
         """Start a loop that counts its own steps."""
-        self._tell_begun(
-            {"objects": [], "names": [], "left_out": [], "resumes": resumes}, {"data": self._data} if self._data else {}
-        )
-
-    def clear_logged(self) -> None:
-        """What is logged from now on belongs to another step."""
-        self._logged.clear()
+        self._tell_begun(BY_ITSELF, {"data": self._data} if self._data else {})
 
     def send(self, message: FromLeg) -> None:
         """Send a message."""

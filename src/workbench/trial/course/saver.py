@@ -113,6 +113,10 @@ class Saver:
         """Start training, from the checkpoint of ``step`` (-1: none). cost: the expected cost of one, in seconds."""
         self._at, self.step, self._cost = time.monotonic(), step, cost
 
+    def continue_in(self, vault: Vault) -> None:
+        """The trial's next leg begins here, with checkpoints of its own."""
+        self._vault = vault
+
     def is_due(self, step: int | None = None) -> bool:
         """Whether it is time for a checkpoint between levels. step: turns done, if one has just ended."""
         when, waited = self._when, time.monotonic() - self._at

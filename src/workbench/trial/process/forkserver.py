@@ -260,7 +260,7 @@ class _Forkserver:
             gc.enable()
             from workbench.trial.process.runner import serve
 
-            status = serve(socket.socket(fileno=runner))
+            serve(socket.socket(fileno=runner))
         except BaseException:
             import traceback
 

@@ -77,7 +77,6 @@ class Legs:
 
     def run(self, order: LegOrder) -> Left:
         """Run one leg; the message that says how it ended."""
-        begun = time.monotonic()
         left = _Left()
         main = sys.modules["__main__"]
         try:
@@ -93,7 +92,7 @@ class Legs:
         why = left.why or self._reset()
         if not self._own:
             sys.modules["__main__"] = main
-        return replace(message, reusable=why is None, why=why, seconds=round(time.monotonic() - begun, 6))
+        return replace(message, reusable=why is None, why=why, seconds=left.seconds)
 
     def _run(self, order: LegOrder, left: _Left) -> None:
         store = Store(order.store)
@@ -122,8 +121,7 @@ class Legs:
         if self._sight is not None:
             place.back = shown.told()
             place.seen, place.stepped = self._sight.first, self._sight.step
-        fetch = partial(_fetch, store, spec, order) if spec.storage else None
-        vault: Vault = StoreVault(paths, order.attempt, self._settler, order.start, fetch)
+        vault = self._vault(store, spec, order)
         link, when = self.link, When.of(spec)
         if order.check is not None:
             remote.at_hand(store, spec, order.trial, order.start or None)
@@ -147,8 +145,9 @@ class Legs:
         setup = Setup(store.experiment(spec.id), second if self._own and order.check is None else None)
         self._is_first = False
         course = left.course = LegCourse(
-            order, spec.goal, link, vault, place, paths.files, when, self._writer, fork, setup
-        )
+            order, spec.goal, link, vault, place, paths.files, when, self._writer, fork, setup,
+            partial(self._following, store, spec, left, place),
+        )  # fmt: skip
         try:
             try:
                 train(course)
@@ -163,6 +162,27 @@ class Legs:
                 left.seen = self._sight.last()  # while the names of the leg still keep its files open
             if self._writer is not None:
                 self._writer.wait()
+
+    def _vault(self, store: Store, spec: Spec, order: LegOrder) -> Vault:
+        fetch = partial(_fetch, store, spec, order) if spec.storage else None
+        paths = store.experiment(spec.id).trial(order.trial)
+        return StoreVault(paths, order.attempt, self._settler, order.start, fetch)
+
+    def _following(
+        self, store: Store, spec: Spec, left: _Left, place: Place, message: Left
+    ) -> tuple[LegOrder, Vault] | None:
+        """Send ``message``, the end of a leg at its level, and wait for the trial's next leg: its order, and its
+        checkpoints."""
+        if not isinstance(self.link, Runner):
+            return None
+        seen = self._sight.last() if self._sight is not None else None
+        order = self.link.wait(replace(message, seen=seen, seconds=left.seconds))
+        if order is None:
+            return None
+        left.begun = time.monotonic()
+        if self._sight is not None:
+            place.seen = self._sight.again
+        return order, self._vault(store, spec, order)
 
     def _second(self, place: Place, train: Callable[[Course], None]) -> Twin:
         """A second run of the set-up, forked now. Only in a process that has not trained yet: it has no threads."""
@@ -349,6 +369,11 @@ class Sight:
         self._told = self._now()
         return {**self._told, **self._loaded()}
 
+    def again(self) -> Plain:
+        """What was read so far, for the trial's next leg in this process."""
+        self._told = self._now()
+        return {**self._told, **self._loaded()}
+
     def last(self) -> Plain | None:
         """What was read until it ended, if that is more than was reported."""
         self._look()
@@ -389,6 +414,8 @@ class _Left:
     """How a leg ended, as it becomes known."""
 
     def __init__(self) -> None:
+        #: When the leg began (monotonic seconds).
+        self.begun = time.monotonic()
         self.course: LegCourse | None = None
         self.watch: Watch | None = None
         self.seen: Plain | None = None
@@ -407,6 +434,11 @@ class _Left:
         self.why = f"the training code failed ({self.error['type']})"
         print(self.error["traceback"], file=sys.stderr)  # noqa: T201 - into the trial's log
         tracebacks.forget_frames(error)
+
+    @property
+    def seconds(self) -> float:
+        """How long the leg has taken."""
+        return round(time.monotonic() - self.begun, 6)
 
     def message(self, order: LegOrder) -> Left:
         course = self.course

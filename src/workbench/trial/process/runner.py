@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
 
-from workbench.messages import Awake, Exit, FromLeg, LegOrder, Message, Points, StopOrder
+from workbench.messages import Awake, Exit, FromLeg, GoOn, Left, LegOrder, Message, Points, StopOrder
 from workbench.pace import BATCH_S, Pace
 from workbench.trial.process.processes import descendants
 from workbench.trial.process.wire import BrokenWire, Connection, encode
@@ -53,11 +53,16 @@ class Link(Protocol):
     def stop(self) -> StopOrder | None:
         """The order to stop this leg, if one has come."""
 
+    def verdict(self, step: int, patience_s: float) -> None:
+        """Wait until the search has decided about the level ``step``; at most ``patience_s`` seconds."""
+
 
 @dataclass(slots=True)
 class _Leg:
     order: LegOrder
     stop: StopOrder | None = None
+    #: The newest level at which the search has not stopped it.
+    told: int = 0
 
 
 @dataclass(slots=True)
@@ -94,7 +99,7 @@ class Runner:
         self._pid = os.getpid()
         #: The machine's shutdown was announced: no further leg starts here.
         self._is_leaving = False
-        #: The other thread may receive the next leg; a byte here tells the main thread, which waits for it.
+        #: The other thread may receive an order; a byte here tells the main thread, which may wait for it.
         self._ordered, self._order = os.pipe()
         #: The other thread is idle: only then does a point wake it, since that costs microseconds.
         self._rests = False
@@ -126,10 +131,32 @@ class Runner:
             self._look()
         return leg.stop
 
+    def verdict(self, step: int, patience_s: float) -> None:
+        leg, until = self._running, time.monotonic() + patience_s
+        while leg is not None and leg.stop is None and leg.told < step:
+            rest_s = until - time.monotonic()
+            if rest_s <= 0:
+                return
+            self._await_order(rest_s)
+
+    def wait(self, left: Left) -> LegOrder | None:
+        """Send ``left``, and wait at its level for the trial's next leg. Returns its order, or None: leave."""
+        leg = self._running
+        assert leg is not None
+        self._rest(left)
+        while leg.stop is None:
+            # The worker orders only the trial's next leg here, or makes this one leave.
+            if (following := self._ordered_leg()) is not None:
+                self._running = following
+                self._busy.set()
+                return following.order
+        self._busy.set()
+        return None
+
     # -- the worker's side -------------------------------------------------------------------------------------------
 
-    def serve(self) -> int:
-        """Run legs until the worker says exit. Returns the exit status."""
+    def serve(self) -> NoReturn:
+        """Run legs until the worker says exit."""
         from workbench.trial.process.leg import Legs
 
         # Before a leg records the signal handlers, and in the main thread.
@@ -137,29 +164,42 @@ class Runner:
         threading.Thread(target=self._keep_in_touch, name="workbench-link", daemon=True).start()
         self.send(Awake(os.getpid()))
         legs = Legs(self, own=True)
-        while (leg := self._next()) is not None:
-            self._running = leg
+        while True:
+            leg = self._running = self._next()
             if self._is_leaving and leg.stop is None:
                 leg.stop = StopOrder(NOTICE, keep=True, is_notice=True)
             self._busy.set()
             left = legs.run(leg.order)
-            _flush_output()
-            self._busy.clear()
             self._running = None
             if self._is_leaving:
                 left = replace(left, reusable=False, why=NOTICE)
-            self.send(left)
+            self._rest(left)
             # Free the last trial's memory while the worker looks for the next one.
             gc.collect()
-        return 0
 
-    def _next(self) -> _Leg | None:
-        while True:
-            self._look()
-            if self._waiting:
-                return self._waiting.popleft()
-            if self._ordered in select.select([self.connection.fileno(), self._ordered], [], [])[0]:
-                os.read(self._ordered, 4096)
+    def _rest(self, left: Left) -> None:
+        """Send ``left``: nothing is trained until the next order."""
+        _flush_output()
+        self._busy.clear()
+        self.send(left)
+
+    def _next(self) -> _Leg:
+        while (leg := self._ordered_leg()) is None:
+            pass
+        return leg
+
+    def _ordered_leg(self) -> _Leg | None:
+        """The next ordered leg; None if none has come when any order or notice ends the waiting."""
+        self._look()
+        if not self._waiting:
+            self._await_order()
+        return self._waiting.popleft() if self._waiting else None
+
+    def _await_order(self, at_most_s: float | None = None) -> None:
+        """Wait until an order or a notice has come, or the connection has more to read; then receive it."""
+        if self._ordered in select.select([self.connection.fileno(), self._ordered], [], [], at_most_s)[0]:
+            os.read(self._ordered, 4096)
+        self._look()
 
     def _look(self) -> None:
         """Receive the orders that have arrived."""
@@ -178,9 +218,12 @@ class Runner:
                 self._newest = _Leg(message)
                 self._waiting.append(self._newest)
                 os.write(self._order, b"1")
-            case StopOrder():
-                if self._newest is not None:
-                    self._newest.stop = message
+            case StopOrder() if self._newest is not None:
+                self._newest.stop = message
+                os.write(self._order, b"0")
+            case GoOn() if self._newest is not None:
+                self._newest.told = message.step
+                os.write(self._order, b"0")
             case Exit():
                 _flush_output()
                 self._go(0)
@@ -195,6 +238,7 @@ class Runner:
         legs = [leg for leg in (self._running, *self._waiting) if leg is not None]
         for leg in legs:
             leg.stop = leg.stop or StopOrder(NOTICE, keep=True, is_notice=True)
+        os.write(self._order, b"0")
         if not legs:
             self._go(128 + number)
 
@@ -234,11 +278,11 @@ class Runner:
         os._exit(status)
 
 
-def serve(sock: socket.socket) -> int:
+def serve(sock: socket.socket) -> NoReturn:
     """Become a runner on ``sock``. Called in the forked child, whose descriptors 1 and 2 already are the pipe."""
     _attach_output()
     faulthandler.enable(sys.__stderr__ or 2)
-    return Runner(Connection(sock)).serve()
+    Runner(Connection(sock)).serve()
 
 
 def _attach_output() -> None:

@@ -1,0 +1,74 @@
+"""The legs of one worker, and those that the engine started before Dask brought their task. Law: none starts twice.
+
+The order to start and the order to stop may overtake each other: a leg that was stopped before it came never starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Generic, TypeVar
+
+from workbench.cluster.workers.runners import Runner
+from workbench.messages import Order
+from workbench.trial.process.runner import NOTICE
+
+Begun = TypeVar("Begun")
+
+#: The number of tasks that are remembered. Each comes within milliseconds, or never, if its future was cancelled.
+KNOWN = 1000
+#: Seconds that legs get to leave with a checkpoint when the machine gave notice: clouds and queues give 30 or more.
+NOTICE_S = 25.0
+
+
+class Leg:
+    """One leg on this worker, from the task's start to its end."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.stop_reason: str | None = None
+        #: Seconds that it has to come to the end of its turn and leave with a checkpoint; None: it leaves without one.
+        self.keep_s: float | None = None
+        self.preempted = False
+        self.stop_asked = asyncio.Event()
+        self.runner: Runner | None = None
+        self.killed = False
+
+    def stop(self, reason: str, keep_s: float | None = None) -> None:
+        """Ask the leg to leave; only the first reason counts, unless a later order leaves it no time."""
+        if self.stop_reason is None or (self.keep_s is not None and keep_s is None):
+            self.stop_reason, self.keep_s = reason, keep_s
+            self.stop_asked.set()
+
+    def notice(self) -> None:
+        """Its machine is about to go: it leaves with a checkpoint, and goes on elsewhere."""
+        if self.stop_reason is None:
+            self.preempted = True
+            self.stop(NOTICE, NOTICE_S)
+
+
+class Early(Generic[Begun]):
+    """What was started, by task."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, Begun] = {}
+        self._forbidden: dict[str, None] = {}
+
+    def may_start(self, task: str) -> bool:
+        """Whether ``task`` was neither started nor stopped here."""
+        return task not in self._begun and task not in self._forbidden
+
+    def add(self, task: str, begun: Begun) -> None:
+        """``task`` was started."""
+        self._begun[task] = begun
+        if len(self._begun) > KNOWN:
+            del self._begun[next(iter(self._begun))]
+
+    def forbid(self, task: str) -> None:
+        """``task`` was stopped: it must not start any more."""
+        self._forbidden[task] = None
+        if len(self._forbidden) > KNOWN:
+            del self._forbidden[next(iter(self._forbidden))]
+
+    def take(self, task: str) -> Begun | None:
+        """What was started for ``task``, which Dask has brought now."""
+        return self._begun.pop(task, None)

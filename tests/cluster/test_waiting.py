@@ -1,0 +1,248 @@
+"""Training code that waits at its level: its trial's next leg continues there, and any other leg gets its place."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import spec_of, until
+
+from workbench.cluster.backend import Slot
+from workbench.cluster.dask import DaskBackend
+from workbench.cluster.workers.worker import proof
+from workbench.engine.legs.leg import Leg
+from workbench.engine.legs.orders import leg_order
+from workbench.facts import CapacityChanged
+from workbench.messages import Begun, FromLeg, Left, Points
+from workbench.records import Scheduler, Spec
+from workbench.search import Search
+from workbench.space import uniform
+from workbench.store import Store, new_id
+from workbench.store.owner.lease import EngineLease
+
+#: Every set-up and every end of training code is noted in a file; the metrics depend on all turns before.
+CODE = """
+x = uniform(0.0, 1.0)
+import os, random, time
+def note(word):
+    with open("noted", "a") as file:
+        file.write(f"{word} {trial.number}\\n")
+note("setup")
+total = 0.0
+try:
+    for epoch in trial.steps():
+        total = 0.9 * total + x + 0.01 * random.random()
+        trial.report(score=total, noise=random.random())
+finally:
+    END
+    note("left")
+"""
+#: The same for a loop that counts its own steps, and saves before it reports.
+OWN = """
+x = uniform(0.0, 1.0)
+import json, pathlib
+saved = trial.restore()
+step, total = json.loads(saved.read_text()) if saved else (0, 0.0)
+with open("noted", "a") as file:
+    file.write(f"setup {trial.number}\\n")
+while step < trial.max_steps:
+    step, total = step + 1, 0.9 * total + x
+    pathlib.Path("own.json").write_text(json.dumps([step, total]))
+    trial.save("own.json", step=step)
+    if not trial.report(score=total, noise=x, step=step):
+        break
+"""
+LADDER = Scheduler(kind="asha", first=1, last=9, eta=3)
+
+
+class Ears:
+    """What the legs of a backend say."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, list[FromLeg]] = {}
+        self._news = asyncio.Event()
+
+    def heard(self, key: str, message: FromLeg) -> None:
+        """Keep a message."""
+        self.said.setdefault(key, []).append(message)
+        self._news.set()
+
+    def slots_changed(self) -> None:
+        """Nothing to do."""
+
+    async def left(self, key: str) -> Left:
+        """Wait for the end of the leg of ``key``."""
+        while True:
+            self._news.clear()
+            for message in self.said.get(key, ()):
+                if isinstance(message, Left):
+                    return message
+            await asyncio.wait_for(self._news.wait(), 60)
+
+    def begun(self, key: str) -> Begun:
+        """The first message of that leg."""
+        return next(message for message in self.said[key] if isinstance(message, Begun))
+
+    def points(self, *keys: str) -> list[tuple[Any, ...]]:
+        """What these legs reported: metric, step and value."""
+        rows = (row for key in keys for one in self.said[key] if isinstance(one, Points) for row in one.rows)
+        return sorted((name, step, value) for name, step, _, value, _ in rows)
+
+
+class World:
+    """A store, a cluster of one worker, and the legs of one experiment, ordered by hand."""
+
+    def __init__(self, store: Store, spec: Spec, backend: DaskBackend, ears: Ears, folder: Path) -> None:
+        self.store, self.spec, self.backend, self.ears, self.folder = store, spec, backend, ears, folder
+        self.search = Search.of(spec)
+        self.search.handle(CapacityChanged(4))
+
+    @property
+    def slot(self) -> Slot:
+        """The only slot."""
+        return self.backend.slots[0]
+
+    def order(self, trial: int, attempt: int, start: int, upto: int, *, may_wait: bool = True, **fields: Any) -> str:
+        """Order a leg; its key."""
+        leg = Leg(trial, attempt, start, upto, "", f"t{trial}-{attempt}-{self.spec.id}")
+        order = leg_order(
+            self.store, self.spec, self.search, leg, self.spec.training, known_step=start, may_wait=may_wait
+        )
+        self.backend.start(dataclasses.replace(order, **fields), self.slot, 0)
+        return leg.key
+
+    async def train(self, *order: int, **fields: Any) -> tuple[str, Left]:
+        """Order a leg and wait for its end."""
+        key = self.order(*order, **fields)
+        return key, await self.ears.left(key)
+
+    def noted(self) -> list[str]:
+        """What the training code noted."""
+        return (self.folder / "noted").read_text().splitlines()
+
+    def same_again(self) -> World:
+        """The same experiment under another id, in the same slot."""
+        spec = dataclasses.replace(self.spec, id=new_id())
+        self.store.write_spec(spec)
+        return World(self.store, spec, self.backend, self.ears, self.folder)
+
+
+@contextlib.asynccontextmanager
+async def world(folder: Path, code: str = CODE.replace("END", "pass"), **fields: Any) -> AsyncIterator[World]:
+    """A world for this training code."""
+    store = Store(folder / "store").create()
+    about = {"scheduler": LADDER, "trials": 4, "seed": 3, "verify": False}
+    spec = spec_of(code, folder, space={"x": uniform(0.0, 1.0)}, **about, **fields)
+    store.write_spec(spec)
+    ears = Ears()
+    with EngineLease.acquire(store) as lease:
+        backend = DaskBackend(str(store.root), proof(lease.info), ears, workers=1)
+        await backend.open()
+        try:
+            assert await backend.lease(backend.slots[0])
+            yield World(store, spec, backend, ears, folder)
+        finally:
+            await backend.close()
+
+
+@pytest.mark.parametrize("code", [CODE.replace("END", "pass"), OWN], ids=["steps", "own"])
+async def test_the_next_leg_continues_in_place_and_reports_what_an_undisturbed_one_does(
+    tmp_path: Path, code: str
+) -> None:
+    async with world(tmp_path, code) as here:
+        legs = [await here.train(0, 1, 0, 1), await here.train(0, 2, 1, 3), await here.train(0, 3, 3, 9)]
+        keys = [key for key, _ in legs]
+        assert [(left.outcome, left.step, left.waits) for _, left in legs] == [
+            ("reached", 1, True),
+            ("reached", 3, True),
+            ("completed", 9, False),
+        ]
+        assert [here.ears.begun(key).in_place for key in keys] == [False, True, True]
+        assert len({here.ears.begun(key).pid for key in keys}) == 1
+        assert here.noted().count("setup 0") == 1
+        whole, _ = await here.same_again().train(0, 1, 0, 9)
+        assert here.ears.points(*keys) == here.ears.points(whole)
+
+
+async def test_another_leg_gets_the_place_after_the_training_code_has_left(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await here.train(0, 1, 0, 1)
+        key, _ = await here.train(1, 1, 0, 1)
+        assert here.noted()[:3] == ["setup 0", "left 0", "setup 1"]
+        assert not here.ears.begun(key).in_place
+        key, _ = await here.train(0, 2, 1, 3)
+        assert not here.ears.begun(key).in_place
+
+
+async def test_training_code_that_nobody_continues_leaves_and_its_trial_resumes_from_the_checkpoint(
+    tmp_path: Path,
+) -> None:
+    async with world(tmp_path) as here:
+        first, _ = await here.train(0, 1, 0, 1)
+        await asyncio.to_thread(until, lambda: "left 0" in here.noted(), what="the end of the wait")
+        second, left = await here.train(0, 2, 1, 3, may_wait=False)
+        assert (here.ears.begun(second).in_place, left.waits, left.outcome) == (False, False, "reached")
+        third, _ = await here.train(0, 3, 3, 9)
+        whole, _ = await here.same_again().train(0, 1, 0, 9)
+        assert here.ears.points(first, second, third) == here.ears.points(whole)
+
+
+async def test_a_process_that_is_killed_while_it_waits_costs_nothing(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        key, _ = await here.train(0, 1, 0, 1)
+        pid = here.ears.begun(key).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        key, left = await here.train(0, 2, 1, 9)
+        assert left.outcome == "completed" or left.outcome == "died"
+        if left.outcome == "died":  # the order was faster than the news of the death
+            key, left = await here.train(0, 3, 1, 9)
+        assert (left.outcome, here.ears.begun(key).in_place) == ("completed", False)
+        assert here.ears.begun(key).pid != pid
+
+
+@pytest.mark.parametrize(
+    ("order", "why"),
+    [((0, 3, 1, 3), "another attempt lies between"), ((0, 2, 0, 3), "it starts further down")],
+)
+async def test_a_leg_that_does_not_continue_exactly_there_begins_anew(
+    tmp_path: Path, order: tuple[int, int, int, int], why: str
+) -> None:
+    async with world(tmp_path) as here:
+        await here.train(0, 1, 0, 1)
+        key, left = await here.train(*order)
+        assert (left.outcome, here.ears.begun(key).in_place) == ("reached", False), why
+
+
+async def test_a_slot_that_is_given_to_another_engine_is_empty(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        await here.train(0, 1, 0, 1)
+        await here.backend.release(here.slot)
+        assert here.noted() == ["setup 0", "left 0"]
+
+
+@pytest.mark.parametrize("end", ["raise ValueError('in vain')", "time.sleep(600)", "os._exit(3)"])
+async def test_training_code_that_does_not_leave_well_holds_up_no_other_leg(tmp_path: Path, end: str) -> None:
+    async with world(tmp_path, CODE.replace("END", f"if trial.number == 0: {end}"), grace_s=0.2) as here:
+        _, left = await here.train(0, 1, 0, 1)
+        assert left.outcome == "reached"
+        async with asyncio.timeout(20):
+            _, left = await here.train(1, 1, 0, 1)
+        assert left.outcome == "reached"
+
+
+async def test_a_stop_at_the_last_moment_reaches_training_code_that_waits(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        key = here.order(0, 1, 0, 1)
+        here.backend.stop(key, "a person asked", None)
+        left = await here.ears.left(key)
+        assert left.outcome in ("stopped", "reached")
+        key, left = await here.train(0, 2, 0, 3)
+        assert left.outcome == "reached"
