@@ -11,3 +11,5 @@ import tempfile
 for _name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
     os.environ[_name] = tempfile.mkdtemp(prefix="workbench-tests-")
     atexit.register(shutil.rmtree, os.environ[_name], ignore_errors=True)
+# No engine starts before a test asks for one.
+os.environ.setdefault("WORKBENCH_AHEAD", "0")

@@ -14,6 +14,7 @@ from workbench import asked, interpreter
 from workbench.asked import Extend, Request, Resume, Start, Verify
 from workbench.cluster.address import check_address
 from workbench.errors import BadName, BadOption, NotFound, StoreError, WorkbenchError
+from workbench.records import ENDED
 from workbench.snapshot.surroundings import variables
 from workbench.store import Store, journal, requests
 from workbench.store.files.atomic import telling
@@ -33,11 +34,12 @@ _TEND_S = 0.25
 _START_S, _START_MOST_S = 4.0, 60.0
 
 
-def ensure_engine(store: Store, cluster: str | None = None) -> None:
+def ensure_engine(store: Store, cluster: str | None = None, *, ahead: bool = False) -> None:
     """Start an engine for ``store`` unless one lives. It runs in its own session: the kernel may die, it goes on.
 
-    cluster: the Dask scheduler's address it attaches to, instead of what the surroundings say. Raises NotAdopted for a
-    store that is not this person's.
+    cluster: the Dask scheduler's address it attaches to, instead of what the surroundings say. ahead: nothing is to be
+    trained yet, and the engine gets ready for what was trained last. Raises NotAdopted for a store that is not this
+    person's.
     """
     ownership.check_ours(store)
     if store.root.is_dir():  # an empty one becomes a store before the log is the first file in it
@@ -50,7 +52,7 @@ def ensure_engine(store: Store, cluster: str | None = None) -> None:
         surroundings["WORKBENCH_CLUSTER"] = cluster
     with open_log(store) as log:
         process = subprocess.Popen(
-            interpreter.command("workbench.engine", "--store", str(store.root)),
+            interpreter.command("workbench.engine", "--store", str(store.root), *(["--ahead"] if ahead else [])),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -106,7 +108,7 @@ def open_log(store: Store) -> BinaryIO:
 
 
 def check_cluster(store: Store, address: str | None = None) -> None:
-    """Refuse a cluster that does not answer, or that the running engine of ``store`` does not use.
+    """Refuse a cluster that does not answer, or that the engine of ``store`` does not use while it has work.
 
     address: as the user wrote it, or None for the one in the environment. Raises NoAnswer or BadOption.
     """
@@ -116,11 +118,23 @@ def check_cluster(store: Store, address: str | None = None) -> None:
         if named:
             check_address(named)
     elif address is not None and address != info.address:
+        if _has_no_work(store):
+            check_address(address)
+            # The next request starts an engine on the named cluster.
+            ask(store, asked.End())
+            return
         raise BadOption(
             f"--cluster {address}: the engine of {store.root} works on {info.address or 'a cluster of this machine'}. "
             "Expected one cluster for one store. End that engine with `workbench engine stop`, leave --cluster out, or "
             "name another store with --store."
         )
+
+
+def _has_no_work(store: Store) -> bool:
+    """Whether nothing in ``store`` is under way or waits."""
+    from workbench.store.lists.catalog import read_catalog
+
+    return all(entry.get("state") in ENDED for entry in read_catalog(store)) and requests.next_due(store) is None
 
 
 class Waiting:

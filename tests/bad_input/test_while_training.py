@@ -6,10 +6,12 @@ import subprocess
 import sys
 
 import pytest
-from running import engine, engine_pid, until
+from running import PLAIN, ended, engine, engine_pid, lines, spec_of, start, until
 
-from workbench import launch
-from workbench.errors import BadOption, TrialFailed
+from workbench import asked, launch
+from workbench.asking import ask
+from workbench.errors import BadOption, NoAnswer, TrialFailed
+from workbench.space import uniform
 from workbench.store import Store
 
 pytestmark = pytest.mark.slow
@@ -125,12 +127,24 @@ def test_a_second_engine_is_refused_and_told_who_holds_the_store(person, store):
     assert engine_pid(store) == first
 
 
-def test_a_cluster_that_is_not_the_engines_is_refused(person, store):
-    said = person.cell(
+def test_a_cluster_that_is_not_the_engines_is_refused_while_that_has_work(person, store):
+    other = (
         f"%%train other --store {store.root} --goal max val_acc --steps 1-9 --cluster tcp://127.0.0.1:1\n"
         "lr = uniform(0, 1)\nfor epoch in trial.steps():\n    trial.report(val_acc=lr)\n"
     )
-    assert type(said.error) is BadOption
-    for part in ("tcp://127.0.0.1:1", "works on a cluster of this machine", "`workbench engine stop`"):
-        assert part in str(said.error)
+    slow = PLAIN.replace("trial.report", "__import__('time').sleep(5)\n    trial.report")
+    spec = spec_of(slow, store.root.parent, space={"x": uniform(0.0, 1.0)}, name="long")
+    start(store, spec)
+    until(lambda: lines(store, spec, "LegStarted"), what="work of the engine")
+    try:
+        said = person.cell(other)
+        assert type(said.error) is BadOption
+        for part in ("tcp://127.0.0.1:1", "works on a cluster of this machine", "`workbench engine stop`"):
+            assert part in str(said.error)
+    finally:
+        ask(store, asked.Stop(spec.id))
+        assert ended(store, spec) == "stopped"
+    # An engine without work makes way, once the catalog says so; but nothing answers at this address.
+    until(lambda: type(person.cell(other).error) is NoAnswer, what="an engine that would make way")
+    assert engine_pid(store) is not None
     assert "other" not in {store.read_spec(one).name for one in store.experiment_ids()}

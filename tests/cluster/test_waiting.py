@@ -251,7 +251,7 @@ async def test_a_stop_at_the_last_moment_reaches_training_code_that_waits(tmp_pa
 async def test_a_leg_that_is_stopped_while_it_waits_behind_another_one_ends(tmp_path: Path) -> None:
     async with world(tmp_path, CODE.replace("END", "time.sleep(3)")) as here:
         first = here.order(0, 1, 0, 1, may_wait=False)
-        await asyncio.to_thread(until, lambda: (tmp_path / "noted").exists(), what="the first leg")
+        await asyncio.to_thread(until, (tmp_path / "noted").exists, what="the first leg")
         second = here.order(1, 1, 0, 1)
         await asyncio.sleep(0)  # it is on its way
         here.backend.stop(second, "a person asked", None)

@@ -37,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cluster", default=os.environ.get("WORKBENCH_CLUSTER"), help="a Dask scheduler's address")
     parser.add_argument("--workers", type=int, default=_number("WORKBENCH_WORKERS"), help="slots of a local cluster")
     parser.add_argument("--dashboard", action="store_true", default=bool(os.environ.get("WORKBENCH_DASHBOARD")))
+    parser.add_argument("--ahead", action="store_true", help="get ready for what was trained last")
     parser.add_argument("--idle", type=float, default=float(os.environ.get("WORKBENCH_IDLE", IDLE_S)))
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -93,7 +94,7 @@ async def _run(store: Store, lease: EngineLease, options: argparse.Namespace, ow
     for number in ENDING:
         loop.add_signal_handler(number, engine.end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-    await engine.run()
+    await engine.run(ahead=options.ahead)
     if engine.is_orphan:
         return ORPHAN
     return 4 if engine.trouble else 0

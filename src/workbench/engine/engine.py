@@ -29,7 +29,8 @@ from workbench.engine.tending.lost import Mender
 from workbench.engine.tending.reopening import Reopening
 from workbench.engine.tending.room import Rooms
 from workbench.engine.tending.upkeep import Upkeep
-from workbench.errors import ClusterError, StoreError, WorkbenchError
+from workbench.engine.tending.warming import Warming
+from workbench.errors import StoreError, WorkbenchError
 from workbench.records import ENDED, Spec
 from workbench.store import Store, requests
 from workbench.store.keeping.usage import trials_of
@@ -67,7 +68,7 @@ class Engine(Slots):
         self._stirred = asyncio.Event()
         self._open: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._warm: set[str] = set()
+        self._warming = Warming(store, self.backend, self._opened)
         self.disk = Disk()
         self._flushing = Flushing(self.loops, self.disk, self.broke)
         self._reopening = Reopening(store, self.catalog, self.book, self.disk, self.begin, self._is_gone)
@@ -87,8 +88,8 @@ class Engine(Slots):
 
     # -- living -----------------------------------------------------------------------------------------------------
 
-    async def run(self) -> None:
-        """Until idle or told to end. Experiments that were under way go on."""
+    async def run(self, *, ahead: bool = False) -> None:
+        """Until idle or told to end. Experiments that were under way go on. ahead: get ready for the next one."""
         jobs = (
             self._flushing.keep,
             self._beating,
@@ -108,6 +109,8 @@ class Engine(Slots):
                 await asyncio.wait({self._open})
             with self._adopting():
                 self._recover()
+            if ahead:
+                self.later(self._warming.warm_newest())
             await self._serve(keepers)
         finally:
             for keeper in keepers:
@@ -378,21 +381,14 @@ class Engine(Slots):
 
     async def _warm_up(self, loop: ExperimentLoop) -> None:
         """Have the training environment imported on every worker while the experiment is being set up."""
+        trouble = await self._warming.warm(loop.installed.training())
+        if trouble is not None:
+            loop.fail(trouble)
+
+    async def _opened(self) -> str | None:
         if self._open is not None:
             await asyncio.wait({self._open})
-        if self.trouble is not None:
-            loop.fail(self.trouble)
-            return
-        training = loop.installed.training()
-        key = repr(training)
-        if key in self._warm:
-            return
-        self._warm.add(key)
-        try:
-            await self.backend.warm(training)
-        except ClusterError as error:
-            self._warm.discard(key)
-            loop.fail(str(error))
+        return self.trouble
 
     # -- upkeep -----------------------------------------------------------------------------------------------------
 

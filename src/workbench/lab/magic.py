@@ -335,8 +335,10 @@ def _calm(error: BaseException, line: str, cell: str) -> BaseException:
 
 def register(shell: Any) -> None:
     """Register the magics, the awaiting of train cells, and the completion of their options with ``shell``."""
+    from workbench.lab import ahead
     from workbench.lab.complete import matcher
 
+    ahead.begin()
     executed.watch(shell)
     shell.register_magics(WorkbenchMagics)
     transforms = shell.input_transformers_cleanup

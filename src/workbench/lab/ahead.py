@@ -1,0 +1,38 @@
+"""What is done when the extension is loaded, so that the first train cell need not wait for it.
+
+Law: it creates no store, asks nothing, and fails silently: the first train cell does the same, and says what is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import threading
+
+from workbench.errors import WorkbenchError
+
+#: ``WORKBENCH_AHEAD=0`` turns this off.
+VARIABLE = "WORKBENCH_AHEAD"
+#: What a train cell imports in the kernel beyond the magics.
+_MODULES = ("workbench.live.view", "workbench.snapshot.secrets.masking", "detect_secrets.core.scan")
+
+
+def begin() -> None:
+    """Start the engine of this folder's store in the background, if it has one in which something was trained."""
+    if os.environ.get(VARIABLE) != "0":
+        threading.Thread(target=_begin, name="workbench-ahead", daemon=True).start()
+
+
+def _begin() -> None:
+    from workbench.asking import ensure_engine
+    from workbench.store import Store
+    from workbench.store.owner import ownership
+
+    with contextlib.suppress(OSError, WorkbenchError):
+        store = Store.find(None)
+        if store.exists and ownership.ownership(store).is_ours and store.experiment_ids():
+            ensure_engine(store, ahead=True)
+    for name in _MODULES:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
