@@ -21,7 +21,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo demo-faults lab soak test test-fast coverage test-main test-ext test-jest test-ui browser bench lint lint-panel format clean
+.PHONY: help demo demo-faults lab soak test test-fast coverage test-main test-ext test-jest test-ui browser bench bench-peers lint lint-panel format clean
 
 help:
 	@echo 'make demo    run the quickstart notebook: a Hyperband search on real data'
@@ -33,6 +33,7 @@ help:
 	@echo 'make soak    an hour: a search under fifty faults against a calm one, then searches without end and their table'
 	@echo 'make lint    ruff and mypy, and ESLint and Prettier for the panel'
 	@echo 'make bench   the benchmarks, one JSON object each'
+	@echo 'make bench-peers  Workbench beside Ray Tune, Optuna, dask-ml, Syne Tune and bare Dask: a table, in a quarter of an hour'
 	@echo 'make clean   remove what was built, and the virtual environment'
 
 $(BIN)/python:
@@ -125,6 +126,30 @@ format: $(VENV)/.develop
 bench: $(VENV)/.develop
 	@for name in overhead stop report core start store strict; do $(BIN)/python -m benchmarks $$name --json || exit 1; done
 
+# The peers have environments of their own; dask-ml another one, since it needs an older Dask than ours.
+PEERS := .venv-peers
+PEERS_DASK_ML := .venv-peers-dask-ml
+PIP_PEERS := -m pip install --quiet --disable-pip-version-check
+
+# One that cannot be installed is a dash in the table: after a failure each is tried alone.
+define install_peers
+	@echo "Installing the peers of $(1) into $(2)"
+	@[ -e $(2)/bin/python ] || $(PYTHON) -m venv $(2)
+	@$(2)/bin/python $(PIP_PEERS) -c $(3) -r $(1) || grep -v '^#' $(1) | while read -r one; do \
+	  $(2)/bin/python $(PIP_PEERS) -c $(3) "$$one" </dev/null || true; done
+	@touch $(2)/.installed
+endef
+
+$(PEERS)/.installed: benchmarks/peers/requirements.txt constraints.txt | $(BIN)/python
+	$(call install_peers,$<,$(PEERS),constraints.txt)
+
+$(PEERS_DASK_ML)/.installed: benchmarks/peers/requirements-dask-ml.txt constraints.txt | $(BIN)/python
+	@mkdir -p $(PEERS_DASK_ML) && grep -v -E '^(dask|distributed)==' constraints.txt > $(PEERS_DASK_ML)/constraints.txt
+	$(call install_peers,$<,$(PEERS_DASK_ML),$(PEERS_DASK_ML)/constraints.txt)
+
+bench-peers: $(VENV)/.develop $(PEERS)/.installed $(PEERS_DASK_ML)/.installed
+	@$(BIN)/python -m benchmarks peers
+
 clean:
-	rm -rf $(VENV) $(BUNDLE) workbench_ext/frontend/node_modules workbench_ext/frontend/lib workbench_ext/frontend/.yarn \
+	rm -rf $(VENV) $(PEERS) $(PEERS_DASK_ML) $(BUNDLE) workbench_ext/frontend/node_modules workbench_ext/frontend/lib workbench_ext/frontend/.yarn \
 	  workbench_ext/frontend/tsconfig.tsbuildinfo build dist .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis test-results

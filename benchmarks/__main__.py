@@ -1,7 +1,8 @@
 """``python -m benchmarks NAME [--json]``: run one benchmark and print what it measured.
 
-A benchmark is a module of this package with ``measure(options) -> dict`` and, where it has options of its own,
-``arguments(parser)``. Modules without ``measure`` are what benchmarks share.
+A benchmark is a module of this package with ``measure(options) -> dict``; ``arguments(parser)``, where it has options
+of its own; and ``lines(measured)``, where it prints a text of its own. Modules without ``measure`` are what benchmarks
+share.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         print(json.dumps(measured))
     else:
-        for line in _lines(measured):
+        for line in module.lines(measured) if hasattr(module, "lines") else _lines(measured):
             print(line)
     return 0
 
