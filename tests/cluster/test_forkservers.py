@@ -110,7 +110,8 @@ def test_what_was_learned_comes_with_another_one_and_is_kept(tmp_path):
     async def learn() -> None:
         found = Forkservers()
         first, runner = await found.runner(training, "one", ())
-        found.learn(training, first, "one", ["busy", "fine"])
+        found.learn(training, ["busy", "fine"])
+        found.hurry(training, first, "one")  # each leg needs a new process
         second, other = await found.runner(training, "one", ())
         assert second is not first
         assert second.learned == ("fine",)
@@ -120,12 +121,36 @@ def test_what_was_learned_comes_with_another_one_and_is_kept(tmp_path):
     async def begin() -> None:
         found = Forkservers()
         server = await found.ready(training)
-        assert "fine" in server.learned
+        assert server.learned == ("fine",)  # that the other is unfit is not found out again
         assert "fine" not in (await found.ready(known(tmp_path / "elsewhere", PYTHONPATH=path, KMP_ONE="1"))).learned
         found.close()
 
     asyncio.run(learn())
     asyncio.run(begin())
+
+
+def test_what_is_learned_holds_up_no_leg_and_is_there_once_nothing_trains(tmp_path, monkeypatch):
+    monkeypatch.setattr(forkservers, "LEISURE_S", 0.05)
+    training = known(tmp_path, PYTHONPATH=os.pathsep.join((*sys.path, installed(tmp_path, fine=""))))
+
+    async def scene() -> None:
+        found = Forkservers()
+        first, runner = await found.runner(training, "one", ())
+        found.learn(training, ["fine"])
+        found.tidy()
+        same, other = await found.runner(training, "one", ())
+        assert same is first
+        runner.dismiss()
+        other.dismiss()
+        await asyncio.gather(runner.exited.wait(), other.exited.wait())
+        async with asyncio.timeout(30):
+            while (server := await found.ready(training)) is first:
+                await asyncio.sleep(0.1)  # longer than what counts as leisure
+                found.tidy()
+        assert server.learned == ("fine",)
+        found.close()
+
+    asyncio.run(scene())
 
 
 @pytest.mark.parametrize("change", ["edited", "installed anew", "removed"])

@@ -1,8 +1,9 @@
 """The forkservers of one worker. Law: one for each interpreter and environment; each runner is told what training needs
 beyond that.
 
-A forkserver that lacks modules that training imports is replaced by one that has them, and serves until then; so is one
-whose packages were reinstalled. An unused forkserver ends, but never while a leg is under way in it.
+A forkserver that lacks modules that training imports is replaced by one that has them, and serves until then: at once
+if each leg needs a fresh process, otherwise when nothing trains. So is one whose packages were reinstalled. An unused
+forkserver ends, but never while a leg is under way in it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ UNUSED_S = 600.0
 MOST = 3
 #: Seconds after which an unused runner ends.
 IDLE_S = 5.0
+#: Seconds for which a leg waits for a successor that imports what the leg would import itself.
+PATIENCE_S = 5.0
+#: Seconds without a leg after which a successor is started that nothing needs at once.
+LEISURE_S = 1.0
 #: After so many packages were found unfit to be imported ahead, no more are tried.
 MOST_UNFIT = 8
 
@@ -42,7 +47,7 @@ class Forkservers:
             server = await line.server(known)
             if not server.fits(known):
                 continue
-            line.want(known)
+            line.want(known, learned=False)
             if set(known.training.preload) <= set(server.preload) or not await line.come():
                 return server
 
@@ -54,16 +59,19 @@ class Forkservers:
         server = await self.ready(known)
         return server, await server.runner(experiment, cover)
 
-    def learn(self, known: Known, server: Forkserver, experiment: str, modules: Sequence[str]) -> None:
-        """A leg of ``experiment`` has loaded ``modules`` in a runner of ``server``: import them ahead for the next
-        legs."""
-        if not modules:
-            return
-        self._memory(known).take(known.training.cwd, modules)
+    def learn(self, known: Known, modules: Sequence[str]) -> None:
+        """A leg has loaded ``modules``: the next forkserver imports them ahead. It starts when nothing trains."""
+        if modules and self._memory(known).take(known.training.cwd, modules):
+            for line in self._lines:
+                line.note(known)
+
+    def hurry(self, known: Known, server: Forkserver, experiment: str) -> None:
+        """A leg of ``experiment`` left no runner of ``server`` for the next one, which would have to import the same
+        modules itself: replace ``server`` now."""
         line = next((line for line in self._lines if line.current is server), None)
         if line is not None:
             line.waiting.add(experiment)
-            line.want(known)
+            line.want(known, learned=True)
 
     def give_back(self, server: Forkserver, runner: Runner) -> bool:
         """Take back the clean ``runner``, which may train another leg of its experiment. Returns False if it is no
@@ -127,7 +135,7 @@ class _Line:
         #: Packages that are not imported ahead, with reasons.
         self._unfit: dict[str, str] = {}
         self._noted: tuple[Known, int] | None = None
-        self._note(known)
+        self.note(known)
 
     def may_fit(self, known: Known) -> bool:
         """Whether legs of ``known`` may fit here: the variables that its imports read are unknown until it is ready."""
@@ -146,7 +154,7 @@ class _Line:
                 if self.current is not None and (wait_s := self.current.settles_in) > 0:
                     await asyncio.sleep(wait_s)
                     continue
-                self._note(known)
+                self.note(known)
                 self._follow(self._made())
             server = self.current
             assert server is not None
@@ -159,25 +167,31 @@ class _Line:
                 continue
             return server
 
-    async def come(self) -> bool:
-        """Wait for the successor. Returns whether there was one."""
+    async def come(self, at_most_s: float | None = None) -> bool:
+        """Wait for the successor. Returns whether there was one and it has come."""
         coming = self._coming
-        if coming is not None:
-            await asyncio.wait({coming})
-        return coming is not None
+        if coming is None:
+            return False
+        return bool((await asyncio.wait({coming}, timeout=at_most_s))[0])
 
     async def settled(self, experiment: str) -> None:
         """Wait for the successor if it has modules that legs of ``experiment`` would otherwise import themselves."""
-        while experiment in self.waiting and await self.come():
+        while experiment in self.waiting and await self.come(PATIENCE_S):
             pass
 
-    def want(self, known: Known) -> None:
-        """Start a successor if the current forkserver lacks modules for ``known``."""
-        self._note(known)
-        if self._coming is None and not self._has_failed and self._lacks(self.current):
-            self._coming = asyncio.get_running_loop().create_task(self._come())
+    def want(self, known: Known, *, learned: bool) -> None:
+        """Start a successor if the current forkserver lacks modules for ``known``: those that the user named, and with
+        ``learned`` also those that training was seen to import."""
+        self.note(known)
+        lacks = self._lacks(self.current) if learned else self._lacks_named(self.current)
+        if lacks:
+            self._start_successor()
         elif self._coming is None:
             self.waiting.clear()
+
+    def _start_successor(self) -> None:
+        if self._coming is None and not self._has_failed:
+            self._coming = asyncio.get_running_loop().create_task(self._come())
 
     def tidy(self) -> None:
         for server in [*self._former]:
@@ -187,6 +201,9 @@ class _Line:
                 self._former.remove(server)
         if self.current is not None:
             self.current.tidy(IDLE_S)
+        is_unused = self.is_free and asyncio.get_running_loop().time() - self.used > LEISURE_S
+        if is_unused and self._lacks(self.current):
+            self._start_successor()
 
     def close(self) -> None:
         if self._coming is not None:
@@ -224,7 +241,10 @@ class _Line:
             self._former.append(self.current)
         self.current = server
 
-    def _note(self, known: Known) -> None:
+    def note(self, known: Known) -> None:
+        """Take in what ``known`` needs imported ahead, as far as it is known by now."""
+        if known.key != self.key:
+            return
         mark = (known, self._learned.count)
         if mark == self._noted:
             return
@@ -235,11 +255,11 @@ class _Line:
         self._names.update(dict.fromkeys(self._learned.wanted(training.cwd, packages)))
 
     def _lacks(self, server: Forkserver | None) -> bool:
-        return (
-            server is not None
-            and server.is_alive
-            and not (self._preload.keys() <= set(server.preload) and set(self._wanted()) <= set(server.learned))
-        )
+        lacks_learned = server is not None and server.is_alive and not set(self._wanted()) <= set(server.learned)
+        return lacks_learned or self._lacks_named(server)
+
+    def _lacks_named(self, server: Forkserver | None) -> bool:
+        return server is not None and server.is_alive and not self._preload.keys() <= set(server.preload)
 
     def _wanted(self) -> list[str]:
         if len(self._unfit) >= MOST_UNFIT:
@@ -255,3 +275,4 @@ class _Line:
     def _refuse(self, unfit: Unfit) -> None:
         log.info("%s is left to the runners: %s", unfit.package, unfit)
         self._unfit[unfit.package] = str(unfit)
+        self._learned.refuse(unfit.package)

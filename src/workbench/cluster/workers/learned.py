@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from workbench.store.owner import personal
 
 #: The most modules that are remembered for one environment, and the most folders of notebooks.
 MOST_MODULES, MOST_FOLDERS = 6_000, 50
+#: Days after which an unfit package is tried again: it may have been replaced by another version.
+UNFIT_DAYS = 30
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -38,6 +41,8 @@ class Learned:
         }
         #: By folder of notebooks: the packages that training from there has imported; the newest folder last.
         self._folders: dict[str, list[str]] = dict(kept.get("folders", {}))
+        #: By package that leaves more behind than its modules: the day on which that was found.
+        self._unfit: dict[str, str] = dict(kept.get("unfit", {}))
 
     def take(self, folder: str, modules: Iterable[str]) -> bool:
         """A leg of a notebook in ``folder`` has loaded ``modules``. Returns whether any is new."""
@@ -55,8 +60,15 @@ class Learned:
 
     def wanted(self, folder: str, packages: Collection[str]) -> list[str]:
         """The modules to import ahead for a notebook in ``folder`` that imports ``packages``, as far as known."""
-        chosen = dict.fromkeys([*packages, *self._folders.get(folder, ())])
+        today = _today()
+        unfit = {name for name, found in self._unfit.items() if (today - date.fromisoformat(found)).days < UNFIT_DAYS}
+        chosen = [name for name in dict.fromkeys([*packages, *self._folders.get(folder, ())]) if name not in unfit]
         return [name for package in chosen for name in self._modules.get(package, ())]
+
+    def refuse(self, package: str) -> None:
+        """``package`` must not be imported ahead: finding that out costs a forkserver, so it is remembered."""
+        self._unfit[package] = _today().isoformat()
+        self._keep()
 
     def _keep(self) -> None:
         while sum(map(len, self._modules.values())) > MOST_MODULES:
@@ -66,7 +78,11 @@ class Learned:
         with contextlib.suppress(OSError, StoreError):
             make_folder(self._path.parent)
             modules = {package: [*names] for package, names in self._modules.items()}
-            write_json(self._path, {"schema": 1, "modules": modules, "folders": self._folders})
+            write_json(self._path, {"schema": 1, "modules": modules, "folders": self._folders, "unfit": self._unfit})
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -78,7 +94,8 @@ def _read(path: Path) -> Mapping[str, Any]:
         modules = {
             package: [name for name in names if _NAME.fullmatch(name)] for package, names in kept["modules"].items()
         }
+        unfit = {str(name): date.fromisoformat(found).isoformat() for name, found in kept.get("unfit", {}).items()}
         folders = {str(folder): [str(one) for one in packages] for folder, packages in kept["folders"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
-    return {"modules": modules, "folders": folders}
+    return {"modules": modules, "folders": folders, "unfit": unfit}

@@ -300,7 +300,7 @@ class Workplace(WorkerPlugin):
 
         def take(message: Message | None) -> None:
             if isinstance(message, Begun | Left) and message.seen:
-                self._forkservers.learn(known, forkserver, order.experiment, message.seen.pop("loaded", ()))
+                self._forkservers.learn(known, message.seen.pop("loaded", ()))
             match message:
                 case None | Left():
                     if not ended.done():
@@ -320,6 +320,8 @@ class Workplace(WorkerPlugin):
             forkserver.fork_ahead()
         left = await self._until_left(leg, runner, ended)
         is_short = time.monotonic() - began < REUSE_BELOW_S and not order.strict
+        if not is_short or (left is not None and not left.waits and not left.reusable):
+            self._forkservers.hurry(known, forkserver, order.experiment)
         if left is not None and left.waits:
             self._waiting.add(order, order.leg.until, secrets, forkserver, runner, is_short)
             if leg.stop_reason is not None:  # the order to stop is on its way there
