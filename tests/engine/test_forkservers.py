@@ -38,10 +38,10 @@ LATE = """
 import importlib, time
 lr = uniform(0.0, 1.0)
 begun = time.monotonic()
-late = importlib.import_module("on" + "nx")
+late = importlib.import_module("tor" + "ch")
 took = time.monotonic() - begun
 for epoch in trial.steps():
-    trial.report(val_acc=late.TensorProto.FLOAT * lr, took=took)
+    trial.report(val_acc=float(late.ones(1)) * lr, took=took)
 """
 
 

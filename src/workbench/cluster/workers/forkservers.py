@@ -1,9 +1,9 @@
 """The forkservers of one worker. Law: one for each interpreter and environment; each runner is told what training needs
 beyond that.
 
-A forkserver that lacks modules that training imports is replaced by one that has them, and serves until then: at once
-if each leg needs a fresh process, otherwise when nothing trains. So is one whose packages were reinstalled. An unused
-forkserver ends, but never while a leg is under way in it.
+A forkserver that lacks modules that training imports is replaced by one that has them, and serves until then: when
+nothing trains, or once set-ups in fresh processes have cost as much. So is one whose packages were reinstalled. An
+unused forkserver ends, but never while a leg is under way in it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ IDLE_S = 5.0
 #: Seconds for which a leg waits for a successor that imports what the leg would import itself.
 PATIENCE_S = 5.0
 #: Seconds without a leg after which a successor is started that nothing needs at once.
-LEISURE_S = 1.0
+LEISURE_S = 10.0
 #: After so many packages were found unfit to be imported ahead, no more are tried.
 MOST_UNFIT = 8
 
@@ -65,13 +65,19 @@ class Forkservers:
             for line in self._lines:
                 line.note(known)
 
-    def hurry(self, known: Known, server: Forkserver, experiment: str) -> None:
-        """A leg of ``experiment`` left no runner of ``server`` for the next one, which would have to import the same
-        modules itself: replace ``server`` now."""
+    def spent(self, known: Known, server: Forkserver, experiment: str, seconds: float) -> None:
+        """A leg of ``experiment`` left no runner of ``server`` for the next one, which sets up anew and imports the
+        same modules again. seconds: what its set-up took.
+
+        Once such set-ups have cost as much as another forkserver does, ``server`` is replaced: together they cost at
+        most twice as much as the better choice.
+        """
         line = next((line for line in self._lines if line.current is server), None)
         if line is not None:
-            line.waiting.add(experiment)
-            line.want(known, learned=True)
+            line.spent += seconds
+            if line.spent >= server.start_s:
+                line.waiting.add(experiment)
+                line.want(known, learned=True)
 
     def give_back(self, server: Forkserver, runner: Runner) -> bool:
         """Take back the clean ``runner``, which may train another leg of its experiment. Returns False if it is no
@@ -86,6 +92,8 @@ class Forkservers:
         now = asyncio.get_running_loop().time()
         for line in self._lines:
             line.tidy()
+        if self._lines:
+            max(self._lines, key=lambda line: line.used).prepare()
         unused = sorted((line for line in self._lines if line.is_free), key=lambda line: line.used)
         beyond = len(self._lines) - MOST
         for place, line in enumerate(unused):
@@ -123,7 +131,9 @@ class _Line:
         self.key, self._known, self._learned = known.key, known, learned
         self.current: Forkserver | None = None
         self.used = 0.0
-        #: Experiments whose legs have reported modules for the successor.
+        #: Seconds of set-ups in processes that served one leg of the current forkserver.
+        self.spent = 0.0
+        #: Experiments whose legs wait for the successor.
         self.waiting: set[str] = set()
         self._coming: asyncio.Task[None] | None = None
         self._former: list[Forkserver] = []
@@ -201,6 +211,9 @@ class _Line:
                 self._former.remove(server)
         if self.current is not None:
             self.current.tidy(IDLE_S)
+
+    def prepare(self) -> None:
+        """Start a successor that has learned more, if nothing trains here."""
         is_unused = self.is_free and asyncio.get_running_loop().time() - self.used > LEISURE_S
         if is_unused and self._lacks(self.current):
             self._start_successor()
@@ -239,7 +252,7 @@ class _Line:
         if self.current is not None:
             self.current.retire()
             self._former.append(self.current)
-        self.current = server
+        self.current, self.spent = server, 0.0
 
     def note(self, known: Known) -> None:
         """Take in what ``known`` needs imported ahead, as far as it is known by now."""

@@ -32,6 +32,8 @@ class Leg:
         self.stop_asked = asyncio.Event()
         self.runner: Runner | None = None
         self.killed = False
+        #: Seconds that its set-up took.
+        self.setup_s = 0.0
 
     def stop(self, reason: str, keep_s: float | None = None) -> None:
         """Ask the leg to leave; only the first reason counts, unless a later order leaves it no time."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import socket
 import subprocess
@@ -245,6 +246,9 @@ class Forkserver:
         self._looks_up: list[str] = []
         self.versions: dict[str, str | None] = {}
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        #: Seconds that it took to be ready; infinite until then.
+        self.start_s = math.inf
+        self._began = asyncio.get_running_loop().time()
         self._runners: dict[int, Runner] = {}
         self._count = 0
         #: By experiment: clean runners after short legs. And one runner forked ahead, for any experiment.
@@ -411,6 +415,7 @@ class Forkserver:
                 )
             )
         elif not self._ready.done():
+            self.start_s = asyncio.get_running_loop().time() - self._began
             self._ready.set_result(None)
 
     def _closed(self) -> None:

@@ -306,6 +306,7 @@ class Workplace(WorkerPlugin):
                     if not ended.done():
                         ended.set_result(message)
                 case Begun():
+                    leg.setup_s = message.setup_s
                     self._outbox.tell(order.key, self._placed(message, sight, lacks, runner), now=False)
                 case Points() | Level() | Saved() | Unsaved() | Says():
                     # The level at which the leg ends travels with the end, which follows at once.
@@ -321,7 +322,7 @@ class Workplace(WorkerPlugin):
         left = await self._until_left(leg, runner, ended)
         is_short = time.monotonic() - began < REUSE_BELOW_S and not order.strict
         if not is_short or (left is not None and not left.waits and not left.reusable):
-            self._forkservers.hurry(known, forkserver, order.experiment)
+            self._forkservers.spent(known, forkserver, order.experiment, leg.setup_s)
         if left is not None and left.waits:
             self._waiting.add(order, order.leg.until, secrets, forkserver, runner, is_short)
             if leg.stop_reason is not None:  # the order to stop is on its way there
