@@ -66,8 +66,8 @@ class Forkservers:
                 line.note(known)
 
     def spent(self, known: Known, server: Forkserver, experiment: str, seconds: float) -> None:
-        """A leg of ``experiment`` left no runner of ``server`` for the next one, which sets up anew and imports the
-        same modules again. seconds: what its set-up took.
+        """A leg of ``experiment`` left no runner of ``server`` for the next one, which imports the same modules
+        again. seconds: what its set-up took.
 
         Once such set-ups have cost as much as another forkserver does, ``server`` is replaced: together they cost at
         most twice as much as the better choice.
