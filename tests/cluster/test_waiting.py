@@ -171,6 +171,20 @@ async def test_the_next_leg_continues_in_place_and_reports_what_an_undisturbed_o
         assert here.ears.points(*keys) == here.ears.points(whole)
 
 
+async def test_the_log_of_a_leg_is_complete_while_its_training_code_waits(tmp_path: Path) -> None:
+    code = CODE.replace("END", "print('and left')").replace(
+        "        total = 0.9", "        print('half', end='')\n        total = 0.9"
+    )
+    async with world(tmp_path, code) as here:
+        log = here.store.experiment(here.spec.id).trial(0).log
+        await here.train(0, 1, 0, 1)
+        assert log.read_text().splitlines() == ["[attempt 1 from step 0]", "half"]
+        await here.train(0, 2, 1, 3)
+        assert log.read_text().splitlines()[2:] == ["[attempt 2 from step 1]", "halfhalf"]
+        await here.backend.release(here.slot)
+        assert log.read_text().splitlines()[-1] == "and left"
+
+
 async def test_another_leg_gets_the_place_after_the_training_code_has_left(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         await here.train(0, 1, 0, 1)

@@ -150,8 +150,11 @@ class Runner:
         self._channel.send(leg)
 
     def listen(self, taker: Callable[[Message | None], None]) -> None:
-        """Its leg is told to be over, but the log stays open: ``taker`` gets what it still sends."""
+        """Its leg has ended, and its log is complete up to here: ``taker`` gets what it still sends."""
+        self._printed()
         self._taker = taker
+        if self._log is not None:
+            self._log.close()  # it opens again with more output
 
     def stop(self, reason: str, keep: bool, notice: bool = False) -> None:
         """Ask it to leave at its next turn or report. notice: the machine is about to shut down."""
