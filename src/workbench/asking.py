@@ -14,7 +14,6 @@ from workbench import asked, interpreter
 from workbench.asked import Extend, Request, Resume, Start, Verify
 from workbench.cluster.address import check_address
 from workbench.errors import BadName, BadOption, NotFound, StoreError, WorkbenchError
-from workbench.records import ENDED
 from workbench.snapshot.surroundings import variables
 from workbench.store import Store, journal, requests
 from workbench.store.files.atomic import telling
@@ -26,6 +25,8 @@ ANSWER_S = 60.0
 _LOOK_S = 0.005
 #: Requests after which an experiment trains.
 _TRAINING = (Start, Resume, Extend, Verify)
+#: States of experiments that an engine continues.
+_UNDER_WAY = ("waiting", "running", "stopping")
 #: Seconds between looks at the engine while an answer is waited for.
 _CHECK_S = 2.0
 #: Seconds between looks at the engine while a caller waits for it.
@@ -118,7 +119,7 @@ def check_cluster(store: Store, address: str | None = None) -> None:
         if named:
             check_address(named)
     elif address is not None and address != info.address:
-        if _has_no_work(store):
+        if has_no_work(store):
             check_address(address)
             # The next request starts an engine on the named cluster.
             ask(store, asked.End())
@@ -130,11 +131,12 @@ def check_cluster(store: Store, address: str | None = None) -> None:
         )
 
 
-def _has_no_work(store: Store) -> bool:
-    """Whether nothing in ``store`` is under way or waits."""
+def has_no_work(store: Store) -> bool:
+    """Whether nothing in ``store`` is under way or asked for; what is paused waits for its user."""
     from workbench.store.lists.catalog import read_catalog
 
-    return all(entry.get("state") in ENDED for entry in read_catalog(store)) and requests.next_due(store) is None
+    under_way = any(entry.get("state") in _UNDER_WAY for entry in read_catalog(store))
+    return not under_way and requests.next_due(store) is None
 
 
 class Waiting:

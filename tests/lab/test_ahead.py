@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from notebook_kernel import Kernel
-from running import PLAIN, end, ended, engine_process, processes_below, spec_of, start, until
+from running import PLAIN, SLOW, end, ended, engine_process, processes_below, spec_of, start, until
 
 from workbench import asked
 from workbench.asking import ask, check_cluster
@@ -16,6 +16,7 @@ from workbench.errors import NoAnswer
 from workbench.records import Scheduler
 from workbench.space import uniform
 from workbench.store import Store
+from workbench.store.lists.catalog import read_catalog
 from workbench.store.owner import own_cluster
 from workbench.store.owner.lease import read_engine
 
@@ -79,13 +80,21 @@ def test_nothing_is_made_in_a_folder_without_a_store(tmp_path: Path) -> None:
         kernel.end()
 
 
-@pytest.mark.parametrize("how", ["off", "foreign", "empty"])
-def test_no_engine_starts_where_it_is_turned_off_or_nothing_may_be_trained(trained: Store, how: str) -> None:
+@pytest.mark.parametrize("how", ["off", "foreign", "empty", "unfinished"])
+def test_no_engine_starts_where_it_is_turned_off_or_something_would_be_trained(trained: Store, how: str) -> None:
     folder = trained.root.parent
     if how == "foreign":  # its owner moved it, and was not asked yet
         folder = folder / "elsewhere"
         folder.mkdir()
         trained.root.rename(folder / ".workbench")
+    elif how == "unfinished":
+        spec = spec_of(SLOW, folder, space={"x": uniform(0.0, 1.0)}, scheduler=Scheduler(kind="all", last=1000))
+        start(trained, spec)
+        process = engine_process(trained, workers=1)
+        until(lambda: _is_listed(trained, spec.id), what="the search in the catalog")
+        process.kill()
+        process.wait()
+        end_found(trained.root)
     elif how == "empty":
         folder = folder / "empty"
         folder.mkdir()
@@ -96,6 +105,10 @@ def test_no_engine_starts_where_it_is_turned_off_or_nothing_may_be_trained(train
         assert not _runs(Store(folder / ".workbench"))
     finally:
         kernel.end()
+
+
+def _is_listed(store: Store, experiment: str) -> bool:
+    return any(entry["id"] == experiment and entry["state"] == "running" for entry in read_catalog(store))
 
 
 def test_an_engine_without_work_makes_way_for_another_cluster(trained: Store) -> None:

@@ -25,13 +25,15 @@ def begin() -> None:
 
 
 def _begin() -> None:
-    from workbench.asking import ensure_engine
+    from workbench.asking import ensure_engine, has_no_work
     from workbench.store import Store
     from workbench.store.owner import ownership
 
     with contextlib.suppress(OSError, WorkbenchError):
         store = Store.find(None)
-        if store.exists and ownership.ownership(store).is_ours and store.experiment_ids():
+        is_ours = store.exists and ownership.ownership(store).is_ours
+        # An engine would continue what is unfinished, which loading an extension does not ask for.
+        if is_ours and store.experiment_ids() and has_no_work(store):
             ensure_engine(store, ahead=True)
     for name in _MODULES:
         with contextlib.suppress(Exception):
