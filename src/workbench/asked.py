@@ -97,7 +97,9 @@ class Mend:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """End the engine."""
+    """End the engine. ``only_idle``: it is refused while an experiment is under way."""
+
+    only_idle: _Yes = False
 
 
 @dataclass(frozen=True, slots=True)

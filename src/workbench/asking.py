@@ -119,16 +119,16 @@ def check_cluster(store: Store, address: str | None = None) -> None:
         if named:
             check_address(named)
     elif address is not None and address != info.address:
-        if has_no_work(store):
-            check_address(address)
-            # The next request starts an engine on the named cluster.
-            ask(store, asked.End())
-            return
-        raise BadOption(
-            f"--cluster {address}: the engine of {store.root} works on {info.address or 'a cluster of this machine'}. "
-            "Expected one cluster for one store. End that engine with `workbench engine stop`, leave --cluster out, or "
-            "name another store with --store."
-        )
+        under_way = ask(store, asked.Ping())["under_way"]
+        if under_way:
+            raise BadOption(
+                f"--cluster {address}: the engine of {store.root} trains {', '.join(under_way[:3])} and works on "
+                f"{info.address or 'a cluster of this machine'}. Expected one cluster for one store. Wait, end that "
+                "engine with `workbench engine stop`, leave --cluster out, or name another store with --store."
+            )
+        check_address(address)
+        # The next request starts an engine on the named cluster.
+        ask(store, asked.End(only_idle=True))
 
 
 def has_no_work(store: Store) -> bool:

@@ -144,7 +144,7 @@ def test_a_cluster_that_is_not_the_engines_is_refused_while_that_has_work(person
     finally:
         ask(store, asked.Stop(spec.id))
         assert ended(store, spec) == "stopped"
-    # An engine without work makes way, once the catalog says so; but nothing answers at this address.
+    # An engine without work makes way; but nothing answers at this address.
     until(lambda: type(person.cell(other).error) is NoAnswer, what="an engine that would make way")
     assert engine_pid(store) is not None
     assert "other" not in {store.read_spec(one).name for one in store.experiment_ids()}

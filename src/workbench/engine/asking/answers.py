@@ -13,7 +13,7 @@ from workbench.engine.asking import again
 from workbench.engine.asking.book import Answer
 from workbench.engine.loop import ExperimentLoop
 from workbench.engine.parts import Asked
-from workbench.errors import ClusterError, NotFound, StoreError
+from workbench.errors import BadOption, ClusterError, NotFound, StoreError
 from workbench.facts import Extended, PauseAsked, StopAsked
 from workbench.records import ENDED, checked_name
 from workbench.store.layout import checked_id
@@ -38,10 +38,9 @@ class Answers:
             case asked.Start():
                 return self._start(request.experiment)
             case asked.Ping():
-                return {"slots": len(self._engine.backend.slots)}
+                return {"slots": len(self._engine.backend.slots), "under_way": self._under_way()}
             case asked.End():
-                self._engine.end()
-                return {}
+                return self._end(request)
             case asked.Mend():
                 return self._mend()
             case asked.Rename() | asked.Tag() | asked.Note():
@@ -58,6 +57,17 @@ class Answers:
                 return self._steer(request)
             case _:
                 return self._engine.upkeep.answer(request)
+
+    def _end(self, request: asked.End) -> Answer:
+        if request.only_idle and (under_way := self._under_way()):
+            raise BadOption(f"the engine trains {', '.join(under_way[:3])}, so it does not end.")
+        self._engine.end()
+        return {}
+
+    def _under_way(self) -> list[str]:
+        """The labels of experiments that train or wait for slots."""
+        loops = self._engine.loops.values()
+        return [loop.spec.label for loop in loops if not (loop.rests or loop.finished.is_set())]
 
     def _start(self, experiment: str) -> Answer:
         if self._engine.trouble is not None:
