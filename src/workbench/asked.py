@@ -99,7 +99,7 @@ class Mend:
 class End:
     """End the engine. ``only_idle``: it is refused while an experiment is under way."""
 
-    only_idle: _Yes = False
+    only_idle: _Yes | None = None
 
 
 @dataclass(frozen=True, slots=True)

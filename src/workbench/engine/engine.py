@@ -388,6 +388,8 @@ class Engine(Slots):
     async def _opened(self) -> str | None:
         if self._open is not None:
             await asyncio.wait({self._open})
+            if self._open.cancelled():  # the engine leaves before its cluster was there
+                raise asyncio.CancelledError
         return self.trouble
 
     # -- upkeep -----------------------------------------------------------------------------------------------------
