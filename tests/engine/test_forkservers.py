@@ -38,10 +38,10 @@ LATE = """
 import importlib, time
 lr = uniform(0.0, 1.0)
 begun = time.monotonic()
-late = importlib.import_module("tor" + "ch")
+late = importlib.import_module("on" + "nx")
 took = time.monotonic() - begun
 for epoch in trial.steps():
-    trial.report(val_acc=float(late.ones(1)) * lr, took=took)
+    trial.report(val_acc=late.TensorProto.FLOAT * lr, took=took)
 """
 
 
@@ -109,17 +109,18 @@ def test_edited_versions_share_one_forkserver_and_each_trains_its_own(folder: Pa
     assert min(waited[2:]) < 3 * waited[1], waited
 
 
-def test_what_training_imports_late_is_there_for_the_next_leg_and_the_next_engine(folder: Path) -> None:
+def test_what_training_imports_late_is_there_after_some_legs_and_for_the_next_engine(folder: Path) -> None:
     store = Store(folder / "store").create()
     notebook = Notebook(store, folder)
     took = []
     for _ in range(2):
-        spec = notebook.launch(LATE, steps=(1, 1), trials=4, verify=False)
+        spec = notebook.launch(LATE, steps=(1, 1), trials=30, verify=False)
         with engine(store, workers=1, HOME=os.environ.get("HOME", "/")):
             trained(store, spec)
         took.append(said(store, spec, "took")[0])
     first, *others = took[0]
-    assert max(others) < 0.1 * first, took
+    # As soon as the legs' set-ups have cost as much as another forkserver: it takes about as long as six of them.
+    assert max(others[-5:]) < 0.1 * first, took
     assert max(took[1]) < 0.1 * first, took
 
 
