@@ -25,8 +25,8 @@ _SERVER_S = 0.5
 
 def shell_here() -> Any:
     """IPython's shell, if this is a notebook or IPython; else None."""
-    module = sys.modules.get("IPython")
-    return module.get_ipython() if module is not None else None
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return get_ipython() if get_ipython is not None else None
 
 
 def origin(shell: Any, typed: str = "", expanded: str = "") -> Origin:

@@ -23,6 +23,7 @@ from workbench.errors import BadCapture
 from workbench.records import SCHEMA, Json
 from workbench.snapshot.described import described
 from workbench.snapshot.fingerprint import Fingerprint, version_of
+from workbench.snapshot.imported import imported
 from workbench.snapshot.loading import Blobs, blobs_of, contents, load, python_of_captures
 from workbench.snapshot.modules import project_digests
 from workbench.snapshot.pickling import Pickler
@@ -180,8 +181,8 @@ class _Writer:
 
     def pickler(self, file: io.BytesIO) -> Pickler:
         owners = set()
-        if "numpy" in sys.modules:
-            array = sys.modules["numpy"].ndarray
+        if (numpy := imported("numpy")) is not None:
+            array = numpy.ndarray
             named = (self.space[name] for name in self.wanted)
             owners = {id(value) for value in named if type(value) is array and not isinstance(value.base, array)}
         return Pickler(file, self.namespace, self.left_out, owners=owners)

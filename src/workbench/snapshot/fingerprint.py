@@ -20,6 +20,7 @@ from typing import Any
 
 from cloudpickle import cloudpickle as internals
 
+from workbench.snapshot.imported import imported
 from workbench.snapshot.pickling import is_huge_map, plain_reduction
 from workbench.snapshot.reading.names import global_names
 from workbench.snapshot.surroundings.environment import version_of_distribution
@@ -292,7 +293,7 @@ class _Walk:
 
     def tensor(self, kind: type, value: Any) -> bool:
         """A strided torch tensor. Sparse ones consist of strided ones; for quantized ones, all their memory counts."""
-        torch: Any = sys.modules.get("torch")
+        torch: Any = imported("torch")
         known: Any = getattr(torch, "Tensor", ())
         if not isinstance(value, known) or value.layout is not torch.strided:
             return False

@@ -15,8 +15,9 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from workbench.snapshot.imported import loaded
 from workbench.trial import bars, caches, iterators, kinds, torch_kinds
-from workbench.trial.kinds import Fixed, Instance, Kind, Token, loaded
+from workbench.trial.kinds import Fixed, Instance, Kind, Token
 from workbench.trial.looking.inline import (
     INLINE,
     inline_global,

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.snapshot.imported import loaded
 from workbench.trial import kinds
 from workbench.trial.classifier import (
     LATE_REASONS,
@@ -27,7 +28,7 @@ from workbench.trial.classifier import (
     has_state_dict,
     lost,
 )
-from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Token, loaded
+from workbench.trial.kinds import SCALARS, Fixed, Instance, Kind, Token
 from workbench.trial.looking.digests import signature
 from workbench.trial.marks import holds_addresses, is_loose, mark_of, may_hold_addresses
 

@@ -20,10 +20,11 @@ from typing import Any
 import cloudpickle
 
 from workbench.errors import CannotResume
+from workbench.snapshot.imported import loaded
 from workbench.trial import iterators, kinds, torch_kinds
 from workbench.trial.classifier import OPAQUE, Classifier
 from workbench.trial.discovery import Names, Survey
-from workbench.trial.kinds import Instance, Kind, LeftOut, loaded
+from workbench.trial.kinds import Instance, Kind, LeftOut
 from workbench.trial.looking.digests import digest, digest_of_buffer
 
 PICKLE_PROTOCOL = 5

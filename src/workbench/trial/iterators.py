@@ -17,8 +17,9 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from workbench.snapshot.imported import loaded
 from workbench.trial import seeds
-from workbench.trial.kinds import IsLeft, Kind, See, Token, loaded
+from workbench.trial.kinds import IsLeft, Kind, See, Token
 from workbench.trial.looking.digests import digest
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 

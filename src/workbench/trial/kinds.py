@@ -11,7 +11,6 @@ import collections
 import copyreg
 import itertools
 import pickle
-import sys
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -442,8 +441,3 @@ def is_from(obj: Any, names: Iterable[str]) -> bool:
     """True if the object's class, or one of its bases, comes from one of the named packages."""
     wanted = frozenset(names)
     return any(cls.__module__.partition(".")[0] in wanted for cls in type(obj).__mro__)
-
-
-def loaded(name: str) -> Any:
-    """The module if the training code has imported it, else None: unused libraries cost nothing."""
-    return sys.modules.get(name)

@@ -14,8 +14,9 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from workbench.errors import CannotResume
+from workbench.snapshot.imported import loaded
 from workbench.trial.discovery import Names
-from workbench.trial.kinds import SCALARS, loaded
+from workbench.trial.kinds import SCALARS
 from workbench.trial.process.isolation import is_installed
 
 _OURS = frozenset({"__main__", "__mp_main__", "workbench", "workbench_ext"})

@@ -14,9 +14,9 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
+from workbench.snapshot.imported import loaded
 from workbench.trial import seeds
 from workbench.trial.classifier import has_state_dict
-from workbench.trial.kinds import loaded
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
 

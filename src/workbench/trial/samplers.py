@@ -6,7 +6,7 @@ import contextlib
 import pickle
 from typing import Any
 
-from workbench.trial.kinds import loaded
+from workbench.snapshot.imported import loaded
 
 #: A foreign sampler's attribute of at most this many bytes is saved with its order.
 _SMALL = 1 << 20

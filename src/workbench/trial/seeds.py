@@ -13,14 +13,17 @@ import random
 import sys
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from workbench.search.seeds import trial_seed
+from workbench.snapshot.imported import executed, loaded
 from workbench.trial import unseeded
-from workbench.trial.kinds import loaded
 from workbench.trial.process import determinism
 from workbench.trial.process.isolation import INSTALLED
+
+#: The libraries with a global generator.
+_LIBRARIES = ("numpy", "torch")
 
 
 def set_all(
@@ -32,13 +35,13 @@ def set_all(
     installed module.
     """
     random.seed(trial_seed(experiment_seed, trial, "python"))
-    for name in ("numpy", "torch"):
+    for name in _LIBRARIES:
         if loaded(name) is not None:
             _set_library(name, experiment_seed, trial)
     unseeded.follow(experiment_seed, trial)
     if is_strict:
         determinism.hold()
-    _on_import.seed, _on_import.is_strict, _on_import.imported = (experiment_seed, trial), is_strict, imported
+    _on_import.begin((experiment_seed, trial), is_strict, imported)
     if _on_import not in sys.meta_path:
         sys.meta_path.insert(0, _on_import)
 
@@ -68,19 +71,27 @@ class OnImport(importlib.abc.MetaPathFinder):
 
     Some installed modules draw numbers while they are imported (scikit-learn does). A runner that has already imported
     such a module would draw other numbers afterwards than one that imports it now. The experiment's own modules are
-    not affected: every leg imports those again.
+    not affected: every leg imports those again. Nor are imports in other threads of the training code, which draw while
+    others do; NumPy and torch are seeded there too.
     """
 
     def __init__(self) -> None:
         self.seed: tuple[int, int] | None = None
-        self.is_strict = False
-        self.imported: Callable[[], None] | None = None
+        self._is_strict = False
+        self._imported: Callable[[], None] | None = None
         self._is_inside = False
+        #: Libraries that were seeded on import.
+        self._seeded: set[str] = set()
+
+    def begin(self, seed: tuple[int, int], is_strict: bool, imported: Callable[[], None] | None) -> None:
+        self.seed, self._is_strict, self._imported = seed, is_strict, imported
+        self._seeded.clear()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if self.seed is None or self._is_inside or threading.current_thread() is not threading.main_thread():
+        is_main = threading.current_thread() is threading.main_thread()
+        if self.seed is None or (self._is_inside if is_main else fullname not in _LIBRARIES):
             return None
         spec = self._found(fullname, path, target)
         if spec is None or not (spec.origin or "").startswith(INSTALLED) or not hasattr(spec.loader, "exec_module"):
@@ -91,18 +102,37 @@ class OnImport(importlib.abc.MetaPathFinder):
         def execute_aside(module: types.ModuleType) -> None:
             self._is_inside = True
             try:
-                before = _drawn_from(fullname)
+                before = _drawn()
                 execute(module)
-                _put_back(before, *seed)
-                if self.imported is not None:
-                    self.imported()
-                if self.is_strict:
-                    determinism.hold()
+                executed.add(fullname)
+                _put_back(before)
+                self._apply(before, seed)
             finally:
+                executed.discard(fullname)
                 self._is_inside = False
 
-        spec.loader.exec_module = execute_aside  # type: ignore[method-assign]
+        def execute_beside(module: types.ModuleType) -> None:
+            execute(module)
+            executed.add(fullname)
+            try:
+                self._apply((), seed)
+            finally:
+                executed.discard(fullname)
+
+        spec.loader.exec_module = execute_aside if is_main else execute_beside  # type: ignore[method-assign]
         return spec
+
+    def _apply(self, before: Container[str], seed: tuple[int, int]) -> None:
+        """Seed libraries that were imported just now, and apply what holds in them. before: those there before."""
+        for name in _LIBRARIES:
+            if name not in before and name not in self._seeded and loaded(name) is not None:
+                self._seeded.add(name)
+                _set_library(name, *seed)
+                unseeded.library_imported(name)
+        if self._imported is not None:
+            self._imported()
+        if self._is_strict:
+            determinism.hold()
 
     def _found(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None
@@ -117,30 +147,24 @@ class OnImport(importlib.abc.MetaPathFinder):
         return None
 
 
-def _drawn_from(beginning: str) -> dict[str, Any]:
-    """The state of all generators that can be used while the module ``beginning`` is only starting to load."""
+def _drawn() -> dict[str, Any]:
+    """The state of all generators that can be used now."""
     numpy, torch = loaded("numpy"), loaded("torch")
     found: dict[str, Any] = {"python": random.getstate()}
-    if numpy is not None and beginning != "numpy":
+    if numpy is not None:
         found["numpy"] = numpy.random.get_state(legacy=True)
-    if torch is not None and beginning != "torch":
+    if torch is not None:
         found["torch"] = torch.get_rng_state()
     return found
 
 
-def _put_back(before: dict[str, Any], experiment_seed: int, trial: int) -> None:
+def _put_back(before: dict[str, Any]) -> None:
     random.setstate(before["python"])
-    for name in ("numpy", "torch"):
-        module: Any = loaded(name)
-        if module is None:
-            continue
-        if name not in before:
-            _set_library(name, experiment_seed, trial)
-            unseeded.library_imported(name)
-        elif name == "numpy":
-            module.random.set_state(before[name])
-        else:
-            module.set_rng_state(before[name])
+    numpy, torch = loaded("numpy"), loaded("torch")
+    if "numpy" in before:
+        numpy.random.set_state(before["numpy"])
+    if "torch" in before:
+        torch.set_rng_state(before["torch"])
 
 
 _on_import = OnImport()

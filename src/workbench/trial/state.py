@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from workbench.errors import CannotResume
+from workbench.snapshot.imported import loaded
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial import graph, inexact, iterators, seeds, torch_kinds
 from workbench.trial.checkpoint import tensors
@@ -31,7 +32,7 @@ from workbench.trial.course.made import Made, added, differing, made
 from workbench.trial.course.reads import Reads
 from workbench.trial.discovery import Found, Names, Survey
 from workbench.trial.graph import found as found_at
-from workbench.trial.kinds import SCALARS, loaded
+from workbench.trial.kinds import SCALARS
 from workbench.trial.modules import import_late, late_roots, module_roots, own_modules
 from workbench.trial.namespace import frame_roots, loop_frame, roots
 

@@ -7,7 +7,8 @@ import ctypes
 import itertools
 from typing import Any
 
-from workbench.trial.kinds import Instance, IsLeft, Kind, See, Token, loaded, type_name
+from workbench.snapshot.imported import loaded
+from workbench.trial.kinds import Instance, IsLeft, Kind, See, Token, type_name
 from workbench.trial.looking.digests import LOOKED_AT_WHOLE, digest, digest_of_buffer
 
 #: Attributes of every module that hold its parts; inspected with the module itself.

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.search.seeds import trial_seed
-from workbench.trial.kinds import loaded
+from workbench.snapshot.imported import loaded
 
 _OURS = str(Path(__file__).resolve().parent)
 _LIBRARY = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")})

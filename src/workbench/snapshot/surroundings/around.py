@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from workbench.errors import BadOption
 from workbench.records import Json
+from workbench.snapshot.imported import imported
 from workbench.snapshot.surroundings import settings, variables
 from workbench.snapshot.surroundings.variables import Variables
 
@@ -37,7 +37,7 @@ class Around:
 
         Raises BadSetting for a setting that cannot be passed on.
         """
-        threads, notes = threads_of(sys.modules.get("torch"), wanted, texts)
+        threads, notes = threads_of(imported("torch"), wanted, texts)
         return cls(variables.here(), settings.here(), threads, _hash_seed(), notes)
 
 

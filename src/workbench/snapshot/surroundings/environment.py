@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.records import Json
+from workbench.snapshot.imported import imported
 from workbench.snapshot.secrets.masking import MASK, is_secret, masked
 
 #: Environment variables that may change what training does. No others are read.
@@ -146,7 +147,7 @@ def _gpus() -> list[str]:
 def threads() -> dict[str, Json]:
     """How many threads the loaded libraries use."""
     found: dict[str, Json] = {}
-    torch = sys.modules.get("torch")
+    torch = imported("torch")
     if torch is not None and hasattr(torch, "get_num_threads"):
         found["torch"] = torch.get_num_threads()
         found["torch_interop"] = torch.get_num_interop_threads()
@@ -156,7 +157,7 @@ def threads() -> dict[str, Json]:
 def libraries() -> dict[str, Json]:
     """Versions and builds of the computing libraries that the notebook has imported."""
     found: dict[str, Json] = {}
-    torch = sys.modules.get("torch")
+    torch = imported("torch")
     if torch is not None and hasattr(torch, "__version__"):
         backends: Any = getattr(torch, "backends", None)
         found["torch"] = {
@@ -168,7 +169,7 @@ def libraries() -> dict[str, Json]:
             "matmul_precision": torch.get_float32_matmul_precision(),
             "default_dtype": str(torch.get_default_dtype()),
         }
-    numpy = sys.modules.get("numpy")
+    numpy = imported("numpy")
     if numpy is not None and hasattr(numpy, "__version__"):
         found["numpy"] = {"version": str(numpy.__version__), **_blas(numpy)}
     return found

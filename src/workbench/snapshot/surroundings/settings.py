@@ -18,6 +18,7 @@ from typing import Any
 
 from workbench.errors import BadSetting
 from workbench.records import Json
+from workbench.snapshot.imported import imported, loaded
 from workbench.snapshot.surroundings import filters
 from workbench.snapshot.surroundings.filters import refused
 
@@ -48,7 +49,7 @@ def here() -> dict[str, Json]:
         return dict(taken)
     found: dict[str, Json] = {}
     for name, settings in _TABLE.items():
-        module = sys.modules.get(name)
+        module = imported(name)
         if module is None:
             continue
         if name == "torch":
@@ -84,11 +85,10 @@ def put(settings: Mapping[str, Json], module: str | None = None) -> None:
     Raises BadSetting for one that cannot be applied here.
     """
     for name, known in _TABLE.items():
-        if module not in (None, name) or sys.modules.get(name) is None:
-            continue
-        for setting in known:
+        home = loaded(name) if module in (None, name) else None
+        for setting in known if home is not None else ():
             if setting.name in settings:
-                _put(setting, sys.modules[name], settings[setting.name])
+                _put(setting, home, settings[setting.name])
     if module is None:
         for name in ("decimal", "locale"):  # small, and used without being named
             if name not in sys.modules and any(one.name in settings for one in _TABLE[name]):
@@ -104,7 +104,7 @@ def lent(settings: Mapping[str, Json]) -> Iterator[None]:
     before = [
         (setting, module, setting.read(module))
         for name, known in _TABLE.items()
-        if (module := sys.modules.get(name)) is not None
+        if (module := loaded(name)) is not None
         for setting in known
         if setting.name in settings
     ]
@@ -123,10 +123,10 @@ class Holding:
     def __init__(self, settings: Mapping[str, Json], threads: int) -> None:
         self._settings = settings
         self._threads = threads
-        self._absent = {name for name in _TABLE if name not in sys.modules and (name == "torch" or _of(name, settings))}
+        self._absent = {name for name in _TABLE if loaded(name) is None and (name == "torch" or _of(name, settings))}
         self._classes = filters.modules(settings.get(FILTERS) or ()) - set(sys.modules)
         put(settings)
-        if "torch" in sys.modules:
+        if loaded("torch") is not None:
             self.hold_threads()
 
     def hold_threads(self) -> None:
@@ -138,7 +138,7 @@ class Holding:
 
     def imported(self) -> None:
         """Apply the settings of a module that was just imported."""
-        for name in [name for name in self._absent if name in sys.modules]:
+        for name in [name for name in self._absent if loaded(name) is not None]:
             self._absent.discard(name)
             put(self._settings, name)
             if name == "torch":

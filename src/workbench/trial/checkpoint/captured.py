@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workbench.snapshot.imported import loaded
 from workbench.store.files.bundle import SMALL
 from workbench.store.files.parts import Parts
 from workbench.store.keeping.checkpoints import Checkpoint
@@ -16,7 +17,6 @@ from workbench.trial.checkpoint import tensors
 from workbench.trial.checkpoint.header import GRAPH
 from workbench.trial.checkpoint.tensors import TENSORS
 from workbench.trial.discovery import Found
-from workbench.trial.kinds import loaded
 
 #: Up to this many bytes, a tensor of a found object is saved even if it is unchanged since the set-up.
 SAVED_ANYWAY = 1 << 16

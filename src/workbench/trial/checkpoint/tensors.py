@@ -17,9 +17,10 @@ from typing import Any, BinaryIO
 
 from workbench.errors import CannotResume, StoreError
 from workbench.records import SCHEMA, check_schema
+from workbench.snapshot.imported import loaded
 from workbench.store.files.parts import NAMED, Parts
 from workbench.store.keeping.checkpoints import Folder
-from workbench.trial.kinds import SCALARS, loaded
+from workbench.trial.kinds import SCALARS
 
 #: The name of the file.
 TENSORS = "tensors.safetensors"

@@ -13,12 +13,12 @@ from typing import Any
 
 from workbench.errors import CannotResume, NotFound, WorkbenchError
 from workbench.records import Spec, trial_label
+from workbench.snapshot.imported import loaded
 from workbench.store import Store
 from workbench.store.keeping import remote
 from workbench.store.keeping.checkpoints import Checkpoints, Folder
 from workbench.trial.api.own import saved_in
 from workbench.trial.checkpoint.header import GRAPH
-from workbench.trial.kinds import loaded
 from workbench.trial.state import State
 
 #: Options of one optimizer: a mapping for each of its groups.

@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from workbench.snapshot.imported import loaded
 from workbench.trial import unseeded
 from workbench.trial.course.made import prints
 from workbench.trial.course.place import Place
-from workbench.trial.kinds import loaded
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.processes import descendants
 from workbench.trial.state import State

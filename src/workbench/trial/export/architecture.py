@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.trial.kinds import loaded
+from workbench.snapshot.imported import loaded
 
 #: The most parts of one module that are listed; the rest are only counted.
 _PARTS = 500

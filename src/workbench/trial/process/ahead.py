@@ -21,9 +21,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from workbench.errors import BadSetting
+from workbench.snapshot.imported import loaded
 from workbench.snapshot.surroundings import settings
 from workbench.snapshot.surroundings.used import counts
-from workbench.trial.kinds import loaded
 from workbench.trial.process import isolation
 from workbench.trial.process.processes import descendants
 

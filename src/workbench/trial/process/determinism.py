@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from workbench.trial.kinds import loaded
+from workbench.snapshot.imported import loaded
 
 
 def hold() -> list[str]:

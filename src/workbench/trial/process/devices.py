@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.trial.kinds import loaded
+from workbench.snapshot.imported import loaded
 
 #: A generous estimate of what CUDA itself uses per process (its context, libraries and workspaces), in bytes.
 CONTEXT = 1_000_000_000

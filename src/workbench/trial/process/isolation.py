@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from workbench.snapshot.imported import loaded
 from workbench.snapshot.surroundings.settings import precision
-from workbench.trial.kinds import loaded
 
 _OURS = "workbench-"
 

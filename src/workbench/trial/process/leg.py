@@ -22,6 +22,7 @@ from workbench.messages import Left, LegOrder, Outcome, Plain
 from workbench.records import PROTOCOL, Spec
 from workbench.search.seeds import trial_seed
 from workbench.snapshot import loading, spawned
+from workbench.snapshot.imported import loaded
 from workbench.snapshot.reading import cell
 from workbench.snapshot.surroundings.seen import Seen
 from workbench.snapshot.surroundings.settings import Holding
@@ -39,7 +40,6 @@ from workbench.trial.course.saver import Vault, When
 from workbench.trial.course.setup import Setup
 from workbench.trial.course.twin import Twin, TwinCourse
 from workbench.trial.course.vault import Settler, StoreVault, Writer
-from workbench.trial.kinds import loaded
 from workbench.trial.process import determinism, tracebacks, view
 from workbench.trial.process.ahead import let_go
 from workbench.trial.process.forkserver import made_by_imports, search_path

@@ -1,0 +1,37 @@
+"""Modules that this process has imported. Law: one that another thread is importing is not read half."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+#: Modules whose code has been executed, though their import has not ended yet.
+executed: set[str] = set()
+
+
+def loaded(name: str) -> Any:
+    """The module, if this process has imported it whole, else None."""
+    module = sys.modules.get(name)
+    return None if _is_partial(module) and name not in executed else module
+
+
+def imported(name: str) -> Any:
+    """The same, after the end of an import in another thread.
+
+    Not for a thread that is importing something itself: the other one may wait for that.
+    """
+    module = sys.modules.get(name)
+    if not _is_partial(module):
+        return module
+    try:
+        return importlib.import_module(name)
+    except Exception:  # the other thread gets the error
+        return None
+
+
+def _is_partial(module: Any) -> bool:
+    """True while it is being imported: it is in ``sys.modules`` from the beginning, with few of its names. Python's own
+    importer marks its spec in this way.
+    """
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))

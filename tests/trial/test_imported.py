@@ -1,0 +1,86 @@
+"""Training code imports NumPy and torch in any thread: nothing fails, and their generators follow the trial's seeds."""
+
+import ast
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+#: Another thread imports {library}; at {part} it waits until the main thread has imported a package.
+BESIDE = """
+import importlib, importlib.util, sys, threading
+from workbench.trial import seeds
+from workbench.snapshot.surroundings.settings import Holding
+
+begun, go_on = threading.Event(), threading.Event()
+
+class Pausing:
+    def find_spec(self, name, path=None, target=None):
+        if name != "{part}" or threading.current_thread() is not other:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        execute = spec.loader.exec_module
+
+        def wait_first(module):
+            begun.set()
+            go_on.wait(60)
+            execute(module)
+
+        spec.loader.exec_module = wait_first
+        return spec
+
+held = Holding({{"torch.set_default_dtype": "torch.float64"}}, 1)
+seeds.set_all({seed}, 0, is_strict=True, imported=held.imported)
+other = threading.Thread(target=importlib.import_module, args=["{library}"])
+sys.meta_path.insert(0, Pausing())
+other.start()
+assert begun.wait(60)
+import tqdm
+seeds.state()
+go_on.set()
+other.join()
+{code}
+"""
+
+DRAWN = {
+    "numpy": "import numpy; print([numpy.random.random(), numpy.random.default_rng().random()])",
+    "torch": "import torch; print([torch.rand(1).item(), str(torch.get_default_dtype()), torch.get_num_threads()])",
+}
+PARTS = {"numpy": "numpy.linalg", "torch": "torch.autograd"}
+
+
+def drawn(library: str, seed: int) -> list[object]:
+    script = BESIDE.format(library=library, part=PARTS[library], seed=seed, code=DRAWN[library])
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], check=False, capture_output=True, text=True, timeout=100
+    )
+    assert ended.returncode == 0, ended.stderr
+    found = ast.literal_eval(ended.stdout)
+    assert isinstance(found, list)
+    return found
+
+
+def plainly(library: str, seed: int) -> list[object]:
+    """The same with one import, in the main thread."""
+    script = f"""
+        from workbench.trial import seeds
+        from workbench.snapshot.surroundings.settings import Holding
+        held = Holding({{"torch.set_default_dtype": "torch.float64"}}, 1)
+        seeds.set_all({seed}, 0, is_strict=True, imported=held.imported)
+        {DRAWN[library]}
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], check=True, capture_output=True, text=True, timeout=100
+    )
+    found = ast.literal_eval(ended.stdout)
+    assert isinstance(found, list)
+    return found
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_a_library_imported_in_a_thread_is_seeded(library: str) -> None:
+    """The main thread imports something else while the library is half there, and a checkpoint is written."""
+    assert drawn(library, 1) == plainly(library, 1)
+    assert drawn(library, 2)[0] != drawn(library, 1)[0]
