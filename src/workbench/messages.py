@@ -195,6 +195,8 @@ class LegOrder:
     may_wait: bool = False
     #: At levels below ``until`` it waits for the search's verdict, which stops most trials there.
     asks: bool = False
+    #: It probably takes a fraction of a second: it trains in a lane, and sends what is not urgent with what is.
+    is_short: bool = False
     check: Check | None = None
     protocol: int = PROTOCOL
     #: Added by the worker: the notebook's secrets, and copies that replace files which have changed since.
@@ -389,7 +391,8 @@ class Order:
     leg: LegOrder
     keep_data: int = 0
     data_back: Mapping[str, Mapping[str, Any]] | None = None
-    #: The Dask task that carries it, and the proof of the engine's identity.
+    #: The Dask task that stands for it (named by the first of its legs, or a lane), and the proof of the engine's
+    #: identity.
     task: str = ""
     engine: str = ""
 

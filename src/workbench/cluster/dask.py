@@ -1,15 +1,13 @@
 """Legs as Dask futures: the engine's side. Law: a future is pinned to a slot's worker and never retried by Dask.
 
 Dask is given the pipes and the machines; which leg runs where, and what a lost one means, is decided above. A leg is a
-future; very short legs that are ordered for one slot at the same moment travel in one future, as joblib batches do.
+future (``flights.py``); very short legs train in their slot's lane (``lanes.py``).
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
-import dataclasses
 import logging
 import secrets
 from collections.abc import Collection
@@ -17,17 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import dask
-from distributed import wait
 
 from workbench.cluster import devices
 from workbench.cluster.backend import Sink, Slot, Survivor
 from workbench.cluster.client import check_worker, connected, disconnected, greeted, set_up, surveyed
 from workbench.cluster.direct import Direct
-from workbench.cluster.flights import Flight, is_queued
+from workbench.cluster.flights import Flights, lost
 from workbench.cluster.hearing import Hearing
 from workbench.cluster.own import Own
-from workbench.cluster.settings import SETTINGS
-from workbench.cluster.workers.calls import greet, rest, run_legs, sees_store, warm
+from workbench.cluster.settings import SETTINGS, encode_at_once
+from workbench.cluster.workers.calls import greet, rest, sees_store, warm
 from workbench.cluster.workers.machine import survey_here
 from workbench.cluster.workers.secrets import to_wire
 from workbench.cluster.workers.worker import INTERVAL_S, Workplace
@@ -43,8 +40,6 @@ log = logging.getLogger("workbench.cluster")
 
 #: Seconds between attempts to reach a cluster that went away.
 REATTACH_S = 1.0
-#: Seconds before a leg that has not come to its worker yet is told again to stop.
-UNDER_WAY_S = 0.02
 
 
 class DaskBackend:
@@ -71,7 +66,7 @@ class DaskBackend:
         self._plan = devices.Plan()
         #: An own cluster has one engine after the other; with any other there may be engines of other stores.
         self._topic = "workbench" if self._own is not None else f"workbench-{secrets.token_hex(4)}"
-        self._flights: dict[str, Flight] = {}
+        self._flights = Flights(self, nonce)
         self._client: Any = None
         self._direct = Direct(None)
         self.was_found = self._own is not None and self._own.was_found
@@ -82,10 +77,7 @@ class DaskBackend:
         self._warmed: list[Training] = []
         #: What each worker said of itself when it was taken in.
         self._answers: dict[str, Plain] = {}
-        #: Legs ordered in this turn of the event loop, by slot.
-        self._ordered: dict[Slot, list[tuple[Order, int]]] = {}
-        self._futures: dict[Any, set[str]] = {}
-        self._closing = self._reattaching = False
+        self.is_closing = self._reattaching = False
         #: It ends when a cluster that is not ours is gone.
         self._line: asyncio.Task[None] | None = None
         #: Workers that went away; one of them may just be getting ready.
@@ -100,6 +92,7 @@ class DaskBackend:
     async def open(self) -> None:
         """Start or attach; returns when at least one worker can take legs."""
         dask.config.set(SETTINGS)
+        encode_at_once()
         if self._own is not None:
             self._plan = await asyncio.to_thread(devices.plan, self._own.workers)
             self.note = self._plan.note
@@ -110,7 +103,8 @@ class DaskBackend:
     async def _attach(self) -> None:
         self._client = await connected(self._own, self._address)
         self._direct = Direct(self._client)
-        self._line = None if self._own is not None else self._later(self._attend(self._client))
+        self._flights.attach(self._client, self._direct)
+        self._line = None if self._own is not None else self.later(self._attend(self._client))
         self._client.scheduler_comm.interval = INTERVAL_S
         self._hearing = Hearing()
         self._client.subscribe_topic(self._topic, self._heard)
@@ -143,17 +137,17 @@ class DaskBackend:
         for worker in answers:
             self._take_over(worker, told.get(worker) or Greeting([], 0))
         if self._own is not None:
-            self._own.watch(self._lose_scheduler)
+            self._own.watch(self.lose_scheduler)
 
     def _attached(self) -> None:
         self._reattaching = False
         if self._line is not None and self._line.done():
-            self._lose_scheduler()
+            self.lose_scheduler()
 
     async def _attend(self, client: Any) -> None:
         await disconnected(client)
         if client is self._client:
-            self._lose_scheduler()
+            self.lose_scheduler()
 
     def _take_over(self, worker: str, told: Greeting) -> None:
         """Hear what ``worker`` had to tell, and from now on what it says."""
@@ -163,8 +157,7 @@ class DaskBackend:
                 continue
             slot = min(slots, key=lambda slot: len(slot.legs))
             if not story.is_over:
-                slot.legs.append(story.key)
-                self._flights[story.key] = Flight(None, slot, is_alone=False)
+                self._flights.adopt(story.key, slot)
             self.survivors.append(Survivor(story, slot))
         self._take(self._hearing.greeted(worker, told.n))
 
@@ -189,7 +182,7 @@ class DaskBackend:
             if await self._direct.heard(worker, number):
                 self._hearing.kept(worker, number)
 
-    def _tell(self, key: str, message: FromLeg) -> None:
+    def tell(self, key: str, message: FromLeg) -> None:
         if self._held is None:
             self._listener.heard(key, message)
         else:
@@ -205,7 +198,8 @@ class DaskBackend:
 
     async def close(self) -> None:
         """Cancel what runs, and end the cluster where it is ours."""
-        self._closing = True
+        self.is_closing = True
+        self._flights.close()
         for task in self._tasks:
             task.cancel()
         with contextlib.suppress(Exception):  # closing must go on whatever half of the cluster is gone already
@@ -238,109 +232,16 @@ class DaskBackend:
     # -- legs -----------------------------------------------------------------------------------------------------
 
     def start(self, order: Order, slot: Slot, priority: int) -> None:
-        """Order one leg, pinned to its slot's worker. It is submitted with what else this turn orders there."""
-        slot.legs.append(order.key)
-        if not self._ordered:
-            asyncio.get_running_loop().call_soon(self._submit)
-        self._ordered.setdefault(slot, []).append((order, priority))
-
-    def _submit(self) -> None:
-        ordered, self._ordered = self._ordered, {}
-        for slot, legs in ordered.items():
-            orders = [order for order, _ in legs]
-            if slot not in self.slots:  # its worker went away in this very turn
-                for order in orders:
-                    slot.legs.remove(order.key)
-                    self._tell(order.key, self._gone(slot.worker))
-                continue
-            key = orders[0].key
-            orders = [dataclasses.replace(order, task=key, engine=self._nonce) for order in orders]
-            if len(orders) == 1 and not is_queued(key, slot, self._flights):
-                # Its worker starts it now, or when the leg before it has left. Its future will find it there.
-                self._later(self._direct.start(slot.worker, orders))
-            future = self._client.submit(
-                run_legs,
-                orders,
-                key=key,
-                workers=[slot.worker],
-                allow_other_workers=False,
-                priority=max(priority for _, priority in legs),
-                pure=False,
-                retries=0,
-            )
-            keys = {order.key for order in orders}
-            self._futures[future] = keys
-            for one in keys:
-                self._flights[one] = Flight(future, slot, is_alone=len(orders) == 1)
-            self._later(self._watch(future, sorted(keys)))
+        """Order one leg, pinned to its slot's worker."""
+        self._flights.start(order, slot, priority)
 
     def stop(self, key: str, reason: str, keep_s: float | None) -> None:
-        """Cancel the future, and tell the worker directly, which is a hop nearer; whichever comes first counts. A leg
-        that was told before is told again only where it has no time any more."""
-        flight = self._flights.get(key)
-        if flight is None:  # ordered in this very turn
-            self._later(self._stop_submitted(key, reason, keep_s))
-        elif not flight.stopped or (flight.has_time and keep_s is None):
-            flight.stopped, flight.has_time = True, keep_s is not None
-            self._later(self._stop(key, flight, reason, keep_s))
-
-    async def _stop_submitted(self, key: str, reason: str, keep_s: float | None) -> None:
-        if key in self._flights:
-            self.stop(key, reason, keep_s)
-
-    async def _stop(self, key: str, flight: Flight, reason: str, keep_s: float | None) -> None:
-        while True:
-            here = await self._direct.stop(flight.slot.worker, key, reason, keep_s)
-            if flight.is_alone and not (here and keep_s is not None):
-                await flight.future.cancel(reason="workbench", msg=reason)
-                return
-            if here or key not in self._flights:
-                return
-            # One of several in a future that is still on its way: the others must not be cancelled with it.
-            await asyncio.sleep(UNDER_WAY_S)
+        """Cancel the leg's future, and tell its worker directly, which is a hop nearer."""
+        self._flights.stop(key, reason, keep_s)
 
     def go_on(self, key: str, level: int) -> None:
         """Tell the leg, which waits for it, that the search has not stopped it at this level."""
-        if (flight := self._flights.get(key)) is not None:
-            self._later(self._direct.go_on(flight.slot.worker, key, level))
-
-    async def _watch(self, future: Any, keys: list[str]) -> None:
-        """The second way in which the ends of legs are heard: their future, where the events were lost."""
-        try:
-            await wait(future)  # not its result, which would be fetched: that is needed only where an event was lost
-            if not any(key in self._flights for key in keys):
-                return
-            told = await future
-        except (asyncio.CancelledError, concurrent.futures.CancelledError):
-            if self._closing:
-                return
-            if self._client.status != "running":
-                self._lose_scheduler()
-            for key in keys:
-                flight = self._flights.get(key)
-                # Cancelled by us: its end comes as an event, when the process is gone.
-                if flight is not None and not flight.stopped:
-                    self._end(key, _lost("the cluster cancelled it"))
-            return
-        except Exception as error:
-            log.warning("legs %s: %r", keys, error)
-            for key in keys:
-                self._end(key, _lost(f"Dask says {type(error).__name__}: {error}"))
-            return
-        for key, left in told.items():
-            self._end(key, left)
-
-    def _end(self, key: str, left: Left) -> None:
-        flight = self._flights.pop(key, None)
-        if flight is None:
-            return
-        flight.slot.legs.remove(key)
-        others = self._futures.get(flight.future, set())
-        others.discard(key)
-        if not others:
-            self._futures.pop(flight.future, None)
-            # Not released explicitly, since a task may await it: dropping the last reference releases it.
-        self._tell(key, left)
+        self._flights.go_on(key, level)
 
     # -- what is heard --------------------------------------------------------------------------------------------
 
@@ -357,19 +258,19 @@ class DaskBackend:
             except BadMessage as error:
                 log.error("a worker sent what cannot be read: %s", error)
                 self.stop(key, "its worker sent what cannot be read", None)
-                self._end(key, _lost(f"what its worker sent cannot be read ({error})"))
+                self._flights.end(key, lost(f"what its worker sent cannot be read ({error})"))
                 continue
             match message:
                 case Left():
-                    self._end(key, message)
+                    self._flights.end(key, message)
                 case Wants():
                     values = to_wire(private.kept(Path(self._root), message.experiment))
-                    self._later(self._direct.give_secrets(message.worker, message.experiment, values))
+                    self.later(self._direct.give_secrets(message.worker, message.experiment, values))
                 case Notice():
                     self._noticed.add(message.worker)
                     self.close_worker(message.worker, "its machine announced that it shuts down")
                 case _ if key in self._flights:
-                    self._tell(key, message)
+                    self.tell(key, message)
 
     def close_worker(self, worker: str, why: str) -> None:
         """Give no more legs to ``worker``; those that it has go on."""
@@ -385,7 +286,7 @@ class DaskBackend:
         if action == "add-worker":
             self._removed.discard(worker)
             self._noticed.discard(worker)
-            self._later(self._admit(worker))
+            self.later(self._admit(worker))
         elif action == "remove-worker":
             self._remove(worker)
 
@@ -435,30 +336,24 @@ class DaskBackend:
         gone = [slot for slot in self.slots if slot.worker == worker]
         self.slots = [slot for slot in self.slots if slot.worker != worker]
         for slot in gone:
-            for key in list(slot.legs):
-                flight = self._flights.get(key)
-                if flight is not None:
-                    if flight.future is not None:
-                        self._later(flight.future.cancel())
-                    self._end(key, self._gone(worker))
+            self._flights.lose(slot)
         if gone:
             self._listener.slots_changed()
 
-    def _gone(self, worker: str) -> Left:
+    def gone(self, worker: str) -> Left:
         """The end of a leg whose worker is gone; one that was ordered while its machine went is preempted, too."""
         cause = "preempted" if worker in self._noticed else "worker"
-        return _lost(f"its worker {worker} is gone", cause=cause)
+        return lost(f"its worker {worker} is gone", cause=cause)
 
-    def _lose_scheduler(self) -> None:
+    def lose_scheduler(self) -> None:
         """Dask's scheduler is gone: so is all that ran there. Look for it again until it answers."""
-        if self._reattaching or self._closing:
+        if self._reattaching or self.is_closing:
             return
         self._reattaching = True
         self.slots = []
-        for key in list(self._flights):
-            self._end(key, _lost("Dask's scheduler is gone"))
+        self._flights.end_all("Dask's scheduler is gone")
         self._listener.slots_changed()
-        self._later(self._reattach())
+        self.later(self._reattach())
 
     async def _reattach(self) -> None:
         old = self._client
@@ -475,14 +370,10 @@ class DaskBackend:
                 await asyncio.sleep(REATTACH_S)
         self._attached()
         for training in self._warmed:
-            self._later(self._client.run(warm, training=training, on_error="ignore"))
+            self.later(self._client.run(warm, training=training, on_error="ignore"))
 
-    def _later(self, coroutine: Any) -> asyncio.Task[Any]:
+    def later(self, coroutine: Any) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _lost(reason: str, cause: str = "cluster") -> Left:
-    return Left(outcome="died", cause=cause, reason=reason)

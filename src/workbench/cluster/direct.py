@@ -23,11 +23,22 @@ class Direct:
     def __init__(self, client: Any) -> None:
         """client: Dask's, connected to the cluster."""
         self._client = client
+        #: Workers that have answered.
+        self._reached: set[str] = set()
 
-    async def start(self, worker: str, orders: Sequence[Order]) -> None:
-        """Let ``worker`` start legs whose future is on its way there."""
-        with contextlib.suppress(OSError):
-            await self._client.rpc(worker).workbench_start(orders=pickle.dumps(list(orders)))
+    def has_reached(self, worker: str) -> bool:
+        """Whether ``worker`` has answered before: a firewall may let only the scheduler through."""
+        return worker in self._reached
+
+    async def start(self, worker: str, orders: Sequence[Order]) -> bool:
+        """Have ``worker`` start legs, whose future may be on its way there; False if it does not."""
+        try:
+            begun: bool = await self._client.rpc(worker).workbench_start(orders=pickle.dumps(list(orders)))
+        except OSError:
+            self._reached.discard(worker)
+            return False
+        self._reached.add(worker)
+        return begun
 
     async def stop(self, worker: str, key: str, reason: str, keep_s: float | None) -> bool:
         """Make a leg leave; False if it is not there."""

@@ -28,7 +28,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from workbench.cluster.clocks import wake_all, watch
 from workbench.cluster.here import dashboard_of, local_cluster
-from workbench.cluster.settings import SETTINGS
+from workbench.cluster.settings import SETTINGS, encode_at_once
 from workbench.cluster.workers.worker import INTERVAL_S
 from workbench.errors import StoreError
 from workbench.records import PROTOCOL
@@ -90,6 +90,7 @@ class LocalProcess:
         for number in ending:
             asyncio.get_running_loop().add_signal_handler(number, self._end.set)
         dask.config.set(SETTINGS)
+        encode_at_once()
         security = Security.temporary()
         cluster = await local_cluster(self._workers, security, dashboard=self._wants_pages)
         if os.getppid() != self._engine:

@@ -1,8 +1,10 @@
-"""Dask's settings in an engine and in a cluster of its own. Law: data."""
+"""Dask's settings in an engine and in a cluster of its own."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from distributed.comm import utils
 
 #: What Dask must not do for us: retry, steal, spill, kill workers for memory (training is not in them).
 SETTINGS: dict[str, Any] = {
@@ -29,3 +31,12 @@ SETTINGS: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
+
+
+def encode_at_once() -> None:
+    """Have Dask encode each message of this process on the event loop.
+
+    It measures each one to find out whether to use a thread, which takes longer than encoding one of Workbench's. There
+    is a setting (``distributed.comm.offload``), but it is read when Dask is imported, and workers import Dask first.
+    """
+    utils.OFFLOAD_THRESHOLD = False

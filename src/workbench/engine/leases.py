@@ -23,6 +23,8 @@ log = logging.getLogger("workbench.engine")
 
 #: Seconds between looks at waiting engines and free slots, while slots are held or needed.
 LOOK_S = 0.1
+#: The least number of seconds between two looks: each end of a short leg asks for one.
+LEAST_S = 0.02
 #: Seconds for which a slot is held at least while an engine with fewer slots waits: handing over costs some ms.
 QUANTUM_S = 1.0
 #: Seconds for which an empty slot is kept if no engine waits for it.
@@ -85,9 +87,10 @@ class Leases:
                     await self._look()
                 except StoreError as error:
                     self._do_without(error)
-                held = any(slot.lease for slot in self._backend.slots)
+                held, looked = any(slot.lease for slot in self._backend.slots), time.monotonic()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), LOOK_S if held or self._mark is not None else None)
+                await asyncio.sleep(max(0.0, looked + LEAST_S - time.monotonic()))
         finally:
             self._wait_no_more()
 

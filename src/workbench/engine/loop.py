@@ -196,8 +196,8 @@ class ExperimentLoop:
         """The leg as it travels to the worker (outer part) and on to the runner (``leg``)."""
         known, training = self.shown.known.get(leg.trial, 0), self.installed.training()
         # Very short legs queue for their slot; and the first promotion resumes, since it is checked.
-        may_wait = self.legbook.depth == 1 and self.verification.has_begun
-        return leg_order(self.store, self.spec, self.search, leg, training, known_step=known, may_wait=may_wait)
+        short, waits = self.legbook.depth > 1, self.verification.has_begun
+        return leg_order(self.store, self.spec, self.search, leg, training, known, may_wait=waits, is_short=short)
 
     def hear(self, leg: Leg, message: FromLeg) -> None:
         """What one of its legs says."""

@@ -25,6 +25,8 @@ from workbench.store import Store
 
 #: Beats for which a slot must stay free before a check may use it while searches continue.
 BEATS_FREE = 2
+#: Seconds after a leg's end until what it leaves to do is looked at: neither the next leg nor the search waits for it.
+WAKE_S = 0.02
 #: The number of legs that a slot with a check counts as having; and how far a check's priority is below that of every
 #: leg.
 MANY, CHECKS = 1_000, 1_000_000_000
@@ -46,6 +48,7 @@ class Slots(ABC):
     def __init__(self, store: Store, make_backend: Callable[[Sink], Backend]) -> None:
         self.backend = make_backend(self)
         self._wake = asyncio.Event()
+        self._waking: asyncio.TimerHandle | None = None
         self.book = Book(store, self._wake.set)
         self.loops: dict[str, ExperimentLoop] = {}
         self._suspects = Suspects()
@@ -265,4 +268,9 @@ class Slots(ABC):
             self._send_waiting()
             if leg.slot is not None and leg.slot.giving:
                 self.leases.look_soon()
-            self._wake.set()
+            self._wake_soon()
+
+    def _wake_soon(self) -> None:
+        """Look at what the end of a leg leaves to do, once for all that end at about the same time."""
+        if self._waking is None or self._waking.when() <= asyncio.get_running_loop().time():
+            self._waking = asyncio.get_running_loop().call_later(WAKE_S, self._wake.set)

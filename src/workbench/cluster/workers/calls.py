@@ -21,6 +21,11 @@ async def run_legs(orders: list[Order]) -> dict[str, Left]:
     return await workplace().drive_all(orders)
 
 
+async def hold_lane(task: str) -> dict[str, Left]:
+    """The Dask task of a lane, until it is given up; it has no result. Its legs come directly."""
+    return await workplace().hold(task)
+
+
 async def warm(dask_worker: Any, training: Training) -> dict[str, str | None]:
     """Start a training environment's forkserver on this worker ahead of the first leg."""
     plugin: Workplace = dask_worker.plugins[Workplace.name]

@@ -9,7 +9,7 @@ import asyncio
 from typing import Generic, TypeVar
 
 from workbench.cluster.workers.runners import Runner
-from workbench.messages import Order
+from workbench.messages import Left, Order
 from workbench.trial.process.runner import NOTICE
 
 Begun = TypeVar("Begun")
@@ -46,6 +46,20 @@ class Leg:
         if self.stop_reason is None:
             self.preempted = True
             self.stop(NOTICE, NOTICE_S)
+
+    def told_to_leave(self) -> Left:
+        """Its end, if it was told to stop and said nothing of its own."""
+        if self.preempted:
+            return Left(outcome="died", cause="preempted", reason=self.stop_reason)
+        return Left(outcome="stopped", reason=self.stop_reason)
+
+
+class Lane:
+    """A lane on its worker: the legs in it, and until when its Dask task lasts."""
+
+    def __init__(self) -> None:
+        self.legs: dict[str, Leg] = {}
+        self.given_up = asyncio.Event()
 
 
 class Early(Generic[Begun]):

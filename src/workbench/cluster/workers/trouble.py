@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import signal as signals
+import time
 from pathlib import Path
+
+#: Seconds for which the kernel's count is taken as known: reading it takes as long as a very short leg's way here.
+LOOK_S = 1.0
 
 
 def oom_kills() -> int:
@@ -34,6 +39,24 @@ def _counters() -> list[Path]:
     except (OSError, ValueError):
         pass
     return found
+
+
+class OomKills:
+    """The kernel's count, read at most once in :data:`LOOK_S` seconds unless a process has died."""
+
+    def __init__(self) -> None:
+        self._count, self._read_at = 0, -math.inf
+
+    def lately(self) -> int:
+        """The count at most ``LOOK_S`` seconds ago."""
+        if time.monotonic() - self._read_at > LOOK_S:
+            self._count, self._read_at = oom_kills(), time.monotonic()
+        return self._count
+
+    def more_than(self, before: int) -> bool:
+        """Whether the count is higher now than ``before``."""
+        self._read_at = -math.inf
+        return self.lately() > before
 
 
 def how_it_died(status: int | None, signal: int | None, out_of_memory: bool) -> tuple[str, str]:

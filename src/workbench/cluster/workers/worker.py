@@ -20,16 +20,17 @@ from typing import Any
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from workbench.cluster.clocks import wake
+from workbench.cluster.settings import encode_at_once
 from workbench.cluster.workers import laying
 from workbench.cluster.workers.forkservers import Forkservers
-from workbench.cluster.workers.legs import NOTICE_S, Early, Leg
+from workbench.cluster.workers.legs import NOTICE_S, Early, Lane, Leg
 from workbench.cluster.workers.log import LogWriter
 from workbench.cluster.workers.outbox import Outbox
 from workbench.cluster.workers.runners import ForkserverKilled, Runner
 from workbench.cluster.workers.secrets import Secrets
 from workbench.cluster.workers.seen import Digests, Sight
 from workbench.cluster.workers.trainings import Trainings
-from workbench.cluster.workers.trouble import how_it_died, oom_kills
+from workbench.cluster.workers.trouble import OomKills, how_it_died
 from workbench.cluster.workers.waiting import Waiting, see_out
 from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
 from workbench.messages import (
@@ -65,6 +66,8 @@ TIDY_S, RESTING_S = 1.0, 4.0
 REUSE_BELOW_S = 1.0
 #: States in which Dask wants a task's result.
 _WANTED = ("executing", "long-running", "memory", "error")
+#: Final states of a task whose result Dask does not want.
+_UNWANTED = ("cancelled", "released", "forgotten")
 #: How often a training environment is started again that is killed before it is ready.
 WARMS = 3
 
@@ -109,6 +112,7 @@ class Workplace(WorkerPlugin):
         self._waiting = Waiting(self._forkservers.give_back)
         self._legs: dict[str, Leg] = {}
         self._tasks: dict[str, list[Leg]] = {}
+        self._lanes: dict[str, Lane] = {}
         self._early: Early[tuple[list[Leg], asyncio.Task[dict[str, Left]]]] = Early()
         #: How many slots it has, and how many legs hold.
         self._slot_count, self._taken = self.slots or worker.state.nthreads, 0
@@ -119,6 +123,7 @@ class Workplace(WorkerPlugin):
         self._trainings = Trainings(self.has_devices, self.hides)
         #: The slot of this machine that this worker holds for its legs.
         self._lease: Lease | None = None
+        self._oom_kills = OomKills()
         self._is_leaving = False
         self._empty = asyncio.Event()
         self._begun = asyncio.Event()
@@ -132,6 +137,8 @@ class Workplace(WorkerPlugin):
         worker.handlers["workbench_lease"] = self._take_slot
         worker.handlers["workbench_release"] = self._give_slot
         worker.handlers["workbench_heard"] = self._heard
+        if self.store is not None:
+            encode_at_once()
         hold(Path(worker.local_directory))
         worker.batched_stream.interval = INTERVAL_S
         self._tidying = self._loop.create_task(self._tidy())
@@ -154,9 +161,13 @@ class Workplace(WorkerPlugin):
 
         Dask also says so when the engine died. Then the leg trains on, and the next engine decides about it.
         """
-        if key in self._tasks and finish not in _WANTED:
+        lane = self._lanes.get(key)  # before its task is executed, too
+        if finish in _UNWANTED if lane is not None else key in self._tasks and finish not in _WANTED:
+            if lane is not None:
+                lane.given_up.set()
+                self._early.forbid(key)
             has_engine = self._has_engine()
-            for leg in self._tasks[key]:
+            for leg in self._tasks[key] if lane is None else lane.legs.values():
                 # An engine that ends cancels everything: a leg with all its messages kept trains on for the next.
                 if leg.stop_reason is None and (has_engine or not self._outbox.unheard.is_whole(leg.order.key)):
                     leg.stop("its future was cancelled")
@@ -194,11 +205,25 @@ class Workplace(WorkerPlugin):
         finally:
             del self._tasks[task]
 
-    async def _start_now(self, orders: bytes) -> None:
-        """The engine's direct order: start legs before Dask brings their task."""
+    async def hold(self, task: str) -> dict[str, Left]:
+        """The Dask task of a lane: it lasts until the lane is given up."""
+        await self._lanes.setdefault(task, Lane()).given_up.wait()
+        self._lanes.pop(task, None)
+        return {}
+
+    async def _start_now(self, orders: bytes) -> bool:
+        """The engine's direct order: start legs of a lane, or before Dask brings their task. False if they were
+        stopped."""
         legs: list[Order] = pickle.loads(orders)
-        if legs[0].task not in self._tasks and self._early.may_start(legs[0].task):
-            self._early.add(legs[0].task, self._begin(legs))
+        task = legs[0].task
+        if task in self._tasks or not self._early.may_start(task):
+            return False
+        if task == legs[0].key:
+            self._early.add(task, self._begin(legs))
+        else:
+            begun, _ = self._begin(legs)
+            self._lanes.setdefault(task, Lane()).legs.update((leg.order.key, leg) for leg in begun)
+        return True
 
     def _begin(self, orders: list[Order]) -> tuple[list[Leg], asyncio.Task[dict[str, Left]]]:
         """Start legs, one after another; their last messages will be the result."""
@@ -223,7 +248,7 @@ class Workplace(WorkerPlugin):
         order = leg.order
         try:
             async with self._slot(leg) as has_slot:
-                left = await self._train(leg) if has_slot else _told_to_leave(leg)
+                left = await self._train(leg) if has_slot else leg.told_to_leave()
         except ClusterError as error:
             cause = "refused" if isinstance(error, VersionsDiffer | StoreNotShared) else "cluster"
             told = {"type": type(error).__name__, "message": str(error)}
@@ -231,6 +256,8 @@ class Workplace(WorkerPlugin):
         finally:
             await self._laid_out(order, is_over=True)
             del self._legs[order.key]
+            if order.task in self._lanes:
+                self._lanes[order.task].legs.pop(order.key, None)
             if not self._legs:
                 self._empty.set()
         # Ends of very short legs are told together, so that their successors are ordered together.
@@ -289,7 +316,7 @@ class Workplace(WorkerPlugin):
         leg.runner = runner
         if self._lease is not None:
             self._lease.trains(order.label)
-        ooms, began = oom_kills(), time.monotonic()
+        ooms, began = self._oom_kills.lately(), time.monotonic()
         ended: asyncio.Future[Left | None] = self._loop.create_future()
 
         def tell(seen: Plain) -> None:
@@ -331,7 +358,7 @@ class Workplace(WorkerPlugin):
             return replace(left, seen=None)
         runner.end_of_leg()
         if left is None:
-            return self._gone(leg, runner, oom_kills() > ooms)
+            return self._gone(leg, runner, self._oom_kills.more_than(ooms))
         if back:
             left = replace(left, reusable=False)
         if not (left.reusable and is_short and self._forkservers.give_back(forkserver, runner)):
@@ -380,7 +407,7 @@ class Workplace(WorkerPlugin):
 
     def _gone(self, leg: Leg, runner: Runner, out_of_memory: bool) -> Left:
         if leg.killed or leg.stop_reason is not None:
-            return replace(_told_to_leave(leg), cut_s=leg.keep_s if leg.killed and leg.keep_s else None)
+            return replace(leg.told_to_leave(), cut_s=leg.keep_s if leg.killed and leg.keep_s else None)
         cause, reason = how_it_died(runner.status, runner.signal, out_of_memory)
         return Left(outcome="died", cause=cause, reason=reason)
 
@@ -465,13 +492,6 @@ class Workplace(WorkerPlugin):
                 self._begun.clear()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._begun.wait(), RESTING_S)
-
-
-def _told_to_leave(leg: Leg) -> Left:
-    """The end of a leg that was told to stop and said nothing of its own."""
-    if leg.preempted:
-        return Left(outcome="died", cause="preempted", reason=leg.stop_reason)
-    return Left(outcome="stopped", reason=leg.stop_reason)
 
 
 def proof(info: EngineInfo) -> str:

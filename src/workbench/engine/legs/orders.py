@@ -10,11 +10,20 @@ from workbench.store import Store
 
 
 def leg_order(
-    store: Store, spec: Spec, search: Search, leg: Leg, training: Training, *, known_step: int, may_wait: bool
+    store: Store,
+    spec: Spec,
+    search: Search,
+    leg: Leg,
+    training: Training,
+    known_step: int,
+    *,
+    may_wait: bool,
+    is_short: bool = False,
 ) -> Order:
     """The order for ``leg`` in the environment ``training``.
 
-    known_step: the last step whose points are known. may_wait: whether it may wait at its level to be continued.
+    known_step: the last step whose points are known. may_wait: whether it may wait at its level to be continued, unless
+    it is_short, which means that it probably takes a fraction of a second.
     """
     max_steps = max(spec.length, search.plan.scheduler.last)
     return Order(
@@ -43,6 +52,7 @@ def leg_order(
             resume=leg.start > 0 or leg.attempt > 1,
             told=search.trials[leg.trial].step,
             asks=search.plan.scheduler.stops_most,
-            may_wait=may_wait and leg.until < max_steps and not spec.data_back,
+            is_short=is_short,
+            may_wait=may_wait and not is_short and leg.until < max_steps and not spec.data_back,
         ),
     )

@@ -194,6 +194,8 @@ class Seen:
         if path in self._read or isinstance(path, int) or not isinstance(flags, int):
             return
         name = os.path.abspath(os.fsdecode(path))
+        if name.startswith(self._passed) and self._is_ours():
+            return
         if flags & os.O_ACCMODE == os.O_WRONLY or flags & _MAKES:
             self._make(name)
         elif not (
@@ -203,6 +205,16 @@ class Seen:
             or (name.endswith(_SOURCE) and self._is_code())
         ):
             self._note(name)
+
+    def _is_ours(self) -> bool:
+        """Whether Workbench itself opens the file, directly or through the standard library."""
+        frame: types.FrameType | None = sys._getframe(3)
+        while frame is not None and self._is_library(frame.f_code.co_filename):
+            frame = frame.f_back
+        return frame is not None and frame.f_code.co_filename.startswith(_WORKBENCH)
+
+    def _is_library(self, file: str) -> bool:
+        return file.startswith("<frozen ") or (file.startswith(self._library) and "/site-packages/" not in file)
 
     def _is_code(self) -> bool:
         """Whether the source being opened is imported or shown, and not read by the training code itself."""

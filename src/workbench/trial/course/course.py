@@ -91,7 +91,7 @@ class LegCourse:
             self._before = Header(fork.step)
         if order.resume:
             self._find_checkpoint()
-        if self._restored is None:
+        if self._restored is None and not (setup is not None and setup.saves_nothing):
             # An earlier attempt, or the trial that is checked, saved the set-up.
             self._restored = self._begun_at = vault.setup()
             if self._restored is not None:

@@ -46,6 +46,11 @@ class Setup:
         if self.known is None and start is not None and self._claim():
             self._twin = start()
 
+    @property
+    def saves_nothing(self) -> bool:
+        """Whether it is known that the set-up makes everything again, so that no trial has a saved one."""
+        return self.known is not None and not self.known and not self.known.failed
+
     def done(self, state: State, seconds: float) -> None:
         """The set-up is done, and took ``seconds``: ``state`` is what it made."""
         self._seconds = seconds

@@ -72,7 +72,7 @@ class Legs:
         self._is_first = True
         self._held: Holding | None = None
         #: The variables of an experiment with these secrets.
-        self._arranged: tuple[str, Mapping[str, str], dict[str, str]] | None = None
+        self._arranged: tuple[str, Mapping[str, str], dict[bytes, bytes]] | None = None
         self._told: Path | None = None
 
     def run(self, order: LegOrder) -> Left:
@@ -214,7 +214,9 @@ class Legs:
             sys.path[:] = training.path
         if self._arranged is None or self._arranged[:2] != (spec.id, secrets):
             own = {**secrets, "MPLBACKEND": BACKEND}
-            self._arranged = (spec.id, secrets, {**made_by_imports, **arranged(training, self._environ), **own})
+            wanted = {**made_by_imports, **arranged(training, self._environ), **own}
+            coded = {os.fsencode(name): os.fsencode(value) for name, value in wanted.items()}
+            self._arranged = (spec.id, secrets, coded)
         _put_environment(self._arranged[2])
         pyplot = loaded("matplotlib.pyplot")
         if pyplot is not None and self._held is None:
@@ -310,14 +312,17 @@ def _fresh_main() -> types.ModuleType:
     return main
 
 
-def _put_environment(wanted: Mapping[str, str]) -> None:
-    """Give this process exactly the variables ``wanted``: most are the same as for the leg before."""
-    now = dict(os.environ)
+def _put_environment(wanted: Mapping[bytes, bytes]) -> None:
+    """Give this process exactly the variables ``wanted``: most are the same as for the leg before.
+
+    As bytes: each look at a text in ``os.environ`` is observed, to learn which variables training uses.
+    """
+    now = dict(os.environb)
     for name in now.keys() - wanted.keys():
-        del os.environ[name]
+        del os.environb[name]
     for name, value in wanted.items():
         if now.get(name) != value:
-            os.environ[name] = value
+            os.environb[name] = value
 
 
 def _environment() -> dict[str, Any]:

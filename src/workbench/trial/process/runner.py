@@ -11,6 +11,7 @@ import contextlib
 import faulthandler
 import gc
 import io
+import math
 import os
 import select
 import signal
@@ -23,13 +24,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
 
-from workbench.messages import Awake, Exit, FromLeg, GoOn, Left, LegOrder, Message, Points, StopOrder
+from workbench.messages import Awake, Begun, Exit, FromLeg, GoOn, Left, LegOrder, Message, Points, Saved, StopOrder
 from workbench.pace import BATCH_S, Pace
 from workbench.trial.process.processes import descendants
 from workbench.trial.process.wire import BrokenWire, Connection, encode
 
 #: Maximum points per message, so that no frame grows without bound when the worker is slow.
 BATCH = 5000
+
+#: Seconds within which the memory of several very short legs is freed together: it takes half a millisecond.
+FREE_EVERY_S = 0.1
 
 #: Why a leg leaves without an order to stop.
 NOTICE = "its machine announced its shutdown (SIGTERM)"
@@ -67,13 +71,20 @@ class _Leg:
 
 @dataclass(slots=True)
 class _Outbox:
-    """Points that wait for the next batch."""
+    """What waits for the next batch."""
 
     points: deque[Point] = field(default_factory=deque)
+    #: Frames of earlier points and messages.
+    held: bytes = b""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self.points and not self.held
 
     def frames(self) -> bytes:
-        """The frames of all waiting points, which are removed."""
-        frames = b""
+        """The frames of all that waits, which is removed."""
+        frames, self.held = self.held, b""
         while self.points:
             rows: list[Point] = []
             while self.points and len(rows) < BATCH:
@@ -103,6 +114,8 @@ class Runner:
         self._ordered, self._order = os.pipe()
         #: The other thread is idle: only then does a point wake it, since that costs microseconds.
         self._rests = False
+        #: When memory was last freed (monotonic seconds).
+        self._freed = -math.inf
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     # -- the leg's side ----------------------------------------------------------------------------------------------
@@ -114,9 +127,13 @@ class Runner:
             os.eventfd_write(self._bell, 1)
 
     def send(self, message: FromLeg | Awake) -> None:
-        frame = encode(message)
+        frame, leg = encode(message), self._running
         with self._flushing:
-            self.connection.send_bytes(self._outbox.frames() + frame)
+            frames = self._outbox.frames() + frame
+            if leg is not None and leg.order.is_short and isinstance(message, Begun | Saved):
+                self._outbox.held = frames  # the leg's end follows soon, or else the other thread sends it
+            else:
+                self.connection.send_bytes(frames)
 
     def flush(self) -> None:
         with self._flushing:
@@ -174,14 +191,23 @@ class Runner:
             if self._is_leaving:
                 left = replace(left, reusable=False, why=NOTICE)
             self._rest(left)
-            # Free the last trial's memory while the worker looks for the next one.
-            gc.collect()
+            self._free()
 
     def _rest(self, left: Left) -> None:
         """Send ``left``: nothing is trained until the next order."""
         _flush_output()
         self._busy.clear()
         self.send(left)
+
+    def _free(self) -> None:
+        """Free the last trial's memory while the worker looks for the next one; after a very short leg only if none
+        comes at once."""
+        rest_s = self._freed + FREE_EVERY_S - time.monotonic()
+        if rest_s > 0 and not self._waiting:
+            self._await_order(rest_s)
+        if rest_s <= 0 or not self._waiting:
+            gc.collect()
+            self._freed = time.monotonic()
 
     def _next(self) -> _Leg:
         while (leg := self._ordered_leg()) is None:
@@ -250,8 +276,9 @@ class Runner:
             wait_s: float | None = pace.wait_s(time.monotonic())
             if not wait_s:
                 self._rests = True  # before checking for points: one that comes after the check wakes it
-                if not self._outbox.points:
-                    wait_s = None
+                if self._outbox.is_empty:
+                    leg = self._running
+                    wait_s = BATCH_S if leg is not None and leg.order.is_short else None
             ready = select.select(heard, [], [], wait_s)[0]
             self._rests = False
             if self._bell in ready:
@@ -259,7 +286,7 @@ class Runner:
                     os.eventfd_read(self._bell)
             if heard[0] in ready:
                 self._look()
-            if self._outbox.points and not pace.wait_s(time.monotonic()):
+            if not self._outbox.is_empty and not pace.wait_s(time.monotonic()):
                 try:
                     self.flush()
                 except OSError:

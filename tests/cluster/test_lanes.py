@@ -1,0 +1,174 @@
+"""Very short legs train in a lane: Dask's scheduler knows one long task of the slot, and each leg ends exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from by_hand import World, world
+from distributed import Client
+from running import until
+
+from workbench.messages import Begun, Left
+
+#: A trial waits in its first step while there is a file that names it.
+CODE = """
+x = uniform(0.0, 1.0)
+import os, time
+for epoch in trial.steps():
+    with open("noted", "a") as file:
+        file.write(f"{trial.number}\\n")
+    while os.path.exists(f"hold-{trial.number}"):
+        time.sleep(0.005)
+    trial.report(score=x)
+"""
+
+
+def client(here: World) -> Client:
+    found: Any = here.backend._client
+    assert isinstance(found, Client)
+    return found
+
+
+async def tasks(here: World) -> list[str]:
+    """The names of the tasks that Dask's scheduler knows."""
+
+    def known(dask_scheduler: Any) -> list[str]:
+        return sorted(map(str, dask_scheduler.tasks))
+
+    return list(await client(here).run_on_scheduler(known))
+
+
+async def until_tasks(here: World, count: int) -> list[str]:
+    """Wait until Dask's scheduler knows so many tasks."""
+    async with asyncio.timeout(20):
+        while len(found := await tasks(here)) != count:  # noqa: ASYNC110 - it is another process
+            await asyncio.sleep(0.01)
+    return found
+
+
+def lefts(here: World) -> dict[str, list[Left]]:
+    """The ends of each leg."""
+    return {key: [one for one in said if isinstance(one, Left)] for key, said in here.ears.said.items()}
+
+
+async def held(here: World, number: int) -> None:
+    """Wait until a trial is inside its first step."""
+    await asyncio.to_thread(until, lambda: str(number) in here.noted(), what="a trial's first step")
+
+
+async def test_short_legs_train_in_one_lane_that_goes_when_it_rests(tmp_path: Path) -> None:
+    async with world(tmp_path, CODE) as here:
+        await here.train(0, 1, 0, 1)  # the worker has answered: a lane can be used
+        first = [here.order(number, 1, 0, 1, is_short=True) for number in (1, 2, 3)]
+        await asyncio.gather(*map(here.ears.left, first))
+        assert [name for name in await tasks(here) if "lane" not in name] == []
+        (lane,) = await until_tasks(here, 1)
+        second = [here.order(number, 2, 1, 3, is_short=True) for number in (1, 2, 3)]
+        await asyncio.gather(*map(here.ears.left, second))
+        assert await tasks(here) == [lane]
+        assert here.noted() == ["0", "1", "2", "3", *("1", "1", "2", "2", "3", "3")]
+        assert {key: [left.outcome for left in ends] for key, ends in lefts(here).items()} == {
+            key: ["reached"] for key in lefts(here)
+        }
+        assert not here.slot.legs
+        await until_tasks(here, 0)
+
+
+async def test_what_a_short_leg_says_comes_in_order_and_is_whole(tmp_path: Path) -> None:
+    async with world(tmp_path, CODE) as here:
+        await here.train(0, 1, 0, 1)
+        key, _ = await here.train(0, 2, 1, 9, is_short=True)
+        whole, _ = await here.same_again().train(0, 1, 0, 9)
+        assert here.ears.points(key) == [row for row in here.ears.points(whole) if row[1] > 1]
+        kinds = [type(one).__name__ for one in here.ears.said[key]]
+        assert kinds[0] == "Begun"
+        assert kinds[-1] == "Left"
+        assert kinds.index("Saved") > kinds.index("Points")
+
+
+async def test_a_leg_that_takes_longer_than_expected_is_heard_meanwhile(tmp_path: Path) -> None:
+    async with world(tmp_path, CODE) as here:
+        await here.train(0, 1, 0, 1)
+        (tmp_path / "hold-1").touch()
+        key = here.order(1, 1, 0, 1, is_short=True)
+        await here.ears.hear(key, Begun)
+        (tmp_path / "hold-1").unlink()
+        assert (await here.ears.left(key)).outcome == "reached"
+
+
+async def test_one_leg_of_a_lane_is_stopped_and_the_others_go_on(tmp_path: Path) -> None:
+    async with world(tmp_path, CODE) as here:
+        await here.train(0, 1, 0, 1)
+        (tmp_path / "hold-1").touch()
+        keys = [here.order(number, 1, 0, 3, is_short=True) for number in (1, 2, 3)]
+        await held(here, 1)
+        here.backend.stop(keys[1], "not promising", None)
+        here.backend.stop(keys[0], "not promising", None)
+        assert (await here.ears.left(keys[1])).outcome == "stopped"
+        (tmp_path / "hold-1").unlink()
+        ends = [await here.ears.left(key) for key in keys]
+        assert [one.outcome for one in ends] == ["stopped", "stopped", "reached"]
+        assert "2" not in here.noted()
+
+
+async def test_a_leg_that_is_stopped_in_the_moment_it_is_ordered_ends_once(tmp_path: Path) -> None:
+    async with world(tmp_path, CODE) as here:
+        await here.train(0, 1, 0, 1)
+        keys = [here.order(number, 1, 0, 9, is_short=True) for number in (1, 2)]
+        here.backend.stop(keys[0], "changed its mind", None)
+        assert (await here.ears.left(keys[0])).outcome == "stopped"
+        assert (await here.ears.left(keys[1])).outcome == "completed"
+        assert all(len(ends) == 1 for ends in lefts(here).values())
+
+
+async def test_other_legs_get_the_slot_when_the_lane_is_empty(tmp_path: Path) -> None:
+    async with world(tmp_path, CODE) as here:
+        await here.train(0, 1, 0, 1)
+        (tmp_path / "hold-1").touch()
+        short = here.order(1, 1, 0, 1, is_short=True)
+        await held(here, 1)
+        long = here.order(2, 1, 0, 3)
+        (lane,) = [name for name in await until_tasks(here, 2) if "lane" in name]
+        (tmp_path / "hold-1").unlink()
+        assert (await here.ears.left(short)).outcome == "reached"
+        assert (await here.ears.left(long)).outcome == "reached"
+        assert lane not in await until_tasks(here, 0)
+        again, left = await here.train(1, 2, 1, 3, is_short=True)
+        assert (left.outcome, here.ears.begun(again).step) == ("reached", 1)
+
+
+async def test_cancelling_a_lane_from_outside_stops_its_legs(tmp_path: Path) -> None:
+    async with world(tmp_path, CODE) as here:
+        await here.train(0, 1, 0, 1)
+        (tmp_path / "hold-1").touch()
+        keys = [here.order(number, 1, 0, 3, is_short=True) for number in (1, 2)]
+        await held(here, 1)
+        (lane,) = await until_tasks(here, 1)
+
+        def cancel(dask_scheduler: Any) -> None:
+            (wants,) = dask_scheduler.tasks[lane].who_wants
+            dask_scheduler.client_releases_keys([lane], client=wants.client_key)
+
+        await client(here).run_on_scheduler(cancel)
+        (tmp_path / "hold-1").unlink()
+        await until_tasks(here, 0)
+        ends = [await here.ears.left(key) for key in keys]
+        assert [one.outcome for one in ends] == ["stopped", "stopped"]
+        assert "2" not in here.noted()
+
+
+async def test_a_worker_that_dies_takes_the_legs_of_its_lane_with_it(tmp_path: Path) -> None:
+    async with world(tmp_path, CODE) as here:
+        await here.train(0, 1, 0, 1)
+        (tmp_path / "hold-1").touch()
+        keys = [here.order(number, 1, 0, 3, is_short=True) for number in (1, 2)]
+        await held(here, 1)
+        pids = await client(here).run(os.getpid)
+        os.kill(pids[here.slot.worker], signal.SIGKILL)
+        ends = [await here.ears.left(key) for key in keys]
+        assert [(one.outcome, one.cause) for one in ends] == [("died", "worker")] * 2
+        assert all(len(one) == 1 for one in lefts(here).values() if one)
