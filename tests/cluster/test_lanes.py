@@ -116,8 +116,9 @@ async def test_one_leg_of_a_lane_is_stopped_and_the_others_go_on(tmp_path: Path)
 
 
 async def test_a_leg_that_is_stopped_in_the_moment_it_is_ordered_ends_once(tmp_path: Path) -> None:
-    async with world(tmp_path, CODE) as here:
+    async with world(tmp_path, CODE, grace_s=0.2) as here:
         await here.train(0, 1, 0, 1)
+        (tmp_path / "hold-1").touch()
         keys = [here.order(number, 1, 0, 9, is_short=True) for number in (1, 2)]
         here.backend.stop(keys[0], "changed its mind", None)
         assert (await here.ears.left(keys[0])).outcome == "stopped"
