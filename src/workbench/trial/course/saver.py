@@ -6,6 +6,7 @@ memory and written in the background, in order, one at a time.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import types
 from collections.abc import Callable, Sequence
@@ -216,6 +217,10 @@ class Saver:
         begun = time.perf_counter()
         self._cost = stall
         whole = partial(captured.write, earlier=self._vault.earlier)
+        if passing:
+            # What was logged inside earlier turns is not sent again by a leg that resumes here.
+            with contextlib.suppress(OSError):
+                self._link.flush()
         size = self._vault.keep(step, whole, small=captured.small(), passing=passing, inside=inside)
         if not passing:
             self.step = step
