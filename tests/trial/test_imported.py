@@ -84,3 +84,23 @@ def test_a_library_imported_in_a_thread_is_seeded(library: str) -> None:
     """The main thread imports something else while the library is half there, and a checkpoint is written."""
     assert drawn(library, 1) == plainly(library, 1)
     assert drawn(library, 2)[0] != drawn(library, 1)[0]
+
+
+def test_a_library_imported_in_a_thread_leaves_the_others_alone() -> None:
+    """What training has drawn from NumPy before and draws afterwards is one sequence."""
+    script = """
+        import importlib, threading
+        import numpy
+        from workbench.trial import seeds
+        seeds.set_all(1, 0)
+        found = [numpy.random.random(), numpy.random.default_rng().random()]
+        {between}
+        found += [numpy.random.random(), numpy.random.default_rng().random()]
+        print(found)
+    """
+    thread = "other = threading.Thread(target=importlib.import_module, args=['torch']); other.start(); other.join()"
+    shown = [
+        subprocess.check_output([sys.executable, "-c", textwrap.dedent(script.format(between=between))], timeout=100)
+        for between in ("pass", thread)
+    ]
+    assert shown[0] == shown[1]

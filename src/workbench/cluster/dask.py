@@ -183,6 +183,7 @@ class DaskBackend:
                 self._hearing.kept(worker, number)
 
     def tell(self, key: str, message: FromLeg) -> None:
+        """Pass on a message of the leg of ``key``, or keep it until the engine has decided about survivors."""
         if self._held is None:
             self._listener.heard(key, message)
         else:
@@ -373,6 +374,7 @@ class DaskBackend:
             self.later(self._client.run(warm, training=training, on_error="ignore"))
 
     def later(self, coroutine: Any) -> asyncio.Task[Any]:
+        """Run ``coroutine`` in the background, until this is closed."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,4 +1,4 @@
-"""Dask's settings in an engine and in a cluster of its own."""
+"""Dask's settings in an engine and in a cluster of its own. Law: values only; nothing here reaches a cluster."""
 
 from __future__ import annotations
 

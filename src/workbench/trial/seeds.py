@@ -13,7 +13,7 @@ import random
 import sys
 import threading
 import types
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.search.seeds import trial_seed
@@ -80,12 +80,12 @@ class OnImport(importlib.abc.MetaPathFinder):
         self._is_strict = False
         self._imported: Callable[[], None] | None = None
         self._is_inside = False
-        #: Libraries that were seeded on import.
+        #: Libraries that were seeded, when the leg began or on import: never twice, since training draws meanwhile.
         self._seeded: set[str] = set()
 
     def begin(self, seed: tuple[int, int], is_strict: bool, imported: Callable[[], None] | None) -> None:
         self.seed, self._is_strict, self._imported = seed, is_strict, imported
-        self._seeded.clear()
+        self._seeded = {name for name in _LIBRARIES if loaded(name) is not None}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -106,7 +106,7 @@ class OnImport(importlib.abc.MetaPathFinder):
                 execute(module)
                 executed.add(fullname)
                 _put_back(before)
-                self._apply(before, seed)
+                self._apply(seed)
             finally:
                 executed.discard(fullname)
                 self._is_inside = False
@@ -115,17 +115,17 @@ class OnImport(importlib.abc.MetaPathFinder):
             execute(module)
             executed.add(fullname)
             try:
-                self._apply((), seed)
+                self._apply(seed)
             finally:
                 executed.discard(fullname)
 
         spec.loader.exec_module = execute_aside if is_main else execute_beside  # type: ignore[method-assign]
         return spec
 
-    def _apply(self, before: Container[str], seed: tuple[int, int]) -> None:
-        """Seed libraries that were imported just now, and apply what holds in them. before: those there before."""
+    def _apply(self, seed: tuple[int, int]) -> None:
+        """Seed libraries that were imported just now, and apply what holds in them."""
         for name in _LIBRARIES:
-            if name not in before and name not in self._seeded and loaded(name) is not None:
+            if name not in self._seeded and loaded(name) is not None:
                 self._seeded.add(name)
                 _set_library(name, *seed)
                 unseeded.library_imported(name)

@@ -161,8 +161,9 @@ class Workplace(WorkerPlugin):
 
         Dask also says so when the engine died. Then the leg trains on, and the next engine decides about it.
         """
-        lane = self._lanes.get(key)  # before its task is executed, too
-        if finish in _UNWANTED if lane is not None else key in self._tasks and finish not in _WANTED:
+        lane = self._lanes.get(key)
+        # A lane's task may be on its way still when its legs train.
+        if (key in self._tasks and finish not in _WANTED) if lane is None else finish in _UNWANTED:
             if lane is not None:
                 lane.given_up.set()
                 self._early.forbid(key)
@@ -218,7 +219,7 @@ class Workplace(WorkerPlugin):
         task = legs[0].task
         if task in self._tasks or not self._early.may_start(task):
             return False
-        if task == legs[0].key:
+        if task == legs[0].key:  # else a lane
             self._early.add(task, self._begin(legs))
         else:
             begun, _ = self._begin(legs)
