@@ -57,10 +57,10 @@ def is_one(name: str) -> bool:
 
 
 def is_loose(folder: Path) -> bool:
-    """Whether the folder of trials ``folder`` contains a file that may be packed."""
+    """Whether the folder of trials ``folder`` contains a file that may be packed, or one that was never finished."""
     try:
         with os.scandir(folder) as entries:
-            return any(is_one(entry.name) for entry in entries)
+            return any(is_one(entry.name) or entry.name.endswith(WRITING) for entry in entries)
     except OSError:
         return False
 
@@ -141,11 +141,17 @@ def pack(folder: Path) -> int:
     """Pack the small files in the folder of trials ``folder``, none of which is being written; return how many. It
     blocks.
 
-    A crash leaves a file, its packed copy or both. Raises StoreFull and the like; files that were not packed remain.
+    Files whose writers died half-way are removed. A crash leaves a file, its packed copy or both. Raises StoreFull and
+    the like; files that were not packed remain.
     """
-    found = sorted(
-        (entry.name for entry in entries_in(str(folder)) if _PACKED.fullmatch(entry.name) and _is_small(entry)),
-    )
+    found = []
+    for entry in entries_in(str(folder)):
+        if _PACKED.fullmatch(entry.name) and _is_small(entry):
+            found.append(entry.name)
+        elif entry.name.endswith(WRITING):
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+    found.sort()
     count = 0
     while found:
         batch: dict[str, tuple[os.stat_result, bytes]] = {}
