@@ -13,7 +13,6 @@ from running import spec_of
 
 from workbench.cluster.backend import Slot
 from workbench.cluster.dask import DaskBackend
-from workbench.cluster.workers.worker import proof
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.orders import leg_order
 from workbench.facts import CapacityChanged
@@ -114,7 +113,7 @@ async def world(folder: Path, code: str, **fields: Any) -> AsyncIterator[World]:
     store.write_spec(spec)
     ears = Ears()
     with EngineLease.acquire(store) as lease:
-        backend = DaskBackend(str(store.root), proof(lease.info), ears, workers=1)
+        backend = DaskBackend(str(store.root), lease.info.proof, ears, workers=1)
         await backend.open()
         try:
             assert await backend.lease(backend.slots[0])

@@ -19,6 +19,8 @@ from workbench.records import PROTOCOL, Configuration, Metrics, Training
 
 #: Plain data that a page or a record keeps unchanged: its own module documents its content.
 Plain = dict[str, Any]
+#: A file's identity: when its content changed (nanoseconds), its size, its inode.
+Stamp = tuple[int, int, int]
 #: How a leg ends.
 Outcome = Literal["reached", "completed", "stopped", "failed", "died"]
 
@@ -258,6 +260,13 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
+class Join:
+    """The first message to a forkserver that another process has started: it answers with :class:`Ready`."""
+
+    protocol: int = PROTOCOL
+
+
+@dataclass(frozen=True, slots=True)
 class Fork:
     """Start a runner; its socket and its output are passed beside this message, as descriptors.
 
@@ -280,7 +289,12 @@ class Kill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """The forkserver can fork. failed: modules that could not be imported, and why. files: those of all modules."""
+    """The forkserver can fork. failed: modules that could not be imported, and why. files: those of all modules.
+
+    For those that did not start it: preload, learned, secrets as in :class:`Hello`; values: of the variables that its
+    imports looked up; stamps: of the files, and folders: of the packages' folders, when it began; seconds: that it
+    took.
+    """
 
     pid: int
     versions: dict[str, str | None]
@@ -288,6 +302,13 @@ class Ready:
     threads: int
     looks_up: list[str]
     files: list[str]
+    preload: list[str] = field(default_factory=list)
+    learned: list[str] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
+    values: dict[str, str | None] = field(default_factory=dict)
+    stamps: list[Stamp | None] = field(default_factory=list)
+    folders: dict[str, Stamp | None] = field(default_factory=dict)
+    seconds: float = 0.0
     protocol: int = PROTOCOL
 
 
@@ -327,6 +348,7 @@ Message: TypeAlias = (
     | Exit
     | Awake
     | Hello
+    | Join
     | Fork
     | Kill
     | Ready

@@ -14,7 +14,7 @@ from workbench.errors import BadName, BadOption, NewerSchema
 #: Number of the spec, journal and manifest formats this version writes. Older ones are read; newer ones are refused.
 SCHEMA = 1
 #: Number of the engine–worker–runner protocol; both sides exchange it before anything else.
-PROTOCOL = 6
+PROTOCOL = 7
 
 Json = Any
 Metrics = dict[str, float]

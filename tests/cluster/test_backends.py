@@ -19,7 +19,6 @@ from running import PLAIN, ended, engine, lines, outcome, spec_of, start, state,
 from workbench import asked
 from workbench.asking import ask
 from workbench.cluster.dask import DaskBackend
-from workbench.cluster.workers.worker import proof
 from workbench.engine.engine import Engine
 from workbench.engine.legs.inline import InlineBackend
 from workbench.records import Scheduler, Spec
@@ -45,7 +44,7 @@ def inline(store: Store, lease: EngineLease) -> Callable[[Any], Any]:
 
 
 def local(store: Store, lease: EngineLease) -> Callable[[Any], Any]:
-    return partial(DaskBackend, str(store.root), proof(lease.info), workers=2)
+    return partial(DaskBackend, str(store.root), lease.info.proof, workers=2)
 
 
 @contextlib.contextmanager
@@ -80,7 +79,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         with dask_cluster(tmp_path) as (address, _):
 
             def attached(store: Store, lease: EngineLease) -> Callable[[Any], Any]:
-                return partial(DaskBackend, str(store.root), proof(lease.info), address=address)
+                return partial(DaskBackend, str(store.root), lease.info.proof, address=address)
 
             yield attached
     else:

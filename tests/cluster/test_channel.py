@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from workbench.cluster.workers.runners import Channel
+from workbench.cluster.workers.forking.runners import Channel
 from workbench.messages import Kill, Message
 from workbench.trial.process.wire import encode
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from workbench.cluster.workers import forkservers, imported
-from workbench.cluster.workers.forkservers import Forkservers
-from workbench.cluster.workers.runners import Runner
-from workbench.cluster.workers.trainings import Known, Trainings
+from workbench.cluster.workers.forking import forkservers, imported
+from workbench.cluster.workers.forking.forkservers import Forkservers
+from workbench.cluster.workers.forking.runners import Runner
+from workbench.cluster.workers.forking.trainings import Known, Trainings
 from workbench.records import Training
 
 

@@ -122,7 +122,7 @@ def test_an_engine_that_died_while_it_packed_leaves_the_rest_to_the_next(tmp_pat
     log = paths.trial(3).log
     packed.unpack(log)
     assert log.exists()
-    # And as an engine leaves it that is killed while it writes a trial's file anew.
+    # And as an engine leaves it that is killed while it writes a trial's file again.
     (paths.trials / ".t0002.zip.0a1b2c3d.writing").write_bytes(b"half")
     with engine(store):
         until(lambda: entries(paths.trials) == ["attempts"], 30, "what was left packed as well")

@@ -85,10 +85,9 @@ def main(arguments: list[str] | None = None) -> int:
 async def _run(store: Store, lease: EngineLease, options: argparse.Namespace, own: Own | None) -> int:
     # Import only now: other would-be engines find the lease taken before all this is imported.
     from workbench.cluster.dask import DaskBackend
-    from workbench.cluster.workers.worker import proof
     from workbench.engine.engine import Engine
 
-    make = partial(DaskBackend, str(store.root), proof(lease.info), address=options.cluster, own=own)
+    make = partial(DaskBackend, str(store.root), lease.info.proof, address=options.cluster, own=own)
     engine = Engine(store, lease, make, options.idle)
     loop = asyncio.get_running_loop()
     for number in ENDING:

@@ -9,7 +9,7 @@ from typing import Any
 from distributed import get_worker
 
 from workbench.cluster.devices import slot_name
-from workbench.cluster.workers.worker import Workplace, proof
+from workbench.cluster.workers.worker import Workplace
 from workbench.messages import Greeting, Left, Order
 from workbench.records import PROTOCOL, Training
 from workbench.store import Store
@@ -58,7 +58,7 @@ def sees_store(root: str, nonce: str, dask_worker: Any) -> dict[str, Any]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     hides = plugin is not None and plugin.hides != "none"
     return {
-        "sees_store": info is not None and proof(info) == nonce,
+        "sees_store": info is not None and info.proof == nonce,
         "host": platform.node(),
         "pid": os.getpid(),
         "threads": dask_worker.state.nthreads,

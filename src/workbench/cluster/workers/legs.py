@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Generic, TypeVar
 
-from workbench.cluster.workers.runners import Runner
+from workbench.cluster.workers.forking.runners import Runner
 from workbench.messages import Left, Order
 from workbench.trial.process.runner import NOTICE
 

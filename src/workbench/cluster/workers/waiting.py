@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from workbench.cluster.workers.runners import Forkserver, Runner
+from workbench.cluster.workers.forking.forkserver import Forkserver
+from workbench.cluster.workers.forking.runners import Runner
 from workbench.messages import Left, Message, Order
 
 #: Seconds for which training code waits. A promotion at once takes some milliseconds, more on a busy machine; the

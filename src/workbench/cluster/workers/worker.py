@@ -22,14 +22,15 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from workbench.cluster.clocks import wake
 from workbench.cluster.settings import encode_at_once
 from workbench.cluster.workers import laying
-from workbench.cluster.workers.forkservers import Forkservers
+from workbench.cluster.workers.forking.forkserver import ForkserverKilled
+from workbench.cluster.workers.forking.forkservers import Forkservers
+from workbench.cluster.workers.forking.runners import Runner
+from workbench.cluster.workers.forking.trainings import Trainings
 from workbench.cluster.workers.legs import NOTICE_S, Early, Lane, Leg
 from workbench.cluster.workers.log import LogWriter
 from workbench.cluster.workers.outbox import Outbox
-from workbench.cluster.workers.runners import ForkserverKilled, Runner
 from workbench.cluster.workers.secrets import Secrets
 from workbench.cluster.workers.seen import Digests, Sight
-from workbench.cluster.workers.trainings import Trainings
 from workbench.cluster.workers.trouble import OomKills, how_it_died
 from workbench.cluster.workers.waiting import Waiting, see_out
 from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
@@ -52,7 +53,7 @@ from workbench.messages import (
 from workbench.pace import BATCH_S
 from workbench.records import PROTOCOL, Training
 from workbench.store import Store
-from workbench.store.owner.lease import EngineInfo, read_engine
+from workbench.store.owner.lease import read_engine
 from workbench.store.owner.own_cluster import ticks_of
 from workbench.store.owner.runtime import hold
 from workbench.store.owner.slots import Lease, take
@@ -108,7 +109,7 @@ class Workplace(WorkerPlugin):
             )
         self._worker = worker
         self._loop = asyncio.get_running_loop()
-        self._forkservers = Forkservers()
+        self._forkservers = Forkservers(self.store or self.topic)
         self._waiting = Waiting(self._forkservers.give_back)
         self._legs: dict[str, Leg] = {}
         self._tasks: dict[str, list[Leg]] = {}
@@ -186,7 +187,7 @@ class Workplace(WorkerPlugin):
             return True
         info = read_engine(Store(self.store))
         # By its process: one that was killed closes its connections before it lets go of the lock.
-        return info is not None and info.alive and proof(info) == self.engine and ticks_of(info.pid) is not None
+        return info is not None and info.alive and info.proof == self.engine and ticks_of(info.pid) is not None
 
     async def _heard(self, n: int) -> None:
         """The engine has all messages up to number ``n`` on the disk."""
@@ -493,8 +494,3 @@ class Workplace(WorkerPlugin):
                 self._begun.clear()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._begun.wait(), RESTING_S)
-
-
-def proof(info: EngineInfo) -> str:
-    """What only a reader of this engine's ``engine.json`` can know: it serves as the nonce."""
-    return f"{info.boot_id} {info.pid} {info.started}"

@@ -48,6 +48,11 @@ class EngineInfo:
     alive: bool = False
 
     @property
+    def proof(self) -> str:
+        """What only a reader of the engine's record can know: it proves the engine's identity to workers."""
+        return f"{self.boot_id} {self.pid} {self.started}"
+
+    @property
     def silent_s(self) -> float:
         """Seconds since its last heartbeat. A live engine without heartbeats hangs."""
         try:

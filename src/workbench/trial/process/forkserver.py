@@ -1,9 +1,12 @@
 """The forkserver: a process of the training environment from which runners are forked in milliseconds.
 
 Law: it imports and forks, and nothing else. It has one thread, never initialises CUDA, and unpickles nothing. When
-its worker is gone, it kills every runner with its process group, and ends.
+a worker is gone, it kills that worker's runners with their process groups; without any connection it ends.
 
-    python -m workbench.trial.process.forkserver FD      # FD: its end of a socket pair, inherited from the worker
+    python -m workbench.trial.process.forkserver FD [LISTENER]
+
+FD is its end of a socket pair, inherited from the worker that starts it. At LISTENER other workers of the machine
+connect (:mod:`workbench.trial.process.meeting`).
 """
 
 from __future__ import annotations
@@ -19,18 +22,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from workbench import interpreter, messages
-from workbench.messages import Exited, Fork, Forked, Hello, Kill, Message, Ready
+from workbench.messages import Exited, Fork, Forked, Hello, Join, Kill, Message, Ready, Stamp
 from workbench.records import PROTOCOL
 from workbench.snapshot.surroundings import readers
 from workbench.snapshot.surroundings.used import counts, used
 from workbench.trial.process.ahead import Unfit, import_ahead, import_trusted
 from workbench.trial.process.processes import descendants
-from workbench.trial.process.wire import Connection
+from workbench.trial.process.wire import BrokenWire, Connection
 
 #: Variables that set the number of threads of the numeric libraries; set before any of them is imported.
 THREAD_VARIABLES = (
@@ -47,10 +50,15 @@ made_by_imports: dict[str, str] = {}
 search_path: list[str] = []
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+#: Seconds for which a worker may leave a message unread. Then its runners are killed, and the others' go on.
+_SEND_S = 10.0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Child:
+    """A runner. of, id: its worker's connection, and its number there."""
+
+    of: Connection
     id: int
     pid: int
 
@@ -65,17 +73,21 @@ def environment(threads: int, hash_seed: int) -> dict[str, str]:
     return variables
 
 
-def launch(python: str, env: Mapping[str, str], **popen: Any) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def launch(
+    python: str, env: Mapping[str, str], listener: socket.socket | None = None, **popen: Any
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start a forkserver with the interpreter ``python``; returns its process and our end of the control socket.
 
     The caller sends :class:`~workbench.messages.Hello` first. ``env`` is the whole environment of the new process,
     except that it imports nothing from the current folder: the notebook's own ``PYTHONPATH`` goes with that message.
+    listener: at which others may join.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
+        descriptors = [end.fileno() for end in (theirs, listener) if end is not None]
         process = subprocess.Popen(
-            interpreter.command("workbench.trial.process.forkserver", str(theirs.fileno()), python=python),
-            pass_fds=[theirs.fileno()],
+            interpreter.command("workbench.trial.process.forkserver", *map(str, descriptors), python=python),
+            pass_fds=descriptors,
             env=interpreter.surroundings(env),
             stdin=subprocess.DEVNULL,
             start_new_session=True,
@@ -84,10 +96,13 @@ def launch(python: str, env: Mapping[str, str], **popen: Any) -> tuple[subproces
     return process, ours
 
 
-def main(fd: int) -> None:
-    """Serve the worker at the other end of descriptor ``fd`` until it is gone."""
-    control = Connection(socket.socket(fileno=fd))
-    os.set_inheritable(fd, False)
+def main(fd: int, listener_fd: int | None = None) -> None:
+    """Serve the worker at the other end of descriptor ``fd``, and those that connect, until all are gone."""
+    control = _connection(socket.socket(fileno=fd))
+    listener = None if listener_fd is None else socket.socket(fileno=listener_fd)
+    if listener is not None:
+        listener.set_inheritable(False)
+        listener.setblocking(False)
     # A terminal's interrupt is for the program that started the worker; the worker decides about its runners.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # The same if a machine's shutdown notice reaches every process: if this one ended, its runners would be killed.
@@ -96,17 +111,36 @@ def main(fd: int) -> None:
     if not isinstance(first, Hello):
         return
     try:
-        control.send(_prepare(first))
+        ready = _prepare(first)
     except Unfit as unfit:
-        control.send(messages.Unfit(unfit.package, unfit.why))
+        told = messages.Unfit(unfit.package, unfit.why)
+        for one in (control, *(_accepted(listener) if listener is not None else ())):
+            with contextlib.suppress(OSError):
+                one.send(told)
         return
+    with contextlib.suppress(OSError):  # its worker may be gone, and others wait
+        control.send(ready)
     if first.protocol != PROTOCOL:
         return
-    _Forkserver(control).serve()
+    _Forkserver(control, listener, ready).serve()
+
+
+def _connection(sock: socket.socket) -> Connection:
+    sock.set_inheritable(False)
+    sock.settimeout(_SEND_S)
+    return Connection(sock)
+
+
+def _accepted(listener: socket.socket) -> Iterator[Connection]:
+    """Those that have connected by now."""
+    with contextlib.suppress(OSError):  # none is left
+        while True:
+            yield _connection(listener.accept()[0])
 
 
 def _prepare(order: Hello) -> Ready:
     """Import what the worker asks for; the answer has the versions of the training environment."""
+    began, folders = time.monotonic(), {path: stamp(path) for path in order.path}
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(order.threads))
     os.environ.update(order.env)
@@ -130,14 +164,31 @@ def _prepare(order: Hello) -> Ready:
     # Modules imported now are shared by every runner: the collector must not touch, and so copy, their pages.
     gc.collect()
     gc.freeze()
+    looks_up, files = [name for name in noting.looked_up() if counts(name)], _files()
     return Ready(
         pid=os.getpid(),
         versions=versions(),
         failed=failed,
         threads=_threads_alive(),
-        looks_up=[name for name in noting.looked_up() if counts(name)],
-        files=_files(),
+        looks_up=looks_up,
+        files=files,
+        preload=order.preload,
+        learned=order.learned,
+        secrets=order.secrets,
+        values={name: before.get(name) for name in looks_up},
+        stamps=[stamp(path) for path in files],
+        folders=folders,
+        seconds=round(time.monotonic() - began, 3),
     )
+
+
+def stamp(path: str) -> Stamp | None:
+    """The identity of a file or folder; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _files() -> list[str]:
@@ -175,10 +226,12 @@ def _threads_alive() -> int:
 
 
 class _Forkserver:
-    def __init__(self, control: Connection) -> None:
-        self.control = control
-        #: Runners that were forked and whose end was not reported yet, by the worker's id.
-        self.children: dict[int, _Child] = {}
+    def __init__(self, control: Connection, listener: socket.socket | None, ready: Ready) -> None:
+        #: The workers, and kernels that only keep it alive.
+        self._joined = {control.fileno(): control}
+        self._listener, self._ready = listener, ready
+        #: Runners that were forked and whose end was not reported yet.
+        self.children: list[_Child] = []
         self._libc = ctypes.CDLL(None, use_errno=True)
         # What a dead runner started in sessions of its own becomes our child, so it ends with us at the latest.
         self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -193,32 +246,69 @@ class _Forkserver:
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
+        if listener is not None:
+            self._selector.register(listener, selectors.EVENT_READ)
 
     def serve(self) -> None:
-        while not self.control.ended:
-            self._selector.select()
+        # Before it ends, it looks once more for one that has just connected.
+        while self._joined or self._accept():
+            found = [key.fileobj for key, _ in self._selector.select()]
             with contextlib.suppress(BlockingIOError):
                 os.read(self._woken, 4096)
-            try:
-                for message in self.control.ready():
-                    self._obey(message)
-                self._reap()
-            except (BrokenPipeError, ConnectionResetError):
-                break
-        for child in self.children.values():
-            _kill_all(child.pid)
+            for one in found:
+                if isinstance(one, Connection):
+                    self._hear(one)
+            self._accept()
+            self._reap()
         self._kill_orphans()
 
-    def _obey(self, message: Message) -> None:
-        match message:
-            case Fork():
-                self._fork(message)
-            case Kill() if message.id in self.children:
-                _kill_all(self.children[message.id].pid)
+    def _accept(self) -> bool:
+        """Take in those that have connected. Returns whether there were any."""
+        new = [*_accepted(self._listener)] if self._listener is not None else []
+        for one in new:
+            self._joined[one.fileno()] = one
+            self._selector.register(one, selectors.EVENT_READ)
+        return bool(new)
 
-    def _fork(self, message: Fork) -> None:
+    def _hear(self, one: Connection) -> None:
+        try:
+            for message in one.ready():
+                self._obey(one, message)
+        except BrokenWire:
+            self._lose(one)
+        if one.ended:
+            self._lose(one)
+
+    def _lose(self, one: Connection) -> None:
+        """This worker is gone, and what it trains here ends."""
+        if self._joined.pop(one.fileno(), None) is None:
+            return
+        self._selector.unregister(one)
+        one.close()
+        for child in self.children:
+            if child.of is one:
+                _kill_all(child.pid)
+
+    def _say(self, one: Connection, message: Message) -> None:
+        try:
+            one.send(message)
+        except OSError:
+            self._lose(one)
+
+    def _obey(self, one: Connection, message: Message) -> None:
+        match message:
+            case Join():
+                self._say(one, self._ready)
+            case Fork():
+                self._fork(one, message)
+            case Kill():
+                for child in self.children:
+                    if child.of is one and child.id == message.id:
+                        _kill_all(child.pid)
+
+    def _fork(self, one: Connection, message: Fork) -> None:
         begun = time.perf_counter()
-        runner, output = self.control.fds(Fork.DESCRIPTORS)
+        runner, output = one.fds(Fork.DESCRIPTORS)
         gc.disable()
         parent = os.getpid()
         pid = os.fork()
@@ -227,8 +317,8 @@ class _Forkserver:
         gc.enable()
         os.close(runner)
         os.close(output)
-        self.children[message.id] = _Child(message.id, pid)
-        self.control.send(Forked(message.id, pid, round(time.perf_counter() - begun, 6)))
+        self.children.append(_Child(one, message.id, pid))
+        self._say(one, Forked(message.id, pid, round(time.perf_counter() - begun, 6)))
 
     def _become_runner(self, parent: int, runner: int, output: int, pairs: Sequence[tuple[str, str]]) -> NoReturn:
         status = 70
@@ -248,7 +338,10 @@ class _Forkserver:
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._selector.close()
-            self.control.close()
+            for one in self._joined.values():
+                one.close()
+            if self._listener is not None:
+                self._listener.close()
             os.close(self._woken)
             os.close(self._wake)
             nothing = os.open(os.devnull, os.O_RDONLY)
@@ -269,7 +362,7 @@ class _Forkserver:
             os._exit(status)
 
     def _reap(self) -> None:
-        for child in list(self.children.values()):
+        for child in self.children[:]:
             # The group is killed before its leader is reaped: until then its id cannot be reused.
             ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is None:
@@ -277,10 +370,10 @@ class _Forkserver:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
             _, code = os.waitpid(child.pid, 0)
-            del self.children[child.id]
+            self.children.remove(child)
             status = os.waitstatus_to_exitcode(code)
             exited = (status, None) if status >= 0 else (None, -status)
-            self.control.send(Exited(child.id, child.pid, *exited))
+            self._say(child.of, Exited(child.id, child.pid, *exited))
         if not self.children:
             self._kill_orphans()
         self._reap_orphans()
@@ -292,7 +385,7 @@ class _Forkserver:
                 os.kill(pid, signal.SIGKILL)
 
     def _reap_orphans(self) -> None:
-        runners = {child.pid for child in self.children.values()}
+        runners = {child.pid for child in self.children}
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
                 if ended.si_pid in runners:
@@ -310,6 +403,6 @@ def _kill_all(pid: int) -> None:
 
 if __name__ == "__main__":
     # Under its real name: the runner's modules must not import a second copy of this one.
-    importlib.import_module("workbench.trial.process.forkserver").main(int(sys.argv[1]))
+    importlib.import_module("workbench.trial.process.forkserver").main(*map(int, sys.argv[1:]))
     sys.stdout.flush()
     os._exit(0)

@@ -61,7 +61,12 @@ def arranged(
 
 def at_load(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The variables that require separate processes if they differ: they are read when libraries are loaded."""
-    return tuple(sorted(item for item in variables.items() if _AT_LOAD.fullmatch(item[0])))
+    return tuple(sorted(item for item in variables.items() if is_at_load(item[0])))
+
+
+def is_at_load(name: str) -> bool:
+    """Whether the variable ``name`` is read when libraries are loaded."""
+    return _AT_LOAD.fullmatch(name) is not None
 
 
 def divided(variables: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

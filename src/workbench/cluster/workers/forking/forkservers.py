@@ -1,5 +1,5 @@
-"""The forkservers of one worker. Law: one for each interpreter and environment; each runner is told what training needs
-beyond that.
+"""The forkservers of one worker. Law: one for each interpreter and environment, which the machine's workers share; each
+runner is told what training needs beyond that.
 
 A forkserver that lacks modules that training imports is replaced by one that has them, and serves until then: when
 nothing trains, or once set-ups in fresh processes have cost as much. So is one whose packages were reinstalled. An
@@ -12,10 +12,12 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from workbench.cluster.workers.learned import Learned
-from workbench.cluster.workers.runners import Forkserver, Runner, Unfit
-from workbench.cluster.workers.trainings import Known
+from workbench.cluster.workers.forking.forkserver import Departed, Forkserver, Unfit
+from workbench.cluster.workers.forking.learned import Learned
+from workbench.cluster.workers.forking.runners import Runner
+from workbench.cluster.workers.forking.trainings import Known
 from workbench.errors import ClusterError
+from workbench.trial.process.meeting import Meeting, Met
 
 log = logging.getLogger("workbench.cluster")
 
@@ -34,9 +36,11 @@ MOST_UNFIT = 8
 
 
 class Forkservers:
-    """All forkservers, one line for each environment."""
+    """All forkservers, one line for each environment. store: whose workers of this machine share them; None: they are
+    this worker's alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: str | None = None) -> None:
+        self._store = store
         self._lines: list[_Line] = []
         self._learned: dict[tuple[str, ...], Learned] = {}
 
@@ -112,7 +116,7 @@ class Forkservers:
             if line.key == known.key and line.may_fit(known):
                 break
         else:
-            line = _Line(known, self._memory(known))
+            line = _Line(known, self._memory(known), self._store)
             self._lines.append(line)
         line.used = asyncio.get_running_loop().time()
         return line
@@ -127,8 +131,11 @@ class Forkservers:
 class _Line:
     """A forkserver, its predecessors until their last legs end, and its successor while that starts."""
 
-    def __init__(self, known: Known, learned: Learned) -> None:
+    def __init__(self, known: Known, learned: Learned, store: str | None) -> None:
         self.key, self._known, self._learned = known.key, known, learned
+        self._meeting = None if store is None else Meeting(store, repr(known.key))
+        #: Those of other workers with numbers up to this are not what is needed here.
+        self._after = 0
         self.current: Forkserver | None = None
         self.used = 0.0
         #: Seconds of set-ups in processes that served one leg of the current forkserver.
@@ -170,10 +177,18 @@ class _Line:
             assert server is not None
             try:
                 await server.ready(known.training)
+            except Departed:
+                if self.current is server:
+                    self.current = None
+                continue
             except Unfit as unfit:
                 self._refuse(unfit)
                 if self.current is server:
                     self.current = None
+                continue
+            if self.current is server and not self._suits(server):
+                server.close()
+                self.current = None
                 continue
             return server
 
@@ -232,12 +247,17 @@ class _Line:
                 server = self._made()
                 try:
                     await server.ready(self._known.training)
+                except Departed:
+                    continue
                 except Unfit as unfit:
                     self._refuse(unfit)
                     continue
                 except BaseException:
                     server.close()
                     raise
+                if not self._suits(server) or (server.was_found and self._lacks(server)):
+                    server.close()
+                    continue
                 self._follow(server)
                 server.fork_ahead()
         except ClusterError as error:
@@ -279,11 +299,16 @@ class _Line:
             return []
         return [name for name in self._names if name.partition(".")[0] not in self._unfit]
 
+    def _suits(self, server: Forkserver) -> bool:
+        """False for one of another worker, not used here yet, that would be another if it were started now and here."""
+        is_foreign = server.was_found and not server.has_forked
+        return not is_foreign or (server.is_current and server.fits(self._known))
+
     def _made(self) -> Forkserver:
-        return Forkserver(
-            self._known.training, self._known.variables, path=self._known.path, preload=tuple(self._preload),
-            learned=tuple(self._wanted()),
-        )  # fmt: skip
+        """The newest that this line has not had, or another one."""
+        met = Met(0) if self._meeting is None else self._meeting.meet(self._after)
+        self._after = met.number
+        return Forkserver(self._known, preload=tuple(self._preload), learned=tuple(self._wanted()), met=met)
 
     def _refuse(self, unfit: Unfit) -> None:
         log.info("%s is left to the runners: %s", unfit.package, unfit)

@@ -3,32 +3,31 @@ place, is imported again before the next leg; while an installation writes, the 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Mapping
+
+from workbench.messages import Stamp
+from workbench.trial.process.forkserver import stamp
 
 #: Seconds between two looks at all files, which are thousands: a later leg sees an edited one.
 LOOK_S = 1.0
 #: Seconds without a change in a folder of packages after which an installation there counts as finished.
 SETTLE_S = 2.0
 
-#: A file's identity: when its content changed, its size, its inode.
-_Stamp = tuple[int, int, int]
-
 
 class Imported:
-    """The imports of one forkserver. folders: those of its packages, before it is started."""
+    """The imports of one forkserver. folders: those of its packages."""
 
     def __init__(self, folders: Iterable[str]) -> None:
         # An installation adds and removes folders of metadata next to the packages.
-        self._folders = _stamps(folders)
-        self._files: Mapping[str, _Stamp | None] = {}
+        self._folders: Mapping[str, Stamp | None] = _stamps(folders)
+        self._files: Mapping[str, Stamp | None] = {}
         self._looked = 0.0
         self._has_changed = False
 
-    def note(self, files: Iterable[str]) -> None:
-        """The forkserver has imported modules from ``files``."""
-        self._files = _stamps(files)
+    def note(self, folders: Mapping[str, Stamp | None], files: Mapping[str, Stamp | None]) -> None:
+        """The forkserver began when ``folders`` were so, and has imported modules from ``files``."""
+        self._folders, self._files = folders, files
 
     def has_changed(self, now: float) -> bool:
         """Whether any of the files has changed since. now: seconds of a monotonic clock."""
@@ -46,13 +45,5 @@ class Imported:
         return max(0.0, SETTLE_S - age) if age >= 0 else 0.0  # another machine's clock may be ahead
 
 
-def _stamps(paths: Iterable[str]) -> dict[str, _Stamp | None]:
-    return {path: _stamp(path) for path in paths}
-
-
-def _stamp(path: str) -> _Stamp | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def _stamps(paths: Iterable[str]) -> dict[str, Stamp | None]:
+    return {path: stamp(path) for path in paths}

@@ -1,0 +1,1 @@
+"""The processes from which a worker forks its runners."""

@@ -1,0 +1,147 @@
+"""Where the workers of a machine find a forkserver that another of them has started. Law: they share one only if each
+would have started the same: for the same store, environment, limits and view of the machine.
+
+A forkserver listens on a socket in the runtime folder, which other users cannot enter. The sockets of one environment
+are numbered; a forkserver with a higher number was started to replace the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import resource
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.errors import StoreError
+from workbench.store.files.atomic import FILE_MODE
+from workbench.store.owner import runtime
+
+#: In the runtime folder.
+_FOLDER = "forkservers"
+_SUFFIX = ".sock"
+#: Connections that may wait while the forkserver imports.
+_BACKLOG = 256
+#: Seconds for which a connection may take when the machine is busy, and for which another process may hold the lock.
+_CONNECT_S, _LOCKED_S = 2.0, 0.5
+_SPACES = ("mnt", "pid", "net", "ipc", "user", "uts", "cgroup")
+_LIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """number: of the forkserver. connection: to it, if it listens already. listener: otherwise, for the one that is
+    now started; None if it can have none, and so serves this process alone."""
+
+    number: int
+    connection: socket.socket | None = None
+    listener: socket.socket | None = None
+
+
+class Meeting:
+    """The sockets of one environment. store: the one whose trials are trained. environment: what tells forkservers
+    apart."""
+
+    def __init__(self, store: str, environment: str) -> None:
+        self._prefix = f"{_hash(store)}-{_hash(environment, *_here())}-"
+
+    def meet(self, after: int = 0) -> Met:
+        """The newest forkserver with a number above ``after``, or a place for a new one. It takes milliseconds."""
+        try:
+            place = runtime.folder(_FOLDER)
+            with _entered(place) as inside, _locked(place):
+                numbers = sorted(int(name[len(self._prefix) : -len(_SUFFIX)]) for name in self._names(place))
+                for number in reversed(numbers):
+                    if number > after and (found := connected(inside, self._name(number))) is not None:
+                        return Met(number, connection=found)
+                number = max([after, *numbers]) + 1
+                return Met(number, listener=_listening(inside, self._name(number)))
+        except (OSError, StoreError, ValueError):  # such as a folder of another user: then nothing is shared
+            return Met(after + 1)
+
+    def _names(self, place: Path) -> list[str]:
+        return [name for name in os.listdir(place) if name.startswith(self._prefix) and name.endswith(_SUFFIX)]
+
+    def _name(self, number: int) -> str:
+        return f"{self._prefix}{number:08d}{_SUFFIX}"
+
+
+def connected(inside: str, name: str) -> socket.socket | None:
+    """A connection to the socket ``name`` of the folder ``inside``; None if nothing listens, and then it is removed."""
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    found.settimeout(_CONNECT_S)
+    try:
+        found.connect(f"{inside}/{name}")
+    except (ConnectionRefusedError, FileNotFoundError):
+        found.close()
+        with contextlib.suppress(OSError):
+            os.unlink(f"{inside}/{name}")
+        return None
+    except OSError:  # too many connections wait for it
+        found.close()
+        return None
+    found.settimeout(None)
+    return found
+
+
+def _listening(inside: str, name: str) -> socket.socket:
+    """A listener at ``name``: a process that sees the name can connect."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    aside = f"{inside}/.{secrets.token_hex(8)}"
+    try:
+        listener.bind(aside)
+        listener.listen(_BACKLOG)
+        os.rename(aside, f"{inside}/{name}")
+    except BaseException:
+        listener.close()
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise
+    return listener
+
+
+@contextlib.contextmanager
+def _entered(place: Path) -> Iterator[str]:
+    """A short path of the folder: that of a socket may have 107 bytes."""
+    descriptor = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """Alone in the folder. Raises BlockingIOError if another process holds it for long: it may be frozen."""
+    descriptor = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+    try:
+        until = time.monotonic() + _LOCKED_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.001)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _here() -> list[str]:
+    """What a process inherits from the one that starts it, or sees as that one does."""
+    spaces = [os.readlink(f"/proc/self/ns/{name}") for name in _SPACES if os.path.lexists(f"/proc/self/ns/{name}")]
+    group = Path("/proc/self/cgroup").read_text()
+    limits = [repr(resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))) for name in _LIMITS]
+    return [*spaces, group, *limits, repr(sorted(os.sched_getaffinity(0))), str(os.nice(0))]
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:20]
