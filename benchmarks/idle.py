@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import psutil
@@ -31,7 +32,22 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         share: dict[str, float] = {}
         for pid, (kind, spent) in after.items():
             share[kind] = share.get(kind, 0.0) + (spent - before.get(pid, (kind, 0.0))[1]) / options.seconds * 100
-        return {"unit": "% of a core", **share, "all": sum(share.values()), "budget": 0.5}
+        memory: dict[str, float] = {}
+        for kind, one in _held(root):
+            memory[kind] = memory.get(kind, 0.0) + one
+        return {
+            "unit": "% of a core",
+            **share,
+            "all": sum(share.values()),
+            "budget": 0.5,
+            "memory_mb": {**memory, "all": sum(memory.values()), "budget": 400},
+        }
+
+
+def _held(root: psutil.Process) -> Iterator[tuple[str, float]]:
+    """Megabytes of each process, shared pages by parts, with what it is."""
+    for process in [root, *root.children(recursive=True)]:
+        yield _kind(process, root), process.memory_full_info().pss / 1e6
 
 
 def _spent(root: psutil.Process) -> dict[int, tuple[str, float]]:
@@ -39,17 +55,21 @@ def _spent(root: psutil.Process) -> dict[int, tuple[str, float]]:
     found = {}
     for process in [root, *root.children(recursive=True)]:
         times = process.cpu_times()
-        words = " ".join(process.cmdline())
-        kind = (
-            "engine"
-            if process.pid == root.pid
-            else "cluster"
-            if "workbench.cluster.local" in words
-            else "forkserver"
-            if "workbench.trial.process.forkserver" in words
-            else "worker"
-            if "workbench.cluster.workers.worker" in words
-            else "others"
-        )
+        kind = _kind(process, root)
         found[process.pid] = (kind, times.user + times.system)
     return found
+
+
+def _kind(process: psutil.Process, root: psutil.Process) -> str:
+    words = " ".join(process.cmdline())
+    return (
+        "engine"
+        if process.pid == root.pid
+        else "cluster"
+        if "workbench.cluster.local" in words
+        else "forkserver"
+        if "workbench.trial.process.forkserver" in words
+        else "worker"
+        if "workbench.cluster.workers.worker" in words
+        else "others"
+    )

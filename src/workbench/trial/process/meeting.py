@@ -12,7 +12,6 @@ import fcntl
 import hashlib
 import os
 import resource
-import secrets
 import socket
 import time
 from collections.abc import Iterator
@@ -30,6 +29,8 @@ _SUFFIX = ".sock"
 _BACKLOG = 256
 #: Seconds for which a connection may take when the machine is busy, and for which another process may hold the lock.
 _CONNECT_S, _LOCKED_S = 2.0, 0.5
+#: Bytes of a folder's path to which the name of a socket can be added.
+_LONGEST = 70
 _SPACES = ("mnt", "pid", "net", "ipc", "user", "uts", "cgroup")
 _LIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")
 
@@ -69,7 +70,7 @@ class Meeting:
         return [name for name in os.listdir(place) if name.startswith(self._prefix) and name.endswith(_SUFFIX)]
 
     def _name(self, number: int) -> str:
-        return f"{self._prefix}{number:08d}{_SUFFIX}"
+        return f"{self._prefix}{number}{_SUFFIX}"
 
 
 def connected(inside: str, name: str) -> socket.socket | None:
@@ -91,24 +92,23 @@ def connected(inside: str, name: str) -> socket.socket | None:
 
 
 def _listening(inside: str, name: str) -> socket.socket:
-    """A listener at ``name``: a process that sees the name can connect."""
+    """A listener at ``name``. The lock is held, so that no process tries to connect in between."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    aside = f"{inside}/.{secrets.token_hex(8)}"
     try:
-        listener.bind(aside)
+        listener.bind(f"{inside}/{name}")
         listener.listen(_BACKLOG)
-        os.rename(aside, f"{inside}/{name}")
     except BaseException:
         listener.close()
-        with contextlib.suppress(OSError):
-            os.unlink(aside)
         raise
     return listener
 
 
 @contextlib.contextmanager
 def _entered(place: Path) -> Iterator[str]:
-    """A short path of the folder: that of a socket may have 107 bytes."""
+    """A path of the folder that is short enough: that of a socket may have 107 bytes."""
+    if len(os.fsencode(place)) <= _LONGEST:
+        yield str(place)
+        return
     descriptor = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{descriptor}"
@@ -144,4 +144,4 @@ def _here() -> list[str]:
 
 
 def _hash(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:20]
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:12]
