@@ -149,7 +149,7 @@ class Draft:
                 entry=self.cell.entry,
                 module=self.cell.module,
             ),
-            training=_training(snapshot, self.cell.imports, self.around),
+            training=training_here(snapshot, self.cell.imports, self.around),
             **self.settings.recorded(),
             save_s=every if isinstance(every, float) else None,
             save_steps=every if isinstance(every, int) else None,
@@ -428,7 +428,7 @@ def _changed_lines(old: Spec, new: Spec, hyperparameters: set[str]) -> int:
 # The surroundings
 
 
-def _training(snapshot: Snapshot | None, imports: Sequence[str], around: Around) -> Training:
+def training_here(snapshot: Snapshot | None, imports: Sequence[str], around: Around) -> Training:
     """This process's surroundings, as runners get them."""
     here = os.getcwd()
     path = [entry or here for entry in sys.path]

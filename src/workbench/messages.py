@@ -291,9 +291,9 @@ class Kill:
 class Ready:
     """The forkserver can fork. failed: modules that could not be imported, and why. files: those of all modules.
 
-    For those that did not start it: preload, learned, secrets as in :class:`Hello`; values: of the variables that its
-    imports looked up; stamps: of the files, and folders: of the packages' folders, when it began; seconds: that it
-    took.
+    For those that did not start it: preload, learned, secrets as in :class:`Hello`, with all packages that were
+    imported; values: of the variables that its imports looked up; stamps: of the files, and folders: of the packages'
+    folders, when it began; seconds: that it took.
     """
 
     pid: int

@@ -34,7 +34,6 @@ from workbench.messages import read as read_message
 from workbench.records import Training
 from workbench.store.owner import private
 from workbench.store.owner.slots import cores
-from workbench.trial.process.surroundings import Hides
 
 log = logging.getLogger("workbench.cluster")
 
@@ -114,14 +113,11 @@ class DaskBackend:
         self.dashboard = None if record is None else record.dashboard
         if not any(told.values()):
             # Workers of a cluster of our own have the engine's variables, unless each was made for a GPU.
-            hides: Hides = (
-                ("unnamed" if self._own and self._own.workers else "all") if self._plan.hides_gpus else "none"
-            )
             plugin = Workplace(
                 self._topic,
                 None if record is None else record.slots,
                 has_devices=record is None or record.has_devices,
-                hides=hides,
+                hides=devices.hides(self._plan, self._own.workers if self._own else None),
                 engine=self._nonce,
                 store=None if record is None or not record.grace_s else self._root,
             )

@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from workbench.trial.process.surroundings import Hides
+
 #: Where the driver lists its GPUs, one folder each. The variable names another place, for tests.
 DRIVER = Path("/proc/driver/nvidia/gpus")
 DRIVER_VARIABLE = "WORKBENCH_NVIDIA_GPUS"
@@ -63,6 +65,11 @@ def plan(workers: int | None, around: Mapping[str, str] = os.environ) -> Plan:
             "engine stop`; the next engine uses them.",
         )
     return Plan(trains_on_gpus=True)
+
+
+def hides(found: Plan, workers: int | None) -> Hides:
+    """Which GPUs the slots of a cluster with that plan do not see; workers: as :func:`plan` got them."""
+    return ("unnamed" if workers else "all") if found.hides_gpus else "none"
 
 
 def slot_name(visible: str | None) -> str | None:

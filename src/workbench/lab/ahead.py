@@ -9,19 +9,35 @@ import contextlib
 import importlib
 import os
 import threading
+import weakref
+from typing import Any
 
 from workbench.errors import WorkbenchError
+from workbench.lab.keeper import Keeper
 
 #: ``WORKBENCH_AHEAD=0`` turns this off.
 VARIABLE = "WORKBENCH_AHEAD"
+_KEEPERS: weakref.WeakKeyDictionary[Any, Keeper] = weakref.WeakKeyDictionary()
 #: What a train cell imports in the kernel beyond the magics.
 _MODULES = ("workbench.live.view", "workbench.snapshot.secrets.masking", "detect_secrets.core.scan")
 
 
-def begin() -> None:
-    """Start the engine of this folder's store in the background, if it has one in which something was trained."""
-    if os.environ.get(VARIABLE) != "0":
-        threading.Thread(target=_begin, name="workbench-ahead", daemon=True).start()
+def begin(shell: Any) -> None:
+    """Start the engine of this folder's store in the background, if it has one in which something was trained; and
+    import, for the workers, what the cells of ``shell`` import."""
+    if os.environ.get(VARIABLE) == "0":
+        return
+    threading.Thread(target=_begin, name="workbench-ahead", daemon=True).start()
+    if shell not in _KEEPERS:
+        _KEEPERS[shell] = keeper = Keeper()
+        keeper.watch(shell.events)
+
+
+def end(shell: Any) -> None:
+    """Undo :func:`begin`; an engine goes on."""
+    keeper = _KEEPERS.pop(shell, None)
+    if keeper is not None:
+        keeper.unwatch(shell.events)
 
 
 def _begin() -> None:

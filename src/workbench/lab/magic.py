@@ -338,7 +338,7 @@ def register(shell: Any) -> None:
     from workbench.lab import ahead
     from workbench.lab.complete import matcher
 
-    ahead.begin()
+    ahead.begin(shell)
     executed.watch(shell)
     shell.register_magics(WorkbenchMagics)
     transforms = shell.input_transformers_cleanup
@@ -350,8 +350,10 @@ def register(shell: Any) -> None:
 
 def unregister(shell: Any) -> None:
     """Undo :func:`register`."""
+    from workbench.lab import ahead
     from workbench.lab.complete import matcher
 
+    ahead.end(shell)
     executed.unwatch(shell)
     if awaited in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(awaited)

@@ -172,7 +172,7 @@ def _prepare(order: Hello) -> Ready:
         threads=_threads_alive(),
         looks_up=looks_up,
         files=files,
-        preload=order.preload,
+        preload=[*dict.fromkeys([*order.preload, *_packages()])],
         learned=order.learned,
         secrets=order.secrets,
         values={name: before.get(name) for name in looks_up},
@@ -189,6 +189,11 @@ def stamp(path: str) -> Stamp | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _packages() -> list[str]:
+    """The packages imported now, except Python's own."""
+    return [name for name in sys.modules if "." not in name and name not in sys.stdlib_module_names]
 
 
 def _files() -> list[str]:

@@ -57,7 +57,7 @@ class Meeting:
         try:
             place = runtime.folder(_FOLDER)
             with _entered(place) as inside, _locked(place):
-                numbers = sorted(int(name[len(self._prefix) : -len(_SUFFIX)]) for name in self._names(place))
+                numbers = sorted(map(self._number, self._names(place)))
                 for number in reversed(numbers):
                     if number > after and (found := connected(inside, self._name(number))) is not None:
                         return Met(number, connection=found)
@@ -65,6 +65,15 @@ class Meeting:
                 return Met(number, listener=_listening(inside, self._name(number)))
         except (OSError, StoreError, ValueError):  # such as a folder of another user: then nothing is shared
             return Met(after + 1)
+
+    def newest(self) -> int:
+        """The highest number of a forkserver, which may have ended; 0 if there is none."""
+        with contextlib.suppress(OSError, StoreError, ValueError):
+            return max(map(self._number, self._names(runtime.folder(_FOLDER))), default=0)
+        return 0
+
+    def _number(self, name: str) -> int:
+        return int(name[len(self._prefix) : -len(_SUFFIX)])
 
     def _names(self, place: Path) -> list[str]:
         return [name for name in os.listdir(place) if name.startswith(self._prefix) and name.endswith(_SUFFIX)]

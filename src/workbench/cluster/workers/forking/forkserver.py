@@ -14,14 +14,15 @@ import socket
 import subprocess
 from collections.abc import Collection, Sequence
 
-from workbench import interpreter, messages
+from workbench import messages
 from workbench.cluster.workers.forking.imported import Imported
 from workbench.cluster.workers.forking.runners import Channel, Runner
+from workbench.cluster.workers.forking.starting import begun
 from workbench.cluster.workers.forking.trainings import Known
 from workbench.errors import ClusterError, VersionsDiffer
-from workbench.messages import Exited, Forked, Hello, Join, Message, Ready
+from workbench.messages import Exited, Forked, Join, Message, Ready
 from workbench.records import PROTOCOL, Training
-from workbench.trial.process import forkserver, surroundings
+from workbench.trial.process import surroundings
 from workbench.trial.process.meeting import Met
 
 #: Seconds that a forkserver may take to import its modules (torch from a cold network disk takes long).
@@ -81,32 +82,9 @@ class Forkserver:
         return channel
 
     def _started(self, known: Known, met: Met) -> Channel:
-        training = known.training
-        first, rest = surroundings.divided(known.variables)
-        rest |= {name: first[name] for name in (interpreter.PATH,) if name in first}
-        around = interpreter.surroundings(first, training.cwd)
-        try:
-            self._process, ours = forkserver.launch(training.python, around, met.listener)
-        except OSError as error:
-            raise ClusterError(
-                f"the training environment's Python {training.python} cannot be started here ({error}). "
-                "Install it on every machine at the same path, or start JupyterLab's kernel from one that is."
-            ) from error
-        finally:
-            if met.listener is not None:
-                met.listener.close()
+        self._process, ours, hello = begun(known, self.preload, self.learned, met.listener)
         channel = Channel(ours, self._take, self._closed)
-        channel.send(
-            Hello(
-                preload=list(self.preload),
-                learned=list(self.learned),
-                secrets=list(training.secrets),
-                env=rest,
-                cwd=training.cwd,
-                path=list(known.path),
-                threads=training.threads,
-            )
-        )
+        channel.send(hello)
         return channel
 
     @property

@@ -1,0 +1,136 @@
+"""What a kernel has imported is imported for its folder's workers before the first train cell, and kept for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+from notebook_kernel import Kernel
+from running import alive, ended, lines, until
+
+from workbench import asked
+from workbench.asking import ask
+from workbench.lab import keeper
+from workbench.store import Store
+from workbench.store.owner import own_cluster
+from workbench.store.owner.lease import read_engine
+
+TRAIN = """%%train one --goal max score --steps 1-1 --trials 2 --wait
+import numpy
+x = uniform(0.0, 1.0)
+for step in trial.steps():
+    trial.report(score=float(numpy.float64(x)))
+"""
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def forkservers(pid: int) -> list[int]:
+    """Below a process: forkservers, without what was forked from them."""
+    found = []
+    for one in psutil.Process(pid).children():
+        if "workbench.trial.process.forkserver" in " ".join(one.cmdline()) and one.status() != "zombie":
+            found.append(one.pid)
+    return found
+
+
+def below(pid: int) -> list[int]:
+    """All forkservers and runners below a process, at any depth."""
+    found = psutil.Process(pid).children(recursive=True)
+    return [one.pid for one in found if "workbench.trial.process.forkserver" in " ".join(one.cmdline())]
+
+
+def end_engine(store: Store) -> None:
+    info = read_engine(store)
+    if info is not None and info.alive:
+        ask(store, asked.End())
+        until(lambda: psutil.pid_exists(info.pid) is False, what="the engine's end")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    return folder
+
+
+def test_workers_fork_from_what_the_kernel_has_started_and_the_next_engines_do(folder: Path) -> None:
+    kernel = Kernel(folder, WORKBENCH_AHEAD="1")
+    store = Store(folder / ".workbench")
+    try:
+        assert forkservers(kernel.pid) == []
+        kernel.run("import numpy")
+        until(lambda: len(forkservers(kernel.pid)) == 1, what="a forkserver before any train cell")
+        assert list(folder.iterdir()) == []
+        started = forkservers(kernel.pid)
+        for _ in range(2):
+            kernel.run(TRAIN.replace("train one", "train one --again"))
+            assert "completed" in kernel.run("wb.last().state")
+            record = own_cluster.read(store.root)
+            assert record is not None
+            assert below(record.pid) == []
+            assert psutil.Process(started[0]).children() != []
+            end_engine(store)
+            assert alive(started) == started
+        os.kill(kernel.pid, signal.SIGKILL)
+        until(lambda: alive(started) == [], what="the end of what only the kernel kept")
+    finally:
+        end_engine(store)
+        kernel.end()
+
+
+def test_a_kernel_that_dies_takes_nothing_from_workers_that_train(folder: Path) -> None:
+    kernel = Kernel(folder, WORKBENCH_AHEAD="1")
+    store = Store(folder / ".workbench")
+    try:
+        kernel.run("import numpy")
+        until(lambda: len(forkservers(kernel.pid)) == 1, what="a forkserver before any train cell")
+        started = forkservers(kernel.pid)
+        mark = folder / "go"
+        waits = f"    import os, time\n    while not os.path.exists({str(mark)!r}): time.sleep(0.01)\n"
+        kernel.run(TRAIN.replace(" --wait", "").replace("    trial.report", f"{waits}    trial.report"))
+        until(lambda: len(psutil.Process(started[0]).children()) > 0, what="a runner")
+        kernel.kill()
+        assert alive(started) == started
+        mark.touch()
+        spec = store.read_spec(store.experiment_ids()[0])
+        assert ended(store, spec) == "completed"
+        assert {line["attempt"] for line in lines(store, spec, "LegStarted")} == {1}
+    finally:
+        end_engine(store)
+
+
+def test_what_is_imported_later_comes_with_another_one_and_nothing_where_it_is_turned_off(folder: Path) -> None:
+    (folder / "off").mkdir()
+    off = Kernel(folder / "off", WORKBENCH_AHEAD="0")
+    kernel = Kernel(folder, WORKBENCH_AHEAD="1")
+    try:
+        for one in (kernel, off):
+            one.run("import numpy")
+        until(lambda: len(forkservers(kernel.pid)) == 1, what="a forkserver")
+        first = forkservers(kernel.pid)
+        kernel.run("import scipy")
+        until(lambda: len(forkservers(kernel.pid)) == 1 and forkservers(kernel.pid) != first, what="another one")
+        kernel.run("%unload_ext workbench")
+        until(lambda: forkservers(kernel.pid) == [], what="the end of what nothing keeps")
+        assert forkservers(off.pid) == []
+    finally:
+        kernel.end()
+        off.end()
+
+
+def test_it_is_let_go_where_no_cell_is_run_for_long(folder: Path) -> None:
+    kernel = Kernel(folder, WORKBENCH_AHEAD="1")
+    try:
+        kernel.run("import numpy")
+        until(lambda: len(forkservers(kernel.pid)) == 1, what="a forkserver")
+        kernel.run("from workbench.lab import keeper; keeper.LOOK_S = keeper.KEPT_S = 0.2")
+        until(lambda: forkservers(kernel.pid) == [], 2 * keeper.LOOK_S, "the end of what is not used")
+    finally:
+        kernel.end()
