@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import engines
+from benchmarks.processes import worker_of
 from workbench.asking import Tending
 from workbench.records import Scheduler
 from workbench.store import requests
@@ -86,7 +87,7 @@ def _part(victim: str, kills: int) -> dict[str, Any]:
             time.sleep(APART_S)
             done = _steps(store, one)
             killed = time.time()
-            os.kill(leg["pid"] if victim == "runner" else _worker(leg["pid"]), signal.SIGKILL)
+            os.kill(leg["pid"] if victim == "runner" else worker_of(leg["pid"]), signal.SIGKILL)
             again = _training(store, one, after=leg["attempt"])
             times.append(again["began"] - killed)
             redone.append(max(0, done - again["start"]))
@@ -172,10 +173,3 @@ def _steps(store: Any, one: Any) -> int:
 def _slots(store: Any) -> int:
     """Slots that the engine gives out."""
     return len(json.loads((store.root / "cluster.json").read_text())["slots"])
-
-
-def _worker(runner: int) -> int:
-    """The Dask worker above a runner: the parent of its forkserver."""
-    import psutil
-
-    return int(psutil.Process(runner).parent().ppid())

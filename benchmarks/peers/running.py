@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.peers import reading, work
+from benchmarks.processes import worker_of
 
 ROOT = Path(__file__).parents[2]
 #: Steps that all trials together have trained, and steps of the one that is killed, before it is: both workers train.
@@ -65,7 +66,7 @@ def ran_and_killed(python: str, module: str, measurement: str, trials: int, limi
         trial, pid = victim
         time.sleep(work.RECOVERY_STEP_S / 2)  # within a step; the moment right after a report would be a special one
         killed = time.time()
-        os.kill(_worker(pid) if measurement == "recovery-worker" else pid, signal.SIGKILL)
+        os.kill(worker_of(pid) if measurement == "recovery-worker" else pid, signal.SIGKILL)
         while (found := reading.recovery(work.lines(folder), trial, killed, pid)) is None:
             if time.time() > killed + limit_s:
                 raise Failed(f"the killed trial was not trained again within {limit_s:g} s")
@@ -78,13 +79,6 @@ def _victim(lines: reading.Lines) -> tuple[int, int] | None:
     if len(reports) < BEFORE_KILL or not AT_KILL[0] <= reports[-1]["step"] <= AT_KILL[1]:
         return None
     return reports[-1]["trial"], reports[-1]["pid"]
-
-
-def _worker(runner: int) -> int:
-    """The Dask worker above a runner: the parent of its forkserver."""
-    import psutil
-
-    return int(psutil.Process(runner).parent().ppid())
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ import pytest
 import running
 from running import PLAIN, SLOW, ended, engine, lines, outcome, spec_of, start, state, until
 
+from benchmarks.processes import worker_of
 from workbench.records import Scheduler, Spec
 from workbench.search import plan
 from workbench.space import uniform
@@ -145,13 +146,13 @@ def killed(pids: list[int]) -> bool:
 
 
 def worker_pids(engine: int) -> list[int]:
-    """Dask workers: processes below the engine that have a forkserver below them."""
-    found = []
+    """Dask workers below the engine: they read what runners print."""
+    found = {}
     for child in psutil.Process(engine).children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended since
-            if any("workbench.trial.process.forkserver" in " ".join(below.cmdline()) for below in child.children()):
-                found.append(child.pid)
-    return found
+        with contextlib.suppress(psutil.NoSuchProcess, OSError, LookupError):  # it has ended since
+            if "workbench.trial.process.forkserver" in " ".join(child.parent().cmdline()):
+                found[worker_of(child.pid)] = None
+    return [*found]
 
 
 def test_a_stopped_experiment_leaves_no_process_and_no_lie(store: Store, tmp_path: Path) -> None:

@@ -33,9 +33,10 @@ def test_a_worker_on_which_three_trials_die_alike_is_set_aside_and_the_search_go
     # that it does not take all the trials before three have died.
     source = f"""
 x = uniform(0.0, 1.0)
-import os, psutil, time
+import os, time
+from benchmarks.processes import worker_of
 def worker():  # asked anew each time: what the set-up made in the first leg is put back in the next
-    return str(psutil.Process().parent().ppid())
+    return str(worker_of(os.getpid()))
 try:
     os.write(os.open({str(tmp_path / "broken")!r}, os.O_WRONLY | os.O_CREAT | os.O_EXCL), worker().encode())
 except FileExistsError:

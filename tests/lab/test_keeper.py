@@ -33,17 +33,16 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forkservers(pid: int) -> list[int]:
     """Below a process: forkservers, without what was forked from them."""
-    found = []
-    for one in psutil.Process(pid).children():
-        if "workbench.trial.process.forkserver" in " ".join(one.cmdline()) and one.status() != "zombie":
-            found.append(one.pid)
-    return found
+    return [one.pid for one in psutil.Process(pid).children() if is_forkserver(one) and one.status() != "zombie"]
 
 
 def below(pid: int) -> list[int]:
     """All forkservers and runners below a process, at any depth."""
-    found = psutil.Process(pid).children(recursive=True)
-    return [one.pid for one in found if "workbench.trial.process.forkserver" in " ".join(one.cmdline())]
+    return [one.pid for one in psutil.Process(pid).children(recursive=True) if is_forkserver(one)]
+
+
+def is_forkserver(process: psutil.Process) -> bool:
+    return "workbench.trial.process.forkserver" in " ".join(process.cmdline())
 
 
 def end_engine(store: Store) -> None:

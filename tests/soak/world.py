@@ -25,6 +25,8 @@ from running import until
 
 MARK = "WORKBENCH_CHAOS"
 _FORKSERVER = "workbench.trial.process.forkserver"
+#: In the command lines of workers and of the processes above them, in a cluster of Workbench's own and in another.
+_WORKERS = (("multiprocessing.forkserver", "multiprocessing.forkserver"), ("multiprocessing.spawn", "dask_worker"))
 #: Clocks jump where a C compiler makes the clock that can.
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 
@@ -172,10 +174,10 @@ def _role(process: psutil.Process) -> str | None:
     if _FORKSERVER in line:
         return "runner" if _FORKSERVER in _command(process.parent()) else "forkserver"
     try:
-        below = process.children()
+        above = _command(process.parent())
     except psutil.Error:
         return None
-    if any(_FORKSERVER in _command(child) for child in below):
+    if any(own in line and its in above for own, its in _WORKERS):
         return "worker"
     names = {
         "workbench.engine": "engine",
