@@ -44,7 +44,7 @@ class _Held:
         threading.Thread(target=self._read, name="workbench-kept", daemon=True).start()
 
     def end(self) -> None:
-        """Let it go. Without workers it ends."""
+        """Close the connection. Without workers the forkserver ends."""
         with contextlib.suppress(OSError):
             self._connection.socket.shutdown(socket.SHUT_RDWR)  # which ends the reader
 
