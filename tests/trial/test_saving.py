@@ -1,7 +1,9 @@
 """Checkpoints between levels: when they come, that training does not wait for them, and what a kill then costs."""
 
+import contextlib
 import os
 import signal
+import time
 
 import pytest
 from small import damage
@@ -10,6 +12,7 @@ from trial.test_resume import result
 from trial.world import points, said
 
 from workbench.store.keeping.checkpoints import Checkpoints
+from workbench.store.layout import bundle_of
 from workbench.trial.course.vault import StoreVault
 
 TRAINING = (
@@ -51,6 +54,35 @@ def test_a_kill_between_levels_costs_the_turns_since_the_newest_checkpoint(serve
     runner.kill()
     assert (points(told) | points(again), result(runner.output())) == expected
     assert not list(cell.paths().passing.rglob("step-*"))
+
+
+def test_a_kill_in_the_moment_in_which_a_checkpoint_appears_costs_no_logged_point(server, experiment):
+    """What a step has logged is not logged again by a leg that resumes after it."""
+    source = """
+    import time
+    for step in trial.steps():
+        trial.log(inside=step + 0.5)
+        time.sleep(0.02)
+        trial.report(score=1.0)
+    """
+    for nth in range(1, 9):
+        cell = experiment(source, steps=40, save_steps=1)
+        runner, appeared, seen = server.runner(), bundle_of(cell.paths().passing), set()
+        runner.connection.send(cell.order() | {"is_short": True})  # its messages wait for its end
+        deadline = time.monotonic() + 60
+        while len(seen) < nth:
+            assert time.monotonic() < deadline
+            with contextlib.suppress(FileNotFoundError):
+                seen.add(appeared.stat().st_mtime_ns)
+        os.kill(runner.pid, signal.SIGKILL)
+        runner.exited()
+        told = points(runner.until("left"))
+        newest = Checkpoints(cell.paths().passing).newest(40)
+        assert newest is not None
+        begun = newest.step
+        assert begun >= 1
+        logged = {step for name, step, index in told if name == "inside"}
+        assert len(logged) >= begun, (begun, told)
 
 
 def test_what_is_written_is_the_state_at_that_moment_though_training_goes_on(server, experiment, tmp_path):
