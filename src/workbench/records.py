@@ -315,8 +315,9 @@ class Spec(Recorded):
 
     space: the space as ``space.Space.to_json()``. content: fingerprint by which running the same cell again reattaches.
     probe: the other trials start after the first trial's first report. checkpoint_s: minimum seconds between
-    checkpoints that lie between levels; they take at most a hundredth of the time. save_s, save_steps: exact seconds or
-    steps between them instead, if the user set them. grace_s: how long a stopped trial may take before it is killed.
+    checkpoints that lie between levels, less in a leg's first seconds; they take at most a hundredth of the time.
+    save_s, save_steps: exact seconds or steps between them instead, if the user set them. grace_s: how long a stopped
+    trial may take before it is killed.
     max_restarts: failures caused by the trial itself, without a newer checkpoint in between, before it fails finally.
     seeds: for the first trials, the experiment's seed and the trial's number from which their seeds come, if not their
     own. max_steps: the length of a trial as its training code sees it, if only a part of it is trained. replays,

@@ -110,4 +110,4 @@ def test_an_engine_that_was_started_aside_asks_for_a_scope_of_its_own(tmp_path: 
     assert not log.exists()
     process = subprocess.Popen([sys.executable, "-c", program], env=environ, start_new_session=True)
     assert process.wait(20) == 0
-    assert log.read_text().split("busctl ")[1].split() == " ".join(scope.command(process.pid)[1:]).split()
+    assert log.read_text().split("busctl ")[1].split() == " ".join(scope.command("engine", process.pid)[1:]).split()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,9 @@ from cluster.test_forkservers import alive, installed, known, until_alive
 
 from workbench.cluster.workers.forking import forkservers
 from workbench.cluster.workers.forking.forkservers import Forkservers
+from workbench.messages import Join
 from workbench.store.owner import runtime
-from workbench.trial.process.meeting import Meeting
+from workbench.trial.process.meeting import SCOPE, Meeting, group_of
 
 WAITS = "import threading; threading.Thread(target=threading.Event().wait).start()"
 
@@ -184,7 +187,7 @@ def test_other_stores_limits_and_folders_that_cannot_be_trusted_share_nothing(tm
 
 ASK = """
 import sys
-from workbench.trial.process.meeting import Meeting
+from workbench.trial.process.meeting import SCOPE, Meeting, group_of
 print(Meeting(sys.argv[1], "environment").meet().connection is not None)
 """
 
@@ -200,3 +203,68 @@ def test_a_long_name_of_the_runtime_folder_does_no_harm(tmp_path, monkeypatch):
     assert found is not None
     met.listener.close()
     found.close()
+
+
+@pytest.mark.parametrize(
+    ("group", "is_scope"),
+    [
+        ("0::/user.slice/user-1000.slice/session-3.scope\n", False),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/workbench-engine-12.scope\n", True),
+        ("1:name=systemd:/user.slice/workbench-forkserver-7.scope\n0::/\n", True),
+        ("0::/user.slice/workbench-engine-12.scope/below\n", False),
+        ("0::/system.slice/slurmstepd.scope/job_7\n", False),
+    ],
+)
+def test_scopes_that_were_asked_for_are_as_good_as_one(group, is_scope):
+    assert (group_of(group) == SCOPE) == is_scope
+
+
+def test_a_worker_that_reads_nothing_holds_up_no_other_and_loses_nothing(tmp_path):
+    """A frozen process: hundreds of messages wait for it, more than a socket holds."""
+
+    async def scene() -> None:
+        (first, second), training = both(tmp_path), known(tmp_path)
+        await asyncio.gather(first.ready(training), second.ready(training))
+        _, runner = await first.runner(training, "one", ())
+        channel = (await first.ready(training)).channel
+        asyncio.get_running_loop().remove_reader(channel._sock)
+        for _ in range(3000):
+            channel.send(Join())
+            await asyncio.sleep(0)
+        _, other = await asyncio.wait_for(second.runner(training, "two", ()), 20)
+        async with asyncio.timeout(20):
+            while other.pid is None:  # noqa: ASYNC110 - it is another process
+                await asyncio.sleep(0.01)
+        asyncio.get_running_loop().add_reader(channel._sock, channel._readable)
+        runner.kill()
+        await asyncio.wait_for(runner.exited.wait(), 30)
+        first.close()
+        second.close()
+
+    asyncio.run(scene())
+
+
+def test_the_sockets_of_those_that_ended_are_removed(tmp_path, monkeypatch):
+    place = Path(tempfile.mkdtemp(prefix="wb-"))  # tests have longer paths than the name of a socket can have
+    monkeypatch.setattr(runtime, "place", lambda: place)
+
+    async def scene() -> None:
+        first, training = Forkservers(str(tmp_path)), known(tmp_path)
+        await first.ready(training)
+        first.close()
+        await asyncio.wait_for(until_alive(0), 20)
+        assert list((place / "forkservers").glob("*.sock")) == []
+        killed = await first.ready(training)
+        assert killed._process is not None
+        killed._process.kill()
+        await asyncio.wait_for(until_alive(0), 20)
+        (left,) = (place / "forkservers").glob("*.sock")
+        os.utime(left, (0, 0))
+        met = Meeting("another", "environment").meet()
+        assert met.listener is not None
+        met.listener.close()
+        assert not left.exists()
+        first.close()
+
+    asyncio.run(scene())
+    shutil.rmtree(place)

@@ -19,11 +19,13 @@ from workbench.store.owner import own_cluster
 from workbench.store.owner.lease import read_engine
 
 TRAIN = """%%train one --goal max score --steps 1-1 --trials 2 --wait
-import numpy
+import numpy, os
 x = uniform(0.0, 1.0)
 for step in trial.steps():
-    trial.report(score=float(numpy.float64(x)))
+    trial.report(score=float(numpy.float64(x)), parent=os.getppid())
 """
+#: The processes from which the trials of the last search were forked.
+PARENTS = "print(*(one.curve('parent').iloc[0] for one in wb.last().records))"
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +76,7 @@ def test_workers_fork_from_what_the_kernel_has_started_and_the_next_engines_do(f
             record = own_cluster.read(store.root)
             assert record is not None
             assert below(record.pid) == []
-            assert psutil.Process(started[0]).children() != []
+            assert {float(text) for text in kernel.run(PARENTS).split()} == {float(started[0])}
             end_engine(store)
             assert alive(started) == started
         os.kill(kernel.pid, signal.SIGKILL)

@@ -50,8 +50,9 @@ def readings(store: Store, spec: Spec, capsys: pytest.CaptureFixture[str]) -> li
         best: Any = {"trial": notebook.best.label, "value": notebook.best.value}
     except NotFound:
         best = None
-    status = notebook._look().status
-    assert str(status.progress) in progress(notebook._look())
+    look = notebook._look()
+    status = look.status
+    assert str(status.progress) in progress(look)
     counted = {"ended": status.progress.ended, "begun": status.progress.begun, "planned": status.progress.planned}
     faces = [
         {"state": notebook.state, "reason": notebook.reason, "best": best, "trials": counted},

@@ -16,6 +16,7 @@ from functools import partial
 
 from workbench.cluster.own import Own, end_found
 from workbench.engine.scope import leave_group
+from workbench.engine.tending import early
 from workbench.errors import EngineRunning, NotAdopted, StoreFull
 from workbench.store import Store
 from workbench.store.owner.lease import EngineLease, read_engine
@@ -61,7 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
             end_found(store.root)
         else:
             own = Own(str(store.root), options.workers, dashboard=options.dashboard)
-        leave_group(*(() if own is None else own.processes))
+        leaving = leave_group(*(() if own is None else own.processes))
+        if own is not None and not own.was_found:
+            early.begin(store, options.workers, leaving)
         code = asyncio.run(_run(store, lease, options, own))
     except EngineRunning as error:
         sys.stderr.write(f"{error}\n")

@@ -1,4 +1,5 @@
-"""The engine's own systemd scope: logging out, or culling a notebook server, ends their group and not the engine's.
+"""Systemd scopes of an engine and of a forkserver: logging out, or culling a notebook server, ends their group and not
+these.
 
 Law: without a systemd session nothing happens; an engine never waits for it.
 """
@@ -10,7 +11,10 @@ import os
 import shutil
 import subprocess
 import threading
+from typing import Literal
 
+#: What a scope contains, in its name.
+Kind = Literal["engine", "forkserver"]
 #: Seconds that systemd has to answer.
 ANSWER_S = 10.0
 #: Set by the unit of an installed service.
@@ -25,25 +29,31 @@ def leave_group(*others: int) -> threading.Thread | None:
     Only an engine in a session of its own does so: one in the foreground belongs to its terminal, and a service has a
     group already.
     """
-    if os.getpid() != os.getsid(0) or SERVICE in os.environ or shutil.which("busctl") is None:
+    if os.getpid() != os.getsid(0) or not may_leave():
         return None
-    if not os.environ.get("DBUS_SESSION_BUS_ADDRESS") and not os.environ.get("XDG_RUNTIME_DIR"):
-        return None
-    thread = threading.Thread(target=_ask, args=others, name="workbench-scope", daemon=True)
+    thread = threading.Thread(target=ask, args=("engine", os.getpid(), *others), name="workbench-scope", daemon=True)
     thread.start()
     return thread
 
 
-def command(pid: int, *others: int) -> list[str]:
+def may_leave() -> bool:
+    """Whether there may be a systemd session to ask; a service has a group already."""
+    if SERVICE in os.environ or shutil.which("busctl") is None:
+        return False
+    return bool(os.environ.get("DBUS_SESSION_BUS_ADDRESS") or os.environ.get("XDG_RUNTIME_DIR"))
+
+
+def command(kind: Kind, pid: int, *others: int) -> list[str]:
     """The command that asks systemd for a scope with the process ``pid`` and others."""
     pids = [str(one) for one in (pid, *others)]
-    scope = (f"workbench-engine-{pid}.scope", "fail")
-    properties = ("2", "PIDs", "au", str(len(pids)), *pids, "Description", "s", "Workbench engine")
+    scope = (f"workbench-{kind}-{pid}.scope", "fail")
+    properties = ("2", "PIDs", "au", str(len(pids)), *pids, "Description", "s", f"Workbench {kind}")
     return ["busctl", "--user", "call", *_MANAGER, "StartTransientUnit", "ssa(sv)a(sa(sv))", *scope, *properties, "0"]
 
 
-def _ask(*others: int) -> None:
+def ask(kind: Kind, pid: int, *others: int) -> None:
+    """Move the process ``pid`` and others into a scope, and wait for it. Without systemd nothing happens."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
-            command(os.getpid(), *others), stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_S, check=False
+            command(kind, pid, *others), stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_S, check=False
         )

@@ -8,22 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import WorkbenchError
-from workbench.messages import Join, Ready, Unfit
 
 if TYPE_CHECKING:
-    from workbench.cluster.workers.forking.learned import Learned
+    from workbench.cluster.workers.forking.held import Held
     from workbench.cluster.workers.forking.trainings import Known
-    from workbench.trial.process.meeting import Met
-    from workbench.trial.process.wire import Connection
 
 #: Seconds between looks at whether workers have started another one.
 LOOK_S = 30.0
@@ -33,33 +27,6 @@ KEPT_S = 3600.0
 MOST_FAILED = 4
 
 
-class _Held:
-    """A connection that keeps a forkserver alive. key, number: as :class:`Meeting` has them."""
-
-    def __init__(self, key: str, number: int, connection: Connection, preload: Iterable[str], learned: Learned) -> None:
-        self.key, self.number, self._connection, self._learned = key, number, connection, learned
-        #: What it imports, as far as is known.
-        self.preload = frozenset(preload)
-        self.is_ready, self.is_alive = False, True
-        threading.Thread(target=self._read, name="workbench-kept", daemon=True).start()
-
-    def end(self) -> None:
-        """Close the connection. Without workers the forkserver ends."""
-        with contextlib.suppress(OSError):
-            self._connection.socket.shutdown(socket.SHUT_RDWR)  # which ends the reader
-
-    def _read(self) -> None:
-        with contextlib.suppress(OSError):
-            while (message := self._connection.receive()) is not None:
-                if isinstance(message, Ready):
-                    self.preload |= set(message.preload)
-                    self.is_ready = True
-                elif isinstance(message, Unfit):  # the next one does not import it
-                    self._learned.refuse(message.package)
-        self.is_alive = False
-        self._connection.close()
-
-
 class Keeper:
     """One kernel's. It works in a thread of its own, after each cell."""
 
@@ -67,7 +34,7 @@ class Keeper:
         self._woken, self._is_over = threading.Event(), False
         #: Whether a cell is being executed: it may be importing.
         self._is_busy = False
-        self._held: _Held | None = None
+        self._held: Held | None = None
         self._used = time.monotonic()
         #: How many ended before they could fork.
         self._failed = 0
@@ -115,11 +82,15 @@ class Keeper:
         known = self._around[1]
         if known is None:
             return
+        from workbench.cluster.workers.forking.held import held as hold
+        from workbench.engine.scope import ask, may_leave
         from workbench.store import Store
-        from workbench.trial.process.meeting import Meeting
+        from workbench.trial.process.meeting import SCOPE, Meeting
 
         key, held, preload = repr(known.key), self._held, frozenset(known.training.preload)
-        meeting, after = Meeting(str(Store.find(None).root), key), 0
+        # A session's end must not end what trains: such a forkserver is in a scope of its own, as engines are.
+        leaves = may_leave()
+        meeting, after = Meeting(str(Store.find(None).root), key, SCOPE if leaves else None), 0
         if held is not None and held.key == key and held.is_alive:
             lacks = has_ended and bool(held.preload) and not preload <= held.preload
             if not lacks and meeting.newest() <= held.number:
@@ -128,9 +99,12 @@ class Keeper:
         if held is not None and not held.is_alive and not held.is_ready:
             self._failed += 1
         if self._failed < MOST_FAILED and (has_ended or meeting.newest() > after):
-            self._hold(_held(known, key, meeting.meet(after)) or held)
+            new = hold(known, key, meeting.meet(after))
+            if leaves and new is not None and new.pid is not None:
+                ask("forkserver", new.pid)
+            self._hold(new or held)
 
-    def _hold(self, held: _Held | None) -> None:
+    def _hold(self, held: Held | None) -> None:
         former, self._held = self._held, held
         if former is not None and former is not held:
             former.end()
@@ -153,27 +127,3 @@ def _known() -> Known | None:
     if not training.preload:
         return None
     return Trainings(has_devices=False, hides=devices.hides(plan, workers)).of(training)
-
-
-def _held(known: Known, key: str, met: Met) -> _Held | None:
-    """Hold the forkserver that was met, or a new one."""
-    from workbench.cluster.workers.forking.learned import Learned
-    from workbench.cluster.workers.forking.starting import begun
-    from workbench.trial.process.wire import Connection
-
-    training = known.training
-    learned = Learned((training.python, *known.path))
-    if met.connection is not None:
-        joined = Connection(met.connection)
-        joined.send(Join())
-        return _Held(key, met.number, joined, (), learned)
-    if met.listener is None:
-        return None
-    packages = {name.partition(".")[0] for name in training.preload}
-    modules = learned.wanted(training.cwd, packages)
-    silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process, ours, hello = begun(known, training.preload, modules, met.listener, **silent)
-    threading.Thread(target=process.wait, name="workbench-forkserver", daemon=True).start()
-    started = Connection(ours)
-    started.send(hello)
-    return _Held(key, met.number, started, training.preload, learned)

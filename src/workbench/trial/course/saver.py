@@ -29,6 +29,9 @@ from workbench.trial.state import State
 #: may cost more than the last; background work on them takes at most a fiftieth (perhaps on the same core); and a
 #: checkpoint is being written to the disk, which is shared, for at most a quarter.
 STALL, ASIDE, WRITING = 130, 50, 4
+#: The first checkpoint of a leg between levels, and those of a young one: a fault costs it at most this many seconds,
+#: or one in ``YOUNG`` of those that it has trained. Later ones are further apart, since each is written to the disk.
+YOUNG_S, YOUNG = 0.05, 50
 #: At a level that a leg passes without leaving, a checkpoint may cost a tenth of the time since the one before; a
 #: very cheap one is always taken.
 AT_LEVEL, CHEAP_S = 10, 0.1
@@ -79,8 +82,8 @@ class Vault(Protocol):
 class When:
     """How often checkpoints are taken between levels.
 
-    least_s: at least this many seconds apart, taking at most a hundredth of the time; every_s, every_steps: exactly
-    this often, if the user set it.
+    least_s: this many seconds apart where they cost little, and less far while the leg is young; every_s, every_steps:
+    exactly this often, if the user set it.
     """
 
     least_s: float = 0.2
@@ -98,7 +101,7 @@ class Saver:
 
     def __init__(self, vault: Vault, link: Link, when: When, writer: Writer | None) -> None:
         self._vault, self._link, self._when, self._writer = vault, link, when, writer
-        self._at = time.monotonic()
+        self._at = self._began = time.monotonic()
         #: Seconds that training waited for the last checkpoint, and seconds of background work on it.
         self._cost = self._worked = 0.0
         #: Seconds that it took to write.
@@ -112,7 +115,8 @@ class Saver:
 
     def begin(self, step: int, cost: float) -> None:
         """Start training, from the checkpoint of ``step`` (-1: none). cost: the expected cost of one, in seconds."""
-        self._at, self.step, self._cost = time.monotonic(), step, cost
+        self._at = self._began = time.monotonic()
+        self.step, self._cost = step, cost
 
     def continue_in(self, vault: Vault) -> None:
         """The trial's next leg begins here, with checkpoints of its own."""
@@ -127,7 +131,8 @@ class Saver:
             return when.every_s is not None and waited >= when.every_s
         if self._writer is not None and self._writer.is_busy:
             return False
-        return waited >= max(when.least_s, STALL * self._cost, ASIDE * self._worked, WRITING * self._written)
+        least_s = min(when.least_s, max(YOUNG_S, (self._at - self._began) / YOUNG))
+        return waited >= max(least_s, STALL * self._cost, ASIDE * self._worked, WRITING * self._written)
 
     @property
     def is_told(self) -> bool:

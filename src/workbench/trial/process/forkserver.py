@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from workbench import interpreter, messages
@@ -33,7 +33,7 @@ from workbench.snapshot.surroundings import readers
 from workbench.snapshot.surroundings.used import counts, used
 from workbench.trial.process.ahead import Unfit, import_ahead, import_trusted
 from workbench.trial.process.processes import descendants
-from workbench.trial.process.wire import BrokenWire, Connection
+from workbench.trial.process.wire import BrokenWire, Connection, encode
 
 #: Variables that set the number of threads of the numeric libraries; set before any of them is imported.
 THREAD_VARIABLES = (
@@ -50,15 +50,22 @@ made_by_imports: dict[str, str] = {}
 search_path: list[str] = []
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-#: Seconds for which a worker may leave a message unread. Then its runners are killed, and the others' go on.
-_SEND_S = 10.0
+
+
+@dataclass(slots=True, eq=False)
+class _Peer:
+    """A worker, or a process that only keeps this one alive. unsent: what it has not room for yet; a frozen one holds
+    up no other."""
+
+    connection: Connection
+    unsent: bytearray = field(default_factory=bytearray)
 
 
 @dataclass(frozen=True, slots=True)
 class _Child:
-    """A runner. of, id: its worker's connection, and its number there."""
+    """A runner. of, id: its worker, and its number there."""
 
-    of: Connection
+    of: _Peer
     id: int
     pid: int
 
@@ -127,7 +134,6 @@ def main(fd: int, listener_fd: int | None = None) -> None:
 
 def _connection(sock: socket.socket) -> Connection:
     sock.set_inheritable(False)
-    sock.settimeout(_SEND_S)
     return Connection(sock)
 
 
@@ -232,8 +238,7 @@ def _threads_alive() -> int:
 
 class _Forkserver:
     def __init__(self, control: Connection, listener: socket.socket | None, ready: Ready) -> None:
-        #: The workers, and kernels that only keep it alive.
-        self._joined = {control.fileno(): control}
+        self._peers: set[_Peer] = set()
         self._listener, self._ready = listener, ready
         #: Runners that were forked and whose end was not reported yet.
         self.children: list[_Child] = []
@@ -249,71 +254,94 @@ class _Forkserver:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         self._wake = wake
         self._selector = selectors.DefaultSelector()
-        self._selector.register(control, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
+        self._join(control)
         if listener is not None:
             self._selector.register(listener, selectors.EVENT_READ)
 
     def serve(self) -> None:
         # Before it ends, it looks once more for one that has just connected.
-        while self._joined or self._accept():
-            found = [key.fileobj for key, _ in self._selector.select()]
+        while self._peers or self._accept():
+            found = [key.data for key, _ in self._selector.select()]
             with contextlib.suppress(BlockingIOError):
                 os.read(self._woken, 4096)
-            for one in found:
-                if isinstance(one, Connection):
-                    self._hear(one)
+            for peer in found:
+                if peer in self._peers:
+                    self._flush(peer)
+                if peer in self._peers:
+                    self._hear(peer)
             self._accept()
             self._reap()
         self._kill_orphans()
+        if self._listener is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._listener.getsockname())
 
     def _accept(self) -> bool:
         """Take in those that have connected. Returns whether there were any."""
         new = [*_accepted(self._listener)] if self._listener is not None else []
         for one in new:
-            self._joined[one.fileno()] = one
-            self._selector.register(one, selectors.EVENT_READ)
+            self._join(one)
         return bool(new)
 
-    def _hear(self, one: Connection) -> None:
-        try:
-            for message in one.ready():
-                self._obey(one, message)
-        except BrokenWire:
-            self._lose(one)
-        if one.ended:
-            self._lose(one)
+    def _join(self, connection: Connection) -> None:
+        peer = _Peer(connection)
+        connection.socket.setblocking(False)
+        self._selector.register(connection, selectors.EVENT_READ, peer)
+        self._peers.add(peer)
 
-    def _lose(self, one: Connection) -> None:
+    def _hear(self, peer: _Peer) -> None:
+        try:
+            for message in peer.connection.ready():
+                if peer in self._peers:
+                    self._obey(peer, message)
+        except BrokenWire:
+            self._lose(peer)
+        if peer.connection.ended:
+            self._lose(peer)
+
+    def _lose(self, peer: _Peer) -> None:
         """This worker is gone, and what it trains here ends."""
-        if self._joined.pop(one.fileno(), None) is None:
+        if peer not in self._peers:
             return
-        self._selector.unregister(one)
-        one.close()
+        self._peers.remove(peer)
+        self._selector.unregister(peer.connection)
+        peer.connection.close()
         for child in self.children:
-            if child.of is one:
+            if child.of is peer:
                 _kill_all(child.pid)
 
-    def _say(self, one: Connection, message: Message) -> None:
-        try:
-            one.send(message)
-        except OSError:
-            self._lose(one)
+    def _say(self, peer: _Peer, message: Message) -> None:
+        if peer in self._peers:
+            peer.unsent += encode(message)
+            self._flush(peer)
 
-    def _obey(self, one: Connection, message: Message) -> None:
+    def _flush(self, peer: _Peer) -> None:
+        if peer.unsent:
+            try:
+                del peer.unsent[: peer.connection.socket.send(peer.unsent)]
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._lose(peer)
+                return
+            write = selectors.EVENT_WRITE if peer.unsent else 0
+            self._selector.modify(peer.connection, selectors.EVENT_READ | write, peer)
+
+    def _obey(self, peer: _Peer, message: Message) -> None:
         match message:
             case Join():
-                self._say(one, self._ready)
+                self._say(peer, self._ready)
             case Fork():
-                self._fork(one, message)
+                self._fork(peer, message)
             case Kill():
                 for child in self.children:
-                    if child.of is one and child.id == message.id:
+                    if child.of is peer and child.id == message.id:
                         _kill_all(child.pid)
 
-    def _fork(self, one: Connection, message: Fork) -> None:
+    def _fork(self, peer: _Peer, message: Fork) -> None:
         begun = time.perf_counter()
-        runner, output = one.fds(Fork.DESCRIPTORS)
+        runner, output = peer.connection.fds(Fork.DESCRIPTORS)
         gc.disable()
         parent = os.getpid()
         pid = os.fork()
@@ -322,8 +350,8 @@ class _Forkserver:
         gc.enable()
         os.close(runner)
         os.close(output)
-        self.children.append(_Child(one, message.id, pid))
-        self._say(one, Forked(message.id, pid, round(time.perf_counter() - begun, 6)))
+        self.children.append(_Child(peer, message.id, pid))
+        self._say(peer, Forked(message.id, pid, round(time.perf_counter() - begun, 6)))
 
     def _become_runner(self, parent: int, runner: int, output: int, pairs: Sequence[tuple[str, str]]) -> NoReturn:
         status = 70
@@ -343,8 +371,8 @@ class _Forkserver:
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._selector.close()
-            for one in self._joined.values():
-                one.close()
+            for peer in self._peers:
+                peer.connection.close()
             if self._listener is not None:
                 self._listener.close()
             os.close(self._woken)

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import resource
 import socket
 import time
@@ -31,6 +32,11 @@ _BACKLOG = 256
 _CONNECT_S, _LOCKED_S = 2.0, 0.5
 #: Bytes of a folder's path to which the name of a socket can be added.
 _LONGEST = 70
+#: The control group of a process that has a scope of its own.
+SCOPE = "scope"
+_OURS = re.compile(r"/workbench-(engine|forkserver)-\d+\.scope$", re.MULTILINE)
+#: Seconds after which it is checked whether anything still listens at a socket.
+_SWEPT_S = 3600.0
 _SPACES = ("mnt", "pid", "net", "ipc", "user", "uts", "cgroup")
 _LIMITS = ("AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")
 
@@ -49,8 +55,10 @@ class Meeting:
     """The sockets of one environment. store: the one whose trials are trained. environment: what tells forkservers
     apart."""
 
-    def __init__(self, store: str, environment: str) -> None:
-        self._prefix = f"{_hash(store)}-{_hash(environment, *_here())}-"
+    def __init__(self, store: str, environment: str, group: str | None = None) -> None:
+        """group: the control group in which forkservers will be, if it is not this process's."""
+        here = _here() if group is None else [group, *_here()[1:]]
+        self._prefix = f"{_hash(store)}-{_hash(environment, *here)}-"
 
     def meet(self, after: int = 0) -> Met:
         """The newest forkserver with a number above ``after``, or a place for a new one. It takes milliseconds."""
@@ -61,6 +69,7 @@ class Meeting:
                 for number in reversed(numbers):
                     if number > after and (found := connected(inside, self._name(number))) is not None:
                         return Met(number, connection=found)
+                _sweep(inside, place)
                 number = max([after, *numbers]) + 1
                 return Met(number, listener=_listening(inside, self._name(number)))
         except (OSError, StoreError, ValueError):  # such as a folder of another user: then nothing is shared
@@ -98,6 +107,17 @@ def connected(inside: str, name: str) -> socket.socket | None:
         return None
     found.settimeout(None)
     return found
+
+
+def _sweep(inside: str, place: Path) -> None:
+    """Remove the sockets of forkservers that were killed."""
+    before = time.time() - _SWEPT_S
+    for name in os.listdir(place):
+        with contextlib.suppress(OSError):
+            if name.endswith(_SUFFIX) and (place / name).stat().st_mtime < before:
+                found = connected(inside, name)
+                if found is not None:
+                    found.close()
 
 
 def _listening(inside: str, name: str) -> socket.socket:
@@ -145,11 +165,21 @@ def _locked(place: Path) -> Iterator[None]:
 
 
 def _here() -> list[str]:
-    """What a process inherits from the one that starts it, or sees as that one does."""
+    """What a process inherits from the one that starts it, or sees as that one does; the control group first."""
     spaces = [os.readlink(f"/proc/self/ns/{name}") for name in _SPACES if os.path.lexists(f"/proc/self/ns/{name}")]
-    group = Path("/proc/self/cgroup").read_text()
     limits = [repr(resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))) for name in _LIMITS]
-    return [*spaces, group, *limits, repr(sorted(os.sched_getaffinity(0))), str(os.nice(0))]
+    return [
+        group_of(Path("/proc/self/cgroup").read_text()),
+        *spaces,
+        *limits,
+        repr(sorted(os.sched_getaffinity(0))),
+        str(os.nice(0)),
+    ]
+
+
+def group_of(text: str) -> str:
+    """The control group in ``/proc/self/cgroup``; the scopes that Workbench asks systemd for are as good as one."""
+    return SCOPE if _OURS.search(text) else text
 
 
 def _hash(*parts: str) -> str:

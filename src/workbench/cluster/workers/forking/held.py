@@ -1,0 +1,73 @@
+"""Keeps a forkserver alive for workers. Law: the process that holds it forks nothing from it; without any connection
+it ends.
+
+A kernel does so before its first train cell, and an engine while its cluster starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from workbench.cluster.workers.forking.learned import Learned
+from workbench.cluster.workers.forking.starting import begun
+from workbench.cluster.workers.forking.trainings import Known
+from workbench.messages import Join, Ready, Unfit
+from workbench.trial.process.meeting import Met
+from workbench.trial.process.wire import Connection
+
+
+class Held:
+    """A connection that keeps a forkserver alive. key, number: as :class:`Meeting` has them."""
+
+    #: The process, if it was started here.
+    pid: int | None = None
+
+    def __init__(self, key: str, number: int, connection: Connection, preload: Iterable[str], learned: Learned) -> None:
+        self.key, self.number, self._connection, self._learned = key, number, connection, learned
+        #: What it imports, as far as is known.
+        self.preload = frozenset(preload)
+        self.is_ready, self.is_alive = False, True
+        threading.Thread(target=self._read, name="workbench-kept", daemon=True).start()
+
+    def end(self) -> None:
+        """Close the connection. Without workers the forkserver ends."""
+        with contextlib.suppress(OSError):
+            self._connection.socket.shutdown(socket.SHUT_RDWR)  # which ends the reader
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):
+            while (message := self._connection.receive()) is not None:
+                if isinstance(message, Ready):
+                    self.preload |= set(message.preload)
+                    self.is_ready = True
+                elif isinstance(message, Unfit):  # the next one does not import it
+                    self._learned.refuse(message.package)
+        self.is_alive = False
+        self._connection.close()
+
+
+def held(known: Known, key: str, met: Met) -> Held | None:
+    """Hold the forkserver that was met, or a new one, in the environment ``known``. Raises ClusterError or OSError."""
+    training = known.training
+    learned = Learned((training.python, *known.path))
+    if met.connection is not None:
+        joined = Connection(met.connection)
+        joined.send(Join())
+        return Held(key, met.number, joined, (), learned)
+    if met.listener is None:
+        return None
+    packages = {name.partition(".")[0] for name in training.preload}
+    modules = learned.wanted(training.cwd, packages)
+    silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process, ours, hello = begun(known, training.preload, modules, met.listener, **silent)
+    threading.Thread(target=process.wait, name="workbench-forkserver", daemon=True).start()
+    started = Connection(ours)
+    started.send(hello)
+    kept = Held(key, met.number, started, training.preload, learned)
+    kept.pid = process.pid
+    return kept
