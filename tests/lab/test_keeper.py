@@ -17,6 +17,7 @@ from workbench.lab import keeper
 from workbench.store import Store
 from workbench.store.owner import own_cluster
 from workbench.store.owner.lease import read_engine
+from workbench.store.series import Series
 
 TRAIN = """%%train one --goal max score --steps 1-1 --trials 2 --wait
 import numpy, os
@@ -24,8 +25,6 @@ x = uniform(0.0, 1.0)
 for step in trial.steps():
     trial.report(score=float(numpy.float64(x)), parent=os.getppid())
 """
-#: The processes from which the trials of the last search were forked.
-PARENTS = "print(*(one.curve('parent').iloc[0] for one in wb.last().records))"
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +34,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forkservers(pid: int) -> list[int]:
     """Below a process: forkservers, without what was forked from them."""
-    return [one.pid for one in psutil.Process(pid).children() if is_forkserver(one) and one.status() != "zombie"]
+    return [one.pid for one in psutil.Process(pid).children() if is_forkserver(one)]
 
 
 def below(pid: int) -> list[int]:
@@ -44,7 +43,16 @@ def below(pid: int) -> list[int]:
 
 
 def is_forkserver(process: psutil.Process) -> bool:
-    return "workbench.trial.process.forkserver" in " ".join(process.cmdline())
+    try:
+        return "workbench.trial.process.forkserver" in " ".join(process.cmdline())
+    except psutil.Error:  # it has just ended
+        return False
+
+
+def parents(store: Store) -> set[float]:
+    """The processes from which the runners of the newest experiment were forked."""
+    with Series.read(store.experiment(max(store.experiment_ids())).series) as series:
+        return {value for _, name, *_, value, _ in series.points() if name == "parent"}
 
 
 def end_engine(store: Store) -> None:
@@ -76,7 +84,7 @@ def test_workers_fork_from_what_the_kernel_has_started_and_the_next_engines_do(f
             record = own_cluster.read(store.root)
             assert record is not None
             assert below(record.pid) == []
-            assert {float(text) for text in kernel.run(PARENTS).split()} == {float(started[0])}
+            assert parents(store) == {float(started[0])}
             end_engine(store)
             assert alive(started) == started
         os.kill(kernel.pid, signal.SIGKILL)

@@ -7,6 +7,7 @@ Law: without a systemd session nothing happens; an engine never waits for it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import subprocess
@@ -41,6 +42,20 @@ def may_leave() -> bool:
     if SERVICE in os.environ or shutil.which("busctl") is None:
         return False
     return bool(os.environ.get("DBUS_SESSION_BUS_ADDRESS") or os.environ.get("XDG_RUNTIME_DIR"))
+
+
+@functools.cache
+def answers() -> bool:
+    """Whether there is a systemd session that answers. It blocks for some milliseconds, once."""
+    words = ["busctl", "--user", "get-property", *_MANAGER, "Version"]
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        return (
+            may_leave()
+            and not subprocess.run(
+                words, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_S, check=False
+            ).returncode
+        )
+    return False
 
 
 def command(kind: Kind, pid: int, *others: int) -> list[str]:

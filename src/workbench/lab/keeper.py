@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import WorkbenchError
@@ -83,13 +84,13 @@ class Keeper:
         if known is None:
             return
         from workbench.cluster.workers.forking.held import held as hold
-        from workbench.engine.scope import ask, may_leave
+        from workbench.engine import scope
         from workbench.store import Store
-        from workbench.trial.process.meeting import SCOPE, Meeting
+        from workbench.trial.process.meeting import SCOPE, Meeting, group_of
 
         key, held, preload = repr(known.key), self._held, frozenset(known.training.preload)
         # A session's end must not end what trains: such a forkserver is in a scope of its own, as engines are.
-        leaves = may_leave()
+        leaves = scope.answers()
         meeting, after = Meeting(str(Store.find(None).root), key, SCOPE if leaves else None), 0
         if held is not None and held.key == key and held.is_alive:
             lacks = has_ended and bool(held.preload) and not preload <= held.preload
@@ -101,7 +102,10 @@ class Keeper:
         if self._failed < MOST_FAILED and (has_ended or meeting.newest() > after):
             new = hold(known, key, meeting.meet(after))
             if leaves and new is not None and new.pid is not None:
-                ask("forkserver", new.pid)
+                scope.ask("forkserver", new.pid)
+                if group_of(Path(f"/proc/{new.pid}/cgroup").read_text()) != SCOPE:
+                    new.end()
+                    return
             self._hold(new or held)
 
     def _hold(self, held: Held | None) -> None:
