@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from cluster.test_forkservers import alive, installed, known, until_alive
 
-from workbench.cluster.workers.forking import forkservers
+from workbench.cluster.workers.forking import forkserver, forkservers
 from workbench.cluster.workers.forking.forkservers import Forkservers
 from workbench.messages import Join
 from workbench.store.owner import runtime
@@ -238,6 +238,25 @@ def test_a_worker_that_reads_nothing_holds_up_no_other_and_loses_nothing(tmp_pat
         asyncio.get_running_loop().add_reader(channel._sock, channel._readable)
         runner.kill()
         await asyncio.wait_for(runner.exited.wait(), 30)
+        first.close()
+        second.close()
+
+    asyncio.run(scene())
+
+
+def test_one_that_is_frozen_is_not_waited_for_by_others(tmp_path, monkeypatch):
+    async def scene() -> None:
+        (first, second), training = both(tmp_path), known(tmp_path)
+        frozen = await first.ready(training)
+        assert frozen._process is not None
+        frozen._process.send_signal(signal.SIGSTOP)
+        monkeypatch.setattr(forkserver, "READY_S", 0.5)
+        waiting = asyncio.get_running_loop().create_task(second.ready(training))
+        await asyncio.wait({waiting}, timeout=0.6)
+        monkeypatch.setattr(forkserver, "READY_S", 60.0)
+        server = await waiting
+        assert server.number > frozen.number
+        frozen._process.kill()
         first.close()
         second.close()
 

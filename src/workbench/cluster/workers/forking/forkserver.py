@@ -128,7 +128,8 @@ class Forkserver:
         try:
             await asyncio.wait_for(asyncio.shield(self._ready), READY_S)
         except TimeoutError:
-            raise ClusterError(
+            # One that another worker has started may be frozen: then the next one is tried.
+            raise (Departed if self.was_found else ClusterError)(
                 f"{self.training.python} did not import {', '.join(self.preload) or 'workbench'} within "
                 f"{READY_S:.0f} s. Try `{self.training.python} -c 'import workbench'` there."
             ) from None

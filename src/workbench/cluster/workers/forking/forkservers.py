@@ -178,6 +178,7 @@ class _Line:
             try:
                 await server.ready(known.training)
             except Departed:
+                server.close()
                 if self.current is server:
                     self.current = None
                 continue
@@ -248,6 +249,7 @@ class _Line:
                 try:
                     await server.ready(self._known.training)
                 except Departed:
+                    server.close()
                     continue
                 except Unfit as unfit:
                     self._refuse(unfit)
