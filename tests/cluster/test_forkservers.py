@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from workbench.cluster.workers.forking import forkservers, imported
+from workbench.cluster.workers.forking import forkserver, forkservers, imported
 from workbench.cluster.workers.forking.forkservers import Forkservers
 from workbench.cluster.workers.forking.runners import Runner
 from workbench.cluster.workers.forking.trainings import Known, Trainings
@@ -34,10 +35,14 @@ def installed(folder: Path, **modules: str) -> str:
 
 
 def alive() -> int:
-    processes = psutil.Process().children()
-    return sum(
-        "workbench.trial.process.forkserver" in " ".join(one.cmdline()) for one in processes if one.status() != "zombie"
-    )
+    return sum(map(_is_one, psutil.Process().children()))
+
+
+def _is_one(process: psutil.Process) -> bool:
+    try:
+        return "workbench.trial.process.forkserver" in " ".join(process.cmdline())
+    except psutil.Error:  # it has just ended
+        return False
 
 
 async def until_alive(count: int) -> None:
@@ -56,8 +61,12 @@ async def one_is_left(found: Forkservers, *runners: Runner) -> None:
 
 
 @pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    yield
+    for process in [*forkserver._left]:  # the event loop that would reap it is closed
+        process.wait(20)
+        forkserver._left.discard(process)
 
 
 def test_the_least_recently_used_ends_and_never_one_with_a_leg(tmp_path, monkeypatch):

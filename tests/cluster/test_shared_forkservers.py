@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,12 @@ WAITS = "import threading; threading.Thread(target=threading.Event().wait).start
 
 
 @pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    yield
+    for process in [*forkserver._left]:  # the event loop that would reap it is closed
+        process.wait(20)
+        forkserver._left.discard(process)
 
 
 def both(tmp_path: Path) -> tuple[Forkservers, Forkservers]:
