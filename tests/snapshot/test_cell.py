@@ -276,10 +276,17 @@ def test_a_name_that_exists_nowhere_is_refused_before_anything_starts():
         "exec('a = 1')\nprint(a)",
         "from os.path import *\nprint(join)",
         "def f():\n    return nowhere",
-        "print(__name__, __file__)",
+        "print(__name__)",
         "def f():\n    global made\n    made = 1\nf()\nprint(made)",
     ):
         read(fine + LOOP)
+
+
+def test_a_cell_that_asks_for_its_file_is_told_what_to_write():
+    error = refused("import os\nplace = os.path.dirname(__file__)" + LOOP)
+    assert error.line == 2
+    assert "os.getcwd()" in str(error)
+    read("print(__file__)" + LOOP, __file__="a.ipynb")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -241,6 +241,28 @@ def test_a_break_completes_the_trial(server, experiment):
     assert runner.output().count("after the loop") == 2
 
 
+def test_an_argument_parser_sees_no_words_and_each_leg_has_its_own(server, experiment):
+    """Code of a script that was moved into a cell: defaults count."""
+    cell = experiment(
+        """
+        import argparse, sys
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--rate", type=float, default=0.5)
+        given = parser.parse_args()
+        for epoch in trial.steps():
+            trial.report(score=given.rate, words=len(sys.argv))
+            sys.argv.append("--more")
+        """,
+        steps=2,
+    )
+    runner = server.runner()
+    for number in (1, 2):
+        told = runner.leg(cell.order(1, trial=number))
+        assert told[-1]["outcome"] == "reached", told[-1]["error"]
+        assert points(told) == {("score", 1, 0): 0.5, ("words", 1, 0): 1.0}
+    runner.kill()
+
+
 def test_checkpoints_are_made_by_time_too_and_only_the_newest_of_those_stays(experiment, monkeypatch):
     monkeypatch.setattr("workbench.trial.course.saver.STALL", 0)
     monkeypatch.setattr("workbench.trial.course.saver.WRITING", 0)

@@ -252,6 +252,12 @@ def _check_undefined(
     for name, line in undefined.items():
         if name in namespace or hasattr(builtins, name) or name in _GIVEN:
             continue
+        if name == "__file__":
+            raise BadCell(
+                f"line {line + first_line - 1}: `__file__` is defined in files, and a cell has none. Trials train in "
+                "the notebook's folder: write `os.getcwd()` for it, or give a path in a cell above.",
+                line=line + first_line - 1,
+            )
         near = difflib.get_close_matches(name, [*namespace, *bound], n=1)
         raise BadCell(
             f"line {line + first_line - 1}: `{name}` is defined neither in this cell nor in the notebook"
@@ -263,7 +269,7 @@ def _check_undefined(
 #: Names that every module has, and those that a runner defines.
 _GIVEN = frozenset(
     {
-        *("__name__", "__file__", "__doc__", "__spec__", "__builtins__", "__debug__", "__annotations__"),
+        *("__name__", "__doc__", "__spec__", "__builtins__", "__debug__", "__annotations__"),
         *("trial", "wb", PICK, *NAMES),
     }
 )

@@ -78,7 +78,7 @@ class Legs:
     def run(self, order: LegOrder) -> Left:
         """Run one leg; the message that says how it ended."""
         left = _Left()
-        main = sys.modules["__main__"]
+        main, words = sys.modules["__main__"], sys.argv
         try:
             if order.protocol != PROTOCOL:
                 raise VersionsDiffer(
@@ -91,13 +91,15 @@ class Legs:
         message = left.message(order)
         why = left.why or self._reset()
         if not self._own:
-            sys.modules["__main__"] = main
+            sys.modules["__main__"], sys.argv = main, words
         return replace(message, reusable=why is None, why=why, seconds=left.seconds)
 
     def _run(self, order: LegOrder, left: _Left) -> None:
         store = Store(order.store)
         spec = self._spec(store, order)
         left.filename = spec.program.filename
+        # An argument parser sees no words: neither this process's own nor those of the leg before.
+        sys.argv = [spec.program.filename.strip("<>")]
         shown = View()
         if self._own:
             shown = arrange(order.back, spec.training.cwd)
