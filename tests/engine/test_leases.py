@@ -85,7 +85,8 @@ def test_two_searches_share_the_machine_and_the_last_one_has_all_of_it(tmp_path:
         seen = until(lambda: waits(b, short), what="the reason for which the second waits")
         assert seen.startswith(f"waits for a slot: {machine} of {machine} are held by {a.root} (long@1)"), seen
         shown = until(lambda: read_cluster(b)["held"], what="the holders of slots")
-        assert {one["store"] for one in shown} == {str(a.root)}
+        # By now the second may have got its first slot.
+        assert str(a.root) in {one["store"] for one in shown} <= {str(a.root), str(b.root)}
         assert ended(b, short) == "completed"
         done = turns(tmp_path)
         assert ended(a, long) == "completed"

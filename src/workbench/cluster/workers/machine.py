@@ -8,7 +8,7 @@ import contextlib
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import psutil
@@ -23,16 +23,19 @@ def survey(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
     """This machine now: ``host``, ``memory`` in bytes, and for each of ``workers`` (by address; ``pid`` and
     ``visible``, its GPUs as in CUDA_VISIBLE_DEVICES) its memory, processor use in cores, and GPUs.
 
-    A worker's memory is the proportional share of its processes, so that pages shared by forked runners count once.
-    ``others`` is the memory used by other programs; for a GPU it is None if the driver does not report the owners.
+    A worker's memory is the proportional share of its processes, so that pages shared by forked runners count once, and
+    its part of the forkservers that it shares. ``others`` is the memory used by other programs; for a GPU it is None if
+    the driver does not report the owners.
     """
-    below = _below([int(one["pid"]) for one in workers.values()])
+    below, shared = _owned([int(one["pid"]) for one in workers.values()])
+    parts = {pid: _memory(pid) // len(sharers) for pid, sharers in shared.items()}
     gpus = list(_gpus())
     told: Plain = {}
     for address, one in workers.items():
         pids = below.get(int(one["pid"]), [])
         told[address] = {
-            "memory": sum(map(_memory, pids)),
+            "memory": sum(map(_memory, pids))
+            + sum(part for pid, part in parts.items() if int(one["pid"]) in shared[pid]),
             "cpu": _cores(int(one["pid"]), pids),
             "gpu": [_told(gpu, set(pids)) for gpu in _seen(gpus, one.get("visible"))],
         }
@@ -51,21 +54,50 @@ async def survey_here(workers: Mapping[str, Mapping[str, Any]]) -> Plain:
     return await asyncio.get_running_loop().run_in_executor(None, survey, workers)
 
 
-def _below(pids: list[int]) -> dict[int, list[int]]:
-    """Each of ``pids`` with all its descendants: one pass over the machine's processes."""
+def _owned(workers: list[int]) -> tuple[dict[int, list[int]], dict[int, set[int]]]:
+    """Each of ``workers`` with the processes that it has started and its runners with all below them; and the workers
+    that use each forkserver. One pass over the machine's processes.
+
+    A runner is a child of a forkserver that any worker may have started; but its worker reads what it prints.
+    """
     children: dict[int, list[int]] = {}
+    parents: dict[int, int] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
+            parents[process.pid] = process.ppid()
             children.setdefault(process.ppid(), []).append(process.pid)
-    found = {}
-    for pid in pids:
-        tree, waiting = [], [pid]
-        while waiting:
-            one = waiting.pop()
-            tree.append(one)
-            waiting += children.get(one, [])
-        found[pid] = tree
-    return found
+    readers = {pipe: worker for worker in workers for pipe in _pipes(worker)}
+    runners: dict[int, int] = {}
+    for pid in parents:
+        with contextlib.suppress(OSError, KeyError):
+            runners[pid] = readers[os.readlink(f"/proc/{pid}/fd/1")]
+    shared: dict[int, set[int]] = {}
+    for pid, worker in runners.items():
+        if runners.get(parents[pid]) != worker:  # not a process that a runner has started
+            shared.setdefault(parents[pid], set()).add(worker)
+    taken = runners.keys() | shared.keys()
+    found = {worker: _tree(worker, children, taken) for worker in workers}
+    for pid, worker in runners.items():
+        found[worker] += _tree(pid, children, taken)
+    return found, shared
+
+
+def _tree(pid: int, children: Mapping[int, list[int]], taken: Collection[int]) -> list[int]:
+    """The process ``pid`` and all below it, except those ``taken`` and what is below them."""
+    tree, waiting = [], [pid]
+    while waiting:
+        one = waiting.pop()
+        tree.append(one)
+        waiting += [child for child in children.get(one, []) if child not in taken]
+    return tree
+
+
+def _pipes(worker: int) -> Iterator[str]:
+    """The pipes that a worker holds besides its own standard streams."""
+    with contextlib.suppress(OSError):
+        links = {name: os.readlink(f"/proc/{worker}/fd/{name}") for name in os.listdir(f"/proc/{worker}/fd")}
+        own = {links.get(name) for name in ("0", "1", "2")}
+        yield from (link for link in links.values() if link.startswith("pipe:") and link not in own)
 
 
 def _memory(pid: int) -> int:
