@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.records import ENDED, Goal, Program, Scheduler, Searcher, Spec, Training
+from workbench.snapshot.surroundings import variables
 from workbench.space import Space, uniform
 from workbench.store import Store, new_id, requests
 from workbench.store.journal import read as read_journal
@@ -51,7 +52,11 @@ def engine(workers: int = 2) -> Iterator[Store]:
 
 def spec(source: str, store: Store, scheduler: Scheduler, **fields: Any) -> Spec:
     """An experiment of training code given as text, over one hyperparameter ``x``."""
-    training = Training(python=sys.executable, cwd=str(store.root), preload=fields.pop("preload", ()))
+    preload = fields.pop("preload", ())
+    # As a cell's launch records it: all variables.
+    training = Training(
+        python=sys.executable, cwd=str(store.root), preload=preload, env=variables.here().env, is_whole=True
+    )
     return Spec(
         id=new_id(),
         name="benchmark",

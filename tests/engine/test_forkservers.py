@@ -129,3 +129,20 @@ def test_a_notebook_whose_project_imports_torch_has_it_imported_ahead(folder: Pa
     spec = Notebook(Store(folder / "store"), folder).launch("import models\nlr = uniform(0.0, 1.0)\n"
         "for epoch in trial.steps():\n    trial.report(val_acc=lr)\n")  # fmt: skip
     assert "torch" in spec.training.preload
+
+
+def test_an_engine_starts_it_for_what_is_asked_for_and_its_workers_fork_from_it(folder: Path) -> None:
+    store = Store(folder / "store").create()
+    source = "import os\nlr = uniform(0.0, 1.0)\nfor epoch in trial.steps():\n"
+    source += "    trial.report(val_acc=lr, parent=os.getppid())\n"
+    spec = Notebook(store, folder).launch(source, steps=(1, 1), trials=4, verify=False)
+    requests.put(store, {"kind": "start", "experiment": spec.id})
+    with engine(store) as process:
+        assert ended(store, spec) == "completed"
+        (one,) = forkservers(process.pid)
+        assert one.ppid() == process.pid
+        assert set(said(store, spec, "parent")[0]) == {float(one.pid)}
+        # A killed engine takes it from no worker.
+        process.kill()
+        process.wait()
+        assert one.is_running()

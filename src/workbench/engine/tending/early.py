@@ -15,8 +15,8 @@ from workbench.errors import WorkbenchError
 from workbench.records import Training
 from workbench.store import Store, requests
 
-#: Seconds after which only workers keep it.
-HELD_S = 120.0
+#: Seconds after which only workers keep it, unless they have started another one, and between two looks at that.
+HELD_S, LOOK_S = 120.0, 1.0
 
 
 def begin(store: Store, workers: int | None, leaving: threading.Thread | None) -> None:
@@ -40,9 +40,12 @@ def _begin(store: Store, workers: int | None, leaving: threading.Thread | None) 
             return
         known = Trainings(has_devices=False, hides=devices.hides(plan, workers)).of(training)
         key = repr(known.key)
-        kept = held(known, key, Meeting(str(store.root), key).meet())
+        meeting = Meeting(str(store.root), key)
+        kept = held(known, key, meeting.meet())
+        until = time.monotonic() + HELD_S
+        while kept is not None and time.monotonic() < until and meeting.newest() <= kept.number:
+            time.sleep(LOOK_S)
         if kept is not None:
-            time.sleep(HELD_S)
             kept.end()
 
 
@@ -54,5 +57,6 @@ def _asked_for(store: Store) -> Training | None:
         experiment = request.get("experiment")
         if request.get("kind") == "start" and isinstance(experiment, str) and not is_foreign(store, experiment):
             training = store.read_spec(experiment).training
-            return training if os.path.exists(training.python) else None
+            # Where a spec does not say all variables, the others are those of each worker.
+            return training if training.is_whole and os.path.exists(training.python) else None
     return None
