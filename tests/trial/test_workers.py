@@ -34,3 +34,37 @@ def test_workers_know_the_cell(server, experiment, context):
         assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
         resumed |= points(told)
     assert resumed == points(calm)
+
+FORKING = """
+import os, signal
+ended = 0
+for step in trial.steps():
+    for _ in range(200):
+        child = os.fork()
+        if not child:
+            signal.pause()
+            os._exit(1)
+        os.kill(child, signal.SIGTERM)
+        ended += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+    trial.report(score=ended)
+"""
+
+
+def test_what_training_forks_ends_by_a_signal_however_early_it_comes(server, experiment):
+    told = server.runner().leg(experiment(FORKING, steps=1).order())
+    assert set(points(told).values()) == {200.0}, told[-1]
+
+
+def test_what_training_forks_has_the_handler_that_training_set(server, experiment):
+    source = """
+import os, signal
+ours = lambda *_: None
+signal.signal(signal.SIGTERM, ours)
+for step in trial.steps():
+    child = os.fork()
+    if not child:
+        os._exit(7 if signal.getsignal(signal.SIGTERM) is ours else 1)
+    trial.report(score=os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    told = server.runner().leg(experiment(source, steps=1).order())
+    assert set(points(told).values()) == {7.0}, told[-1]

@@ -26,6 +26,7 @@ from typing import Any, NoReturn, Protocol
 
 from workbench.messages import Awake, Begun, Exit, FromLeg, GoOn, Left, LegOrder, Message, Points, Saved, StopOrder
 from workbench.pace import BATCH_S, Pace
+from workbench.trial.process.notice import on_notice
 from workbench.trial.process.processes import descendants
 from workbench.trial.process.wire import BrokenWire, Connection, encode
 
@@ -107,7 +108,6 @@ class Runner:
         self._newest: _Leg | None = None
         self._running: _Leg | None = None
         self._busy = threading.Event()
-        self._pid = os.getpid()
         #: The machine's shutdown was announced: no further leg starts here.
         self._is_leaving = False
         #: The other thread may receive an order; a byte here tells the main thread, which may wait for it.
@@ -177,7 +177,7 @@ class Runner:
         from workbench.trial.process.leg import Legs
 
         # Before a leg records the signal handlers, and in the main thread.
-        signal.signal(signal.SIGTERM, self._notice)
+        on_notice(self._notice)
         threading.Thread(target=self._keep_in_touch, name="workbench-link", daemon=True).start()
         self.send(Awake(os.getpid()))
         legs = Legs(self, own=True)
@@ -256,10 +256,6 @@ class Runner:
 
     def _notice(self, number: int, frame: Any) -> None:
         """SIGTERM: the machine shuts down soon. A training leg leaves with a checkpoint; an idle runner ends."""
-        if os.getpid() != self._pid:  # a loader's worker, forked from here: SIGTERM ends it as usual
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-            return
         self._is_leaving = True
         legs = [leg for leg in (self._running, *self._waiting) if leg is not None]
         for leg in legs:
