@@ -155,6 +155,14 @@ async def test_cancelling_a_lane_from_outside_stops_its_legs(tmp_path: Path) -> 
             dask_scheduler.client_releases_keys([lane], client=wants.client_key)
 
         await client(here).run_on_scheduler(cancel)
+
+        def is_told(dask_worker: Any) -> bool:
+            task = dask_worker.state.tasks.get(lane)
+            return task is None or task.state == "cancelled"
+
+        async with asyncio.timeout(20):
+            while not all((await client(here).run(is_told)).values()):  # noqa: ASYNC110 - it is another process
+                await asyncio.sleep(0.01)
         (tmp_path / "hold-1").unlink()
         await until_tasks(here, 0)
         ends = [await here.ears.left(key) for key in keys]
