@@ -35,6 +35,7 @@ def test_workers_know_the_cell(server, experiment, context):
         resumed |= points(told)
     assert resumed == points(calm)
 
+
 FORKING = """
 import os, signal
 ended = 0
