@@ -8,8 +8,8 @@ from typing import Any
 
 import workbench as wb
 from workbench.choices import BESIDES, Choices
-from workbench.lab.grammar import OPTIONS
-from workbench.lab.grammar import Options as Written
+from workbench.experiment.grammar import OPTIONS
+from workbench.experiment.grammar import Options as Written
 from workbench.launch import Settings
 from workbench.records import Recorded, Spec
 

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from workbench.cli.verbs import VERBS, parser_of
-from workbench.lab import grammar
+from workbench.experiment import grammar
 from workbench.search import plan
 from workbench.snapshot.reading.cell import read_cell
 

@@ -1,7 +1,7 @@
 """The options of a search, besides its goal and its scheduler.
 
-A train cell's options (:mod:`workbench.lab.grammar`), the settings of a launch and the spec take their names, types and
-defaults from here, and from :class:`workbench.records.Recorded`.
+A train cell's options (:mod:`workbench.experiment.grammar`), the settings of a launch and the spec take their names,
+types and defaults from here, and from :class:`workbench.records.Recorded`.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from workbench.snapshot import Snapshot, read_snapshot, take
 from workbench.snapshot.capture import Capture, capture
 from workbench.snapshot.modules import project_digests, project_modules
 from workbench.snapshot.reading.cell import Cell
+from workbench.snapshot.reading.script import imports_as
 from workbench.snapshot.surroundings.around import Around, checked_threads
 from workbench.space import Space
 from workbench.store import Store, new_id
@@ -114,18 +115,19 @@ class Draft:
 
     def launch(self) -> Spec:
         """Write the snapshot and the spec. The engine starts it when it is asked to."""
-        snapshot = take(
-            self.store,
-            cell=self.cell,
-            capture=self.capture,
-            notebook=self.origin.notebook,
-            cells=self.origin.cells,
-            cell_id=self.origin.cell_id,
-            typed=self.origin.typed,
-            expanded=self.origin.expanded,
-            seed=self.settings.seed,
-        )
-        spec = self.spec(snapshot)
+        with imports_as(self.cell.file):
+            snapshot = take(
+                self.store,
+                cell=self.cell,
+                capture=self.capture,
+                notebook=self.origin.notebook,
+                cells=self.origin.cells,
+                cell_id=self.origin.cell_id,
+                typed=self.origin.typed,
+                expanded=self.origin.expanded,
+                seed=self.settings.seed,
+            )
+            spec = self.spec(snapshot)
         self.store.write_spec(spec)
         return spec
 
@@ -144,10 +146,13 @@ class Draft:
             program=Program(
                 kind=self.cell.kind,
                 source=self.cell.source,
-                filename=f"<{self.name}@{self.version}>",
+                filename=self.cell.file or f"<{self.name}@{self.version}>",
                 capture=self.capture.digest,
                 entry=self.cell.entry,
                 module=self.cell.module,
+                arguments=self.cell.arguments,
+                metrics=self.cell.metrics,
+                listens=self.cell.listens,
             ),
             training=training_here(snapshot, self.cell.imports, self.around),
             **self.settings.recorded(),
@@ -253,7 +258,9 @@ def draft(
         attributes=cell.attributes,
         imports=cell.imports,
     )
-    content = fingerprint(cell, settings, captured.fingerprint, _project(cell), parent)
+    with imports_as(cell.file):
+        project = _project(cell)
+    content = fingerprint(cell, settings, captured.fingerprint, project, parent)
     others = [entry for entry in experiments(store) if entry["name"] == name]
     newest = max(others, key=_age, default=None)
     same = sorted((one for one in others if one.get("content") == content), key=_age, reverse=True)

@@ -224,25 +224,44 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class Argument:
+    """A part of a script's arguments: ``text`` as it is, or followed by the value of the hyperparameter ``name``.
+
+    The value is the next word, or belongs to the same word if ``text`` ends with ``=``. is_flag: ``text`` alone, if the
+    value is true.
+    """
+
+    text: str
+    name: str | None = None
+    is_flag: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """The training code that a runner executes.
 
-    kind: ``cell`` (source run as ``__main__``) or ``function`` (a captured callable, named by ``entry``).
+    kind: ``cell`` (source run as ``__main__``), ``script`` (the same, with the arguments and the name of a file) or
+    ``function`` (a captured callable, named by ``entry``).
     source: the text to compile; for a function, its source for display.
-    filename: the name in tracebacks.
+    filename: the name in tracebacks; a script's path.
     capture: digest of the capture blob (the graph of notebook names), or None.
     entry: the captured function's name, for kind ``function``.
     module: for a function from a project module, the module's name.
     overlays: digests of further captures, each with the names that are taken from it instead of from ``capture``.
+    arguments: a script's. metrics: patterns of the lines by which a script says its metrics. listens: whether its
+    metrics are those that it gives to TensorBoard, Weights & Biases or MLflow.
     """
 
-    kind: Literal["cell", "function"]
+    kind: Literal["cell", "script", "function"]
     source: str
     filename: str
     capture: str | None = None
     entry: str | None = None
     module: str | None = None
     overlays: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    arguments: tuple[Argument, ...] = ()
+    metrics: tuple[str, ...] = ()
+    listens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +423,8 @@ class Spec(Recorded):
         fields["searcher"] = Searcher(**fields["searcher"])
         program = dict(fields["program"])
         program["overlays"] = tuple((digest, tuple(names)) for digest, names in program.get("overlays") or ())
+        program["arguments"] = tuple(Argument(**one) for one in program.get("arguments") or ())
+        program["metrics"] = tuple(program.get("metrics") or ())
         fields["program"] = Program(**program)
         fields["training"] = Training(**training)
         fields["seeds"] = tuple((seed, trial) for seed, trial in fields.get("seeds") or ())

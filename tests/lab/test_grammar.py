@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.errors import BadName, BadOption
-from workbench.lab.grammar import OPTIONS, completions, completions_comment, help_text, parse
+from workbench.experiment.grammar import OPTIONS, completions, completions_comment, help_text, parse
 from workbench.records import Goal, Keep, Scheduler
 
 

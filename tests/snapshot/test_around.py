@@ -6,7 +6,7 @@ import types
 import pytest
 
 from workbench.errors import BadOption
-from workbench.lab.grammar import parse
+from workbench.experiment.grammar import parse
 from workbench.snapshot.surroundings import around
 from workbench.snapshot.surroundings.around import Around, checked_threads, threads_of
 

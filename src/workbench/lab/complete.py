@@ -7,7 +7,7 @@ from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
 
-from workbench.lab import grammar
+from workbench.experiment import grammar
 
 _FIRST = re.compile(r"\s*%%train\s")
 _COMMENT = re.compile(r"\s*#\|\s*")

@@ -14,9 +14,9 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from IPython.utils.text import DollarFormatter
 
 from workbench.errors import BadInput, BadOption, WorkbenchError
-from workbench.experiment import executed
+from workbench.experiment import executed, grammar
 from workbench.experiment.notebook import name_of, origin
-from workbench.lab import grammar, hidden
+from workbench.lab import hidden
 from workbench.live.show import Shown, face, follow, say, show_result
 from workbench.snapshot.surroundings.settings import taken
 from workbench.status.waiting import interrupted
@@ -24,7 +24,6 @@ from workbench.status.waiting import interrupted
 if TYPE_CHECKING:
     from workbench.compare.same import Standing
     from workbench.experiment import Experiment
-    from workbench.launch import Draft
     from workbench.store import Store
 
 _MAGIC = re.compile(r"%%train(?:[ \t]+(?P<line>.*?))?[ \t]*\n?", re.DOTALL)
@@ -119,8 +118,10 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
     trained.
     """
     from workbench.engine.telling.notify import masked
+    from workbench.experiment.launching import experiment_of
     from workbench.launch import draft, settled
     from workbench.snapshot.reading.cell import read_cell
+    from workbench.snapshot.reading.script import read_script
     from workbench.store import Store
     from workbench.store.keeping.remote import shown
 
@@ -133,8 +134,11 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         line, expanded, cell = (
             text.replace(options.storage, shown(options.storage)) for text in (line, expanded, cell)
         )
-    # The magic's line stays as a comment, so that line numbers match the cell, in tracebacks too.
-    read = read_cell(f"# %%train {line}".rstrip() + "\n" + cell, namespace)
+    if options.script is not None:
+        read = read_script(options.script, options.words, options.metrics)
+    else:
+        # The magic's line stays as a comment, so that line numbers match the cell, in tracebacks too.
+        read = read_cell(f"# %%train {line}".rstrip() + "\n" + cell, namespace)
     store, parent = Store.find(options.store), None
     if options.parent is not None:
         options, parent = _forked(store.check(), options)
@@ -144,7 +148,7 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         read,
         goal=options.goal,
         steps=options.steps,
-        scheduler=options.scheduler_for(options.scheduler or "hyperband") if options.steps else None,
+        scheduler=options.scheduler_of(read),
         searcher=options.searcher_record,
         notify=notify,
         **options.chosen(),
@@ -159,10 +163,10 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
     if options.storage:
         cells = [{**one, "source": one["source"].replace(options.storage, shown(options.storage))} for one in cells]
     where = dataclasses.replace(where, cells=cells)
-    name = options.name or name_of(where.notebook)
+    name = options.name or name_of(read.file or where.notebook)
     made = draft(read, namespace, name, settings, store, where, parent)
     if options.attempt:
-        from workbench.lab.attempt import attempt
+        from workbench.experiment.attempt import attempt
 
         attempt(made, say)
         return None
@@ -173,10 +177,11 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
     unlike = hidden.line(shell, store, where.notebook, {*read.needs, *made.capture.names})
     if unlike:
         say(f"Note: {unlike}.")
-    stale = _stale(read.assigned - {one.name for one in read.hyperparameters}, namespace)
+    assigned = read.assigned if read.kind == "cell" else frozenset()
+    stale = _stale(assigned - {one.name for one in read.hyperparameters}, namespace)
     if stale:
         say(f"Note: {' and '.join(stale)} in this kernel are unchanged; exp.best.load() loads the trained ones.")
-    experiment, is_new = _experiment(made, options)
+    experiment, is_new = experiment_of(made, options)
     return experiment, options, None if is_new else made.standing
 
 
@@ -193,33 +198,6 @@ def _forked(store: Store, options: grammar.Options) -> tuple[grammar.Options, An
     spec, parent = parent_of(store, options.parent)
     steps = checked_steps(parent, options.steps, length_of(store, spec))
     return dataclasses.replace(options, steps=steps, goal=options.goal or spec.goal), parent
-
-
-def _experiment(made: Draft, options: grammar.Options) -> tuple[Experiment, bool]:
-    """The experiment to show, and whether it is new."""
-    from workbench.asking import check_cluster
-    from workbench.experiment.experiment import Experiment
-    from workbench.experiment.opening import remember
-
-    shown = made.shown(again=options.again, same=options.same)
-    if shown is None:
-        check_cluster(made.store, options.cluster)
-    experiment = Experiment.of(made.store, made.launch().id if shown is None else shown)
-    if shown is not None:
-        stands = str(made.standing) if made.standing.differences else "unchanged"
-        unsure = made.standing.not_checked if stands == "unchanged" else ""
-        shows = f"showing {experiment.label}; use --again to retrain"
-        experiment.changed.append("; ".join(filter(None, [f"{stands}: {shows}", unsure])))
-        if options.mirror:
-            experiment.changed.append(
-                f"its mirrors are unchanged; `workbench export {experiment.label} --to mlflow:` writes it now"
-            )
-        if "keep" in options.written:
-            experiment.changed.append(
-                f"its rule is unchanged; %workbench keep {experiment.label} {options.keep} changes it"
-            )
-    remember(experiment)
-    return experiment, shown is None
 
 
 async def _shown(shell: Any, experiment: Experiment, options: grammar.Options, found: Standing | None) -> None:

@@ -35,12 +35,14 @@ def announce(
     source: str = "",
     filename: str = "<cell>",
     values: Mapping[str, Any] | None = None,
+    is_script: bool = False,
     seen: str | None = None,
 ) -> None:
     """Let children of this process rebuild ``main``, by what is written to ``file`` (which only they read).
 
     main: the module that holds the training code's namespace. capture, overlays, source, filename, values: those of the
-    leg; no source for the function form. seen: where children report which files they read.
+    leg; no source for the function form. is_script: a script that guards its training by ``__name__`` runs in children
+    as it would without Workbench. seen: where children report which files they read.
     """
     told = {
         "store": os.fspath(store),
@@ -49,6 +51,7 @@ def announce(
         "source": source,
         "filename": filename,
         "values": dict(values or {}),
+        "is_script": is_script,
         "seen": seen,
     }
     file.write_text(json.dumps(told))
@@ -83,6 +86,12 @@ def rebuild(namespace: dict[str, Any], file: Path) -> None:
             overlay(store, digest, names, namespace)
     if told["source"]:
         tree = with_values(ast.parse(told["source"], told["filename"]), told["values"])
+        if told["is_script"]:
+            namespace["__file__"] = told["filename"]
+            if any(map(_is_guard, tree.body)):
+                namespace["__name__"] = "__mp_main__"
+                exec(compile(tree, told["filename"], "exec", dont_inherit=True), namespace)  # noqa: S102 - it is theirs
+                return
         _define(tree, told["source"], told["filename"], told["values"], namespace)
 
 
@@ -131,6 +140,8 @@ def wanted(tree: ast.Module, values: Mapping[str, Any]) -> list[ast.stmt]:
 def _is_wanted(statement: ast.stmt, needed: set[str], values: Mapping[str, Any]) -> bool:
     if isinstance(statement, _DEFINITIONS):
         return not (isinstance(statement, ast.ImportFrom) and statement.module == "__future__")
+    if _is_guard(statement):
+        return False
     if isinstance(statement, ast.If | ast.Try):
         # `try: import fast` and the like
         inside = [one for one in ast.walk(statement) if isinstance(one, _DEFINITIONS)]
@@ -140,6 +151,11 @@ def _is_wanted(statement: ast.stmt, needed: set[str], values: Mapping[str, Any])
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     names = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
     return bool(names & values.keys()) or (bool(names & needed) and not _mentions(statement, {"trial"}))
+
+
+def _is_guard(statement: ast.stmt) -> bool:
+    """Whether it is ``if __name__ == "__main__":``."""
+    return isinstance(statement, ast.If) and _mentions(statement.test, {"__name__"})
 
 
 def _mentions(statement: ast.AST, names: set[str]) -> bool:

@@ -9,8 +9,9 @@ from typing import Any
 
 from workbench import exporter
 from workbench.cli.found import store_of
+from workbench.cli.parsers import Parser
 from workbench.cli.values import among
-from workbench.cli.verbs import OK, Parser
+from workbench.cli.verbs import OK
 from workbench.cli.words import clean, say, say_json
 from workbench.errors import BadOption
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from workbench.errors import BadCell, BadMetric, BadSpace
-from workbench.records import Goal
+from workbench.records import Argument, Goal
 from workbench.snapshot.reading.hyperparameters import NAMES, Hyperparameter, assignment, hyperparameters, supplied
 from workbench.snapshot.reading.loop import use_of_trial
 from workbench.snapshot.reading.names import names_of
@@ -38,7 +38,7 @@ _ASKS = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A valid train cell (or training function).
+    """A valid train cell (or training function, or script).
 
     source: its text, as a runner gets it. space and hyperparameters: its search space. needs: names it loads from
     the notebook, each with its first line (0: it is the training function itself). assigned: names that it always binds
@@ -46,9 +46,10 @@ class Cell:
     modules it imports itself. steps: line of ``trial.steps()``, or None if the loop is in a framework or a helper.
     reports: metrics it reports, or None if its text does not show all of them. content: digest of the text without
     comments and blank lines. entry: the function's name, for kind ``function``; module: the project module it lives in.
+    file, arguments, metrics, listens: a script's path, and the rest as a spec's program has them.
     """
 
-    kind: Literal["cell", "function"]
+    kind: Literal["cell", "script", "function"]
     source: str
     space: Space
     hyperparameters: tuple[Hyperparameter, ...]
@@ -63,6 +64,15 @@ class Cell:
     content: str
     entry: str | None = None
     module: str | None = None
+    file: str | None = None
+    arguments: tuple[Argument, ...] = ()
+    metrics: tuple[str, ...] = ()
+    listens: bool = False
+
+    @property
+    def resumes(self) -> bool:
+        """False if it cannot save what it is at: a script that says its metrics to something else."""
+        return not self.metrics and not self.listens
 
     def check_goal(self, goal: Goal | str) -> None:
         """Raise BadMetric if the text shows that the goal's metric is never reported."""
@@ -85,7 +95,7 @@ class Cell:
 
 def _written(goal: Goal | str, metric: str, kind: str) -> str:
     mode = goal.mode if isinstance(goal, Goal) else "max"
-    return f"--goal {mode} {metric}" if kind == "cell" else f"goal=wb.{mode}imize({metric!r})"
+    return f"--goal {mode} {metric}" if kind != "function" else f"goal=wb.{mode}imize({metric!r})"
 
 
 def read_cell(source: str, namespace: Mapping[str, Any], *, first_line: int = 1) -> Cell:

@@ -307,7 +307,7 @@ def _rewritten(cell: Text, loop: Loop) -> tuple[str, str, str]:
         if all(isinstance(value, int) for value in values):
             turns = len(range(*values)) if len(values) <= 3 else 0
             start = values[0] if len(values) > 1 else 0
-            option = f"--steps 1-{turns}" if cell.kind == "cell" else f"max_steps={turns}, to the scheduler"
+            option = f"--steps 1-{turns}" if cell.kind != "function" else f"max_steps={turns}, to the scheduler"
             hint = f"and give the number of turns as {option}." if turns > 1 else ""
             if start:
                 hint += f" trial.steps() counts from 0: use {name} + {start} where {name} began at {start}."

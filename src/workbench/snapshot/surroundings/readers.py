@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import glob
-import importlib.machinery
 import os
 import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from workbench.snapshot.surroundings.arriving import when_imported
 
 #: Functions by module, each with the name of its path parameter (the first one, unless a number is given).
 #: ``Class.__init__`` is a method; a name with ``+`` is an extension type, which is replaced by a subclass.
@@ -65,6 +66,7 @@ _MOST = 5_000
 #: The callback for each read (the path as given) and each created file.
 Told = Callable[[str, bool], None]
 _told: Told | None = None
+_is_installed = False
 
 
 def tell(told: Told) -> None:
@@ -75,13 +77,11 @@ def tell(told: Told) -> None:
 
 def install() -> None:
     """Install the wrappers in imported readers, and in the others when they are imported. Idempotent."""
-    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        return
-    sys.meta_path.insert(0, _Finder())
-    for name in READERS:
-        module = sys.modules.get(name)
-        if module is not None:
-            _wrap(module)
+    global _is_installed
+    if not _is_installed:
+        _is_installed = True
+        for name in READERS:
+            when_imported(name, _wrap)
 
 
 def not_seen() -> list[str]:
@@ -124,47 +124,6 @@ def _inside(folder: str) -> Iterator[str]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-class _Finder:
-    """Delegates to the other finders, and wraps a reader's module once it has been executed."""
-
-    def __init__(self) -> None:
-        #: Modules being looked up. Another finder may do the same, and so call this one again.
-        self._asking: set[str] = set()
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        """Called by Python's import for every module; nearly all of them are not readers."""
-        if name not in READERS or name in self._asking:
-            return None
-        self._asking.add(name)
-        try:
-            spec = self._found(name, path, target)
-        finally:
-            self._asking.discard(name)
-        if spec is not None and hasattr(spec.loader, "exec_module"):
-            _wrap_after(spec)
-        return spec
-
-    def _found(self, name: str, path: Any, target: Any) -> importlib.machinery.ModuleSpec | None:
-        for finder in sys.meta_path:
-            find = None if finder is self else getattr(finder, "find_spec", None)
-            spec: importlib.machinery.ModuleSpec | None = find(name, path, target) if find is not None else None
-            if spec is not None:
-                return spec
-        return None
-
-
-def _wrap_after(spec: importlib.machinery.ModuleSpec) -> None:
-    loader: Any = spec.loader
-    run = loader.exec_module
-
-    def exec_module(module: types.ModuleType) -> None:
-        run(module)
-        _wrap(module)
-
-    with contextlib.suppress(AttributeError):  # a loader without a dictionary
-        loader.exec_module = exec_module
 
 
 def _wrap(module: types.ModuleType) -> None:

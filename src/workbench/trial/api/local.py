@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.records import Configuration
 from workbench.trial.api import files, metrics
-from workbench.trial.api.trial import Trial
+from workbench.trial.api.trial import LegLeft, Trial
 
 #: The environment variable with the number of steps outside of Workbench.
 STEPS_VARIABLE = "WORKBENCH_STEPS"
@@ -17,12 +17,16 @@ STEPS = 10
 
 
 class LocalCourse:
-    """A trial without a leg: turns are counted, values printed."""
+    """A trial without a leg: turns are counted, values printed.
 
-    def __init__(self, max_steps: int, folder: Path) -> None:
+    ends_loops: whether a loop that counts its own steps ends with ``max_steps`` too.
+    """
+
+    def __init__(self, max_steps: int, folder: Path, *, ends_loops: bool = False) -> None:
         self.step = -1
         self._max_steps = max_steps
         self._folder = folder
+        self._ends_loops = ends_loops
         #: Values reported, by step.
         self.history: dict[int, dict[str, float]] = {}
 
@@ -36,11 +40,14 @@ class LocalCourse:
         return self._max_steps - max(0, self.step)
 
     def report(self, values: Mapping[str, Any], step: int | None) -> bool:
+        is_own = step is not None
         step = self._current() if step is None else step
         found = {name: metrics.number(value, name, 0, step) for name, value in values.items()}
         self.history.setdefault(step, {}).update(found)
         print(f"step {step}: " + ", ".join(f"{name} {value:.6g}" for name, value in found.items()))  # noqa: T201
-        return step < self._max_steps
+        if is_own and self._ends_loops and step > self._max_steps:
+            raise LegLeft("completed")  # it continued although it was told to end
+        return step < self._max_steps if self._ends_loops or not is_own else True
 
     def log(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
@@ -77,6 +84,7 @@ def local_trial(
     folder: Path | None = None,
 ) -> Trial:
     """A trial that takes all its steps here: ``max_steps``, or WORKBENCH_STEPS, or ten."""
-    steps = max_steps if max_steps is not None else int(os.environ.get(STEPS_VARIABLE, STEPS))
+    told = os.environ.get(STEPS_VARIABLE) if max_steps is None else str(max_steps)
+    steps = int(told or STEPS)
     place = folder or Path.cwd() / "trial-files"
-    return Trial(LocalCourse(steps, place), 0, configuration or {}, steps, seed, place)
+    return Trial(LocalCourse(steps, place, ends_loops=told is not None), 0, configuration or {}, steps, seed, place)

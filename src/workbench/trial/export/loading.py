@@ -28,6 +28,7 @@ from workbench.trial.checkpoint.header import GRAPH
 from workbench.trial.checkpoint.tensors import read_tensors
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.leg import fill, hidden_names, prepare, run_code
+from workbench.trial.process.script import as_main
 from workbench.trial.state import State
 
 
@@ -125,7 +126,7 @@ def brought(
     seed, number = spec.seeds_of(trial)
     loader = trial_seed(seed, number, "loader")
     stand_in = Trial(course, number, configuration, spec.length, loader, files)
-    with _surroundings(spec, trial, stand_in):
+    with _surroundings(spec, trial, stand_in), as_main(spec.program, configuration):
         code, arguments = prepare(spec, stand_in, namespace, function)
         course.hidden = hidden_names(namespace)
         with contextlib.suppress(LegLeft):

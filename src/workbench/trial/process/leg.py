@@ -31,6 +31,7 @@ from workbench.store import Store
 from workbench.store.keeping import remote
 from workbench.store.keeping.checkpoints import Skipped
 from workbench.trial import iterators, make_current, seeds
+from workbench.trial.api.heard import listening
 from workbench.trial.api.trial import Course, LegLeft, Trial
 from workbench.trial.course.check import CheckVault, Watch
 from workbench.trial.course.course import LegCourse
@@ -46,6 +47,7 @@ from workbench.trial.process.forkserver import made_by_imports, search_path
 from workbench.trial.process.isolation import Baseline
 from workbench.trial.process.processes import descendants
 from workbench.trial.process.runner import Link, Runner
+from workbench.trial.process.script import command_line
 from workbench.trial.process.surroundings import arranged
 from workbench.trial.process.view import View, arrange
 
@@ -98,8 +100,7 @@ class Legs:
         store = Store(order.store)
         spec = self._spec(store, order)
         left.filename = spec.program.filename
-        # An argument parser sees no words: neither this process's own nor those of the leg before.
-        sys.argv = [spec.program.filename.strip("<>")]
+        sys.argv = command_line(spec.program, order.configuration)
         shown = View()
         if self._own:
             shown = arrange(order.back, spec.training.cwd)
@@ -141,7 +142,8 @@ class Legs:
             make_current(trial)
             code, arguments = prepare(spec, trial, namespace, function)
             place.hidden = hidden_names(namespace)
-            run_code(code, namespace, arguments)
+            with listening(spec.program, spec.goal.metric, trial):
+                run_code(code, namespace, arguments)
 
         second = partial(self._second, place, train) if spec.verify and self._is_first and not order.resume else None
         setup = Setup(store.experiment(spec.id), second if self._own and order.check is None else None)
@@ -239,9 +241,10 @@ class Legs:
             store=store.root,
             capture=program.capture,
             overlays=program.overlays,
-            source=program.source if program.kind == "cell" else "",
+            source="" if program.kind == "function" else program.source,
             filename=program.filename,
-            values=order.configuration,
+            values=order.configuration if program.kind == "cell" else None,
+            is_script=program.kind == "script",
             seen=self._sight.seen.file if self._sight is not None else None,
         )
 
@@ -278,6 +281,9 @@ def prepare(
 
         given = arguments(function, trial.configuration)
         return function, {**given, "": trial}
+    if program.kind == "script":
+        namespace["__file__"] = program.filename
+        return compile(program.source, program.filename, "exec", dont_inherit=True), None
     import workbench
 
     for name, value in {**cell.supplied(), "wb": workbench}.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import tempfile
 import types
 from collections.abc import Callable
@@ -14,9 +15,11 @@ from workbench.search import Search
 from workbench.search.seeds import trial_seed
 from workbench.status.board import configured
 from workbench.trial import current_or_none, make_current, seeds
+from workbench.trial.api.heard import listening
 from workbench.trial.api.local import LocalCourse
-from workbench.trial.api.trial import Trial
+from workbench.trial.api.trial import LegLeft, Trial
 from workbench.trial.process.leg import fill, prepare, run_code
+from workbench.trial.process.script import as_main
 
 if TYPE_CHECKING:
     from workbench.launch import Draft
@@ -24,8 +27,11 @@ if TYPE_CHECKING:
 STEPS = 2
 
 
-def attempt(made: Draft, say: Callable[[str], None]) -> None:
-    """Train the first trial for two steps here. Exceptions of the code are not wrapped, so that %debug works."""
+def attempt(made: Draft, say: Callable[[str], None], search: str = "remove --try to search") -> None:
+    """Train the first trial for two steps here. Exceptions of the code are not wrapped, so that %debug works.
+
+    search: what to do next, in words.
+    """
     spec = made.spec(None)
     search = Search.of(spec)
     search.handle(CapacityChanged(1))
@@ -39,14 +45,21 @@ def attempt(made: Draft, say: Callable[[str], None]) -> None:
     before, random_state = current_or_none(), seeds.state()
     with tempfile.TemporaryDirectory(prefix="workbench-try-") as folder:
         seed = trial_seed(spec.seed, 0, "loader")
-        trial = Trial(LocalCourse(steps, Path(folder)), 0, configuration, spec.scheduler.last, seed, Path(folder))
+        trial = Trial(
+            LocalCourse(steps, Path(folder), ends_loops=True), 0, configuration, spec.scheduler.last, seed, Path(folder)
+        )
         make_current(trial)
         seeds.set_all(spec.seed, 0)
         try:
             code, arguments = prepare(spec, trial, namespace, function)
-            run_code(code, namespace, arguments)
+            with (
+                contextlib.suppress(LegLeft),
+                as_main(spec.program, configuration),
+                listening(spec.program, spec.goal.metric, trial),
+            ):
+                run_code(code, namespace, arguments)
         finally:
             make_current(before)
             seeds.forget()
             seeds.put(random_state)
-    say("It works; remove --try to search.")
+    say(f"It works; {search}.")

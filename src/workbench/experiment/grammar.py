@@ -1,11 +1,13 @@
-"""The options of ``%%train`` and of ``#|`` lines. Law: one table; parsing, help and completion all read it."""
+"""The options of ``%%train``, of ``#|`` lines and of ``workbench run``. Law: one table; parsing, help and completion
+all read it."""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -14,6 +16,8 @@ from workbench.amounts import duration, keep_data, save_every, wrong
 from workbench.choices import Choices
 from workbench.errors import BadName, BadOption
 from workbench.records import Goal, Keep, Scheduler, Searcher, checked_name
+from workbench.snapshot.reading.arguments import split_arguments
+from workbench.snapshot.reading.cell import Cell
 
 _METRIC = re.compile(r"[^\W\d][\w./-]{0,99}")
 _COMMENT = re.compile(r"\s*#\|\s*(.*?)\s*")
@@ -42,6 +46,10 @@ class Options(Choices):
     wait: bool = False
     again: bool = False
     same: bool = False
+    #: A script's file, its arguments, and patterns of the lines by which it says its metrics.
+    script: str | None = None
+    words: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
     #: Names of the fields that were written, on the line or in a comment.
     written: frozenset[str] = frozenset()
 
@@ -52,6 +60,16 @@ class Options(Choices):
         return Scheduler(
             kind=kind, first=first, last=last, eta=self.eta, table=self.table, mode=self.mode, brackets=self.brackets
         )
+
+    def scheduler_of(self, cell: Cell) -> Scheduler | None:
+        """The scheduler as written, or the default for ``cell``; None if ``steps`` were not written."""
+        if self.steps is None:
+            return None
+        if cell.resumes or self.scheduler is not None:
+            return self.scheduler_for(self.scheduler or "hyperband")
+        # Each promotion would train it again from the start: it is trained on until it is stopped.
+        mode = self.mode if "mode" in self.written else "stop"
+        return dataclasses.replace(self.scheduler_for("asha"), mode=mode)
 
     @property
     def notify(self) -> dict[str, Any] | None:
@@ -165,6 +183,10 @@ def _alerts(text: str) -> tuple[str, ...]:
     return tuple(rule.text for rule in rules(part for part in text.split(";") if part.strip()))
 
 
+def _pattern(text: str) -> tuple[str, ...]:
+    return (text,)
+
+
 def _mirrors(text: str) -> tuple[Any, ...]:
     from workbench.exporter import mirrored
 
@@ -173,6 +195,7 @@ def _mirrors(text: str) -> tuple[Any, ...]:
 
 #: Every option, in the order in which help shows them.
 OPTIONS: tuple[Option, ...] = (
+    Option("name", "name", "NAME", "the experiment's name (the notebook's, or the script's)", read=checked_name),
     Option("goal", "goal", "max|min METRIC", "the metric that ranks trials, and whether to maximise or minimise it",
            words=2, read=_goal, choices=("max", "min")),
     Option("steps", "steps", "FIRST-LAST", "steps of the first and the last rung, in the loop's own unit (epochs); "
@@ -215,6 +238,10 @@ OPTIONS: tuple[Option, ...] = (
            read=_text("notify-command", "my-notify")),
     Option("alert", "alerts", "RULES", "'loss is nan', 'no improvement in 10 steps', 'log ~ \"PATTERN\"'; several "
            "with ; between", read=_alerts),
+    Option("script", "script", "FILE", "trains this script; its arguments follow --, or are the cell",
+           read=_text("script", "train.py")),
+    Option("metric", "metrics", "REGEX", "script: a pattern of the lines by which it prints its metrics",
+           read=_pattern),
     Option("plan", "plan", "", "print what would be trained, and start nothing", words=0, bare=True),
     Option("try", "attempt", "", "train two steps of one trial in this kernel", words=0, bare=True),
     Option("wait", "wait", "", "keep the cell running until the experiment ends", words=0, bare=True),
@@ -249,6 +276,20 @@ def parse(line: str, cell: str = "") -> Options:
             error.line = number
             raise
     values.update(_read_words(_split(line)))
+    if "script" in values:
+        values["words"] = (*values.get("words", ()), *split_arguments(_without_comments(cell)))
+    elif "words" in values or "metrics" in values:
+        given = "--metric" if "metrics" in values else "--"
+        raise BadOption(f"{given} is for scripts. Expected --script with its file; for example: --script train.py.")
+    return Options(**values, written=frozenset(values))
+
+
+def parse_script(words: Sequence[str]) -> Options:
+    """The options of ``workbench run``: the one word that belongs to no option is the script, and what follows ``--``
+    are its arguments. Raises BadOption."""
+    values = _read_words(list(words), alone="script")
+    if "script" not in values:
+        raise BadOption("workbench run: no script was given. For example: workbench run train.py --goal max val_acc.")
     return Options(**values, written=frozenset(values))
 
 
@@ -263,7 +304,14 @@ def comments(cell: str) -> Iterable[tuple[int, str]]:
             return
 
 
+def _without_comments(cell: str) -> str:
+    return "\n".join(line for line in cell.splitlines() if not _COMMENT.fullmatch(line))
+
+
 def _split(line: str) -> list[str]:
+    if " -- " in f"{line} ":
+        line, _, arguments = f"{line} ".partition(" -- ")
+        return [*_split(line), "--", *split_arguments(arguments)]
     try:
         return shlex.split(line)
     except ValueError as error:
@@ -291,23 +339,32 @@ def _read_comment(text: str) -> dict[str, Any]:
     return {option.field: value}
 
 
-def _read_words(words: list[str]) -> dict[str, Any]:
+def _read_words(words: list[str], alone: Literal["name", "script"] = "name") -> dict[str, Any]:
+    """alone: what a word is that belongs to no option."""
     values: dict[str, Any] = {}
     at = 0
     while at < len(words):
         word = words[at]
         at += 1
+        if word == "--":
+            values["words"] = tuple(words[at:])
+            break
         if not word.startswith("-") or word == "-":
-            if "name" in values:
+            if alone == "script" and alone in values:
+                raise BadOption(
+                    f"workbench run was given two scripts, {values['script']!r} and {word!r}; expected one. Arguments "
+                    f"of the script follow --, as in workbench run {values['script']} -- {word}."
+                )
+            if alone in values:
                 raise BadOption(
                     f"%%train was given two names, {values['name']!r} and {word!r}; expected one. "
                     f'Put quotes around a name with spaces, as in %%train "{values["name"]} {word}".'
                 )
-            values["name"] = checked_name(word)
+            values[alone] = checked_name(word) if alone == "name" else word
             continue
         name, equals, rest = word.lstrip("-").partition("=")
         option = _known(name, "--")
-        if option.field in values:
+        if option.field in values and option.field != "metrics":
             raise BadOption(f"--{name} was given twice; expected once. Leave one out.")
         if option.words == 0:
             if equals:
@@ -315,7 +372,7 @@ def _read_words(words: list[str]) -> dict[str, Any]:
             values[option.field] = option.bare
             continue
         value, used = _value(option, ([rest] if equals else []) + words[at:])
-        values[option.field] = value
+        values[option.field] = (*values.get("metrics", ()), *value) if option.field == "metrics" else value
         at += used - bool(equals)
     return values
 
@@ -357,13 +414,13 @@ def _known(name: str, mark: str) -> Option:
 # Help and completion
 
 
-def help_text() -> str:
-    """The options, two columns, as ``%%train?`` shows them."""
+def help_text(apart: Collection[str] = ()) -> str:
+    """The options but those ``apart``, two columns, as ``%%train?`` shows them."""
     import textwrap
 
     width = 34
     lines = []
-    for option in OPTIONS:
+    for option in (one for one in OPTIONS if one.name not in apart):
         head = f"  --{option.name} {option.shown}".rstrip()
         body = textwrap.wrap(option.help, 116 - width)
         if len(head) > width - 2:

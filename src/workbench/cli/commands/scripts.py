@@ -1,0 +1,133 @@
+"""`run` and `try`: a search over a script's own arguments, and two steps of it here. Law: what a train cell does with
+the same options; training happens in the engine's processes, and only `try` runs the script in this one."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import shlex
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from workbench.cli.commands.watch import watch
+from workbench.cli.verbs import FAILED, OK
+from workbench.cli.words import clean, say, say_json
+from workbench.errors import BadOption, WorkbenchError
+from workbench.experiment import grammar
+
+if TYPE_CHECKING:
+    from workbench.launch import Draft
+
+#: What only the command line has: to start and not wait, and to print JSON; `try`: the debugger.
+_DETACH, _JSON, _DEBUG = "--detach", "--json", "--pdb"
+
+
+def run(options: Any) -> int:
+    """Search over the script's arguments, and follow the search until it ends."""
+    words, flags = _taken(options.words, (_DETACH, _JSON))
+    chosen = _options(words, options.store)
+    if chosen.attempt:
+        return _tried(_drafted(chosen, "run", words), debug=False)
+    made = _drafted(chosen, "run", words)
+    if chosen.plan:
+        say_json({"plan": made.plan.to_json()}) if _JSON in flags else say(str(made.plan))
+        return OK
+    from workbench.experiment.launching import experiment_of
+
+    experiment, is_new = experiment_of(made, chosen)
+    label = clean(experiment.label)
+    if _JSON not in flags:
+        for note in (*made.beside, *made.capture.notes, *made.around.notes, *_how(made)):
+            say(f"Note: {clean(note)}.")
+        for line in experiment.changed:
+            say(f"{label}: {clean(line)}")
+    if is_new or not experiment.is_ended:
+        experiment.start(cluster=chosen.cluster)
+    if _DETACH in flags:
+        say_json({"label": experiment.label, "id": experiment.id}) if _JSON in flags else say(
+            f"{label} is started. `workbench watch {label}` follows it."
+        )
+        return OK
+    return watch(argparse.Namespace(store=str(made.store.root), ref=experiment.id, json=_JSON in flags))
+
+
+def attempt(options: Any) -> int:
+    """Train two steps of the first trial in this process."""
+    words, flags = _taken(options.words, (_DEBUG,))
+    made = _drafted(_options(words, options.store, needs_steps=False), "try", words)
+    return _tried(made, debug=_DEBUG in flags)
+
+
+def _taken(words: list[str], flags: tuple[str, ...]) -> tuple[list[str], set[str]]:
+    """The words without the command line's own flags, and those of them that were given."""
+    end = words.index("--") if "--" in words else len(words)
+    given = {word for word in words[:end] if word in flags}
+    return [word for word in words[:end] if word not in flags] + words[end:], given
+
+
+def _options(words: list[str], store: str | None, *, needs_steps: bool = True) -> grammar.Options:
+    chosen = grammar.parse_script(words)
+    for name, value in (("--from", chosen.parent), ("--wait", chosen.wait or None)):
+        if value is not None:
+            raise BadOption(f"workbench run: {name} is for train cells. Leave it out.")
+    if chosen.steps is None and not needs_steps:
+        chosen = dataclasses.replace(chosen, steps=(1, 2))
+    return dataclasses.replace(chosen, store=chosen.store or store)
+
+
+def _drafted(chosen: grammar.Options, verb: str, words: list[str]) -> Draft:
+    from workbench.engine.telling.notify import masked
+    from workbench.experiment.notebook import name_of
+    from workbench.launch import Origin, draft, settled
+    from workbench.snapshot.reading.script import read_script
+    from workbench.store import Store
+    from workbench.store.keeping.remote import shown
+
+    assert chosen.script is not None
+    cell = read_script(chosen.script, chosen.words, chosen.metrics)
+    notify = chosen.notify
+    typed = masked(shlex.join(["workbench", verb, *words]), notify)
+    if chosen.storage:
+        typed = typed.replace(chosen.storage, shown(chosen.storage))
+    settings = settled(
+        cell,
+        goal=chosen.goal,
+        steps=chosen.steps,
+        scheduler=chosen.scheduler_of(cell),
+        searcher=chosen.searcher_record,
+        notify=notify,
+        **chosen.chosen(),
+    )
+    name = chosen.name or name_of(cell.file)
+    return draft(cell, {}, name, settings, Store.to_train(chosen.store), Origin(typed, typed))
+
+
+def _how(made: Draft) -> list[str]:
+    """What the user should know of how the script is heard."""
+    if made.cell.resumes:
+        return []
+    how = "prints" if made.cell.metrics else "logs"
+    told = f"this script {how} its metric and saves nothing, so a trial that is interrupted begins again; "
+    return [told + "`from workbench import trial` with trial.steps() or trial.save lets it resume"]
+
+
+def _tried(made: Draft, *, debug: bool) -> int:
+    from workbench.experiment.attempt import attempt as train
+
+    try:
+        train(made, say, "`workbench run` searches")
+    except WorkbenchError:
+        raise
+    except Exception as error:
+        traceback.print_exception(error)
+        if debug:
+            import pdb
+
+            # Below our own frames: where the script raised.
+            pdb.post_mortem(error.__traceback__)
+        return FAILED
+    except SystemExit as end:
+        sys.stderr.write(f"the script ended itself with {end.code!r}\n")
+        return FAILED
+    return OK
