@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -141,6 +142,9 @@ def test_an_engine_starts_it_for_what_is_asked_for_and_its_workers_fork_from_it(
         assert ended(store, spec) == "completed"
         (one,) = forkservers(process.pid)
         assert one.ppid() == process.pid
+        # Signals that the engine blocks while it starts reach training.
+        (blocked,) = re.findall(r"SigBlk:\s*(\w+)", Path(f"/proc/{one.pid}/status").read_text())
+        assert int(blocked, 16) == 0
         assert set(said(store, spec, "parent")[0]) == {float(one.pid)}
         # A killed engine takes it from no worker.
         process.kill()

@@ -114,6 +114,8 @@ def main(fd: int, listener_fd: int | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # The same if a machine's shutdown notice reaches every process: if this one ended, its runners would be killed.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # An engine blocks signals while it starts one: runners, and what training starts in them, would never get them.
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     first = control.receive()
     if not isinstance(first, Hello):
         return
