@@ -9,6 +9,7 @@ import difflib
 import keyword
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from workbench.errors import BadOption, BadSpace
@@ -150,7 +151,12 @@ def _name(before: str) -> str:
 
 
 def _text(value: Any) -> str:
-    return f"[{','.join(map(_text, value))}]" if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_text, value))}]"
+    if isinstance(value, float) and value < 0:
+        # argparse takes -1e-05 for an option, and -0.00001 for a number.
+        return format(Decimal(repr(value)), "f")
+    return str(value)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

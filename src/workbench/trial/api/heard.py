@@ -23,8 +23,6 @@ from workbench.trial.api.trial import Trial
 
 #: Where scalars arrive, by module: the name of the function, and what it says from its arguments.
 _Said = Callable[..., tuple[Mapping[str, Any], Any]]
-#: Without this choice of the user's, W&B would ask for an account.
-_WANDB_MODE = "WANDB_MODE"
 #: The characters of a longest unfinished line.
 _LONGEST = 65_536
 
@@ -90,6 +88,8 @@ def listening(program: Program, goal: str, trial: Trial) -> Iterator[None]:
     elif program.listens:
         global _heard
         _listen()
+        for name, value in _alone(trial).items():
+            os.environ.setdefault(name, value)
         _heard = Heard(trial, goal)
         try:
             yield
@@ -157,6 +157,12 @@ def _read(text: str) -> float:
 _heard: Heard | None = None
 
 
+def _alone(trial: Trial) -> dict[str, str]:
+    """Variables by which loggers need no account and no server, where the user has not chosen one."""
+    runs = {"MLFLOW_TRACKING_URI": f"file:{trial.folder}/mlruns", "MLFLOW_ALLOW_FILE_STORE": "true"}
+    return {"WANDB_MODE": "disabled", **runs}
+
+
 @functools.cache
 def _listen() -> None:
     """Put the listeners in place, for this process's life."""
@@ -197,7 +203,6 @@ def _tensorboard(module: types.ModuleType) -> None:
 
 
 def _wandb(module: types.ModuleType) -> None:
-    os.environ.setdefault(_WANDB_MODE, "disabled")
     begin = module.init
 
     def said(data: Any, step: Any = None, *_: Any, **__: Any) -> Any:

@@ -47,7 +47,7 @@ from workbench.trial.process.forkserver import made_by_imports, search_path
 from workbench.trial.process.isolation import Baseline
 from workbench.trial.process.processes import descendants
 from workbench.trial.process.runner import Link, Runner
-from workbench.trial.process.script import command_line
+from workbench.trial.process.script import command_line, ending
 from workbench.trial.process.surroundings import arranged
 from workbench.trial.process.view import View, arrange
 
@@ -142,7 +142,7 @@ class Legs:
             make_current(trial)
             code, arguments = prepare(spec, trial, namespace, function)
             place.hidden = hidden_names(namespace)
-            with listening(spec.program, spec.goal.metric, trial):
+            with ending(spec.program), listening(spec.program, spec.goal.metric, trial):
                 run_code(code, namespace, arguments)
 
         second = partial(self._second, place, train) if spec.verify and self._is_first and not order.resume else None

@@ -26,7 +26,17 @@ def as_main(program: Program, configuration: Mapping[str, Any]) -> Iterator[None
     words = sys.argv
     sys.argv = command_line(program, configuration)
     try:
-        with imports_as(program.filename if program.kind == "script" else None):
+        with imports_as(program.filename if program.kind == "script" else None), ending(program):
             yield
     finally:
         sys.argv = words
+
+
+@contextlib.contextmanager
+def ending(program: Program) -> Iterator[None]:
+    """Let a script end as scripts do, by ``sys.exit(0)`` or by a command of click's. A cell that does so fails."""
+    try:
+        yield
+    except SystemExit as end:
+        if program.kind != "script" or end.code:
+            raise

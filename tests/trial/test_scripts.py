@@ -1,0 +1,241 @@
+"""Scripts in real runners: they train as they would without Workbench, stop, are killed and resume bit for bit."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trial.world import points, said
+
+from workbench.records import Argument, Program
+
+TRAIN = """
+    import argparse, os, sys
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+    from workbench import trial
+
+    def loss_of(model, x, y):
+        return ((model(x) - y) ** 2).mean()
+
+    class Config:
+        pass
+
+    def main():
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--lr", type=float, default=0.1)
+        parser.add_argument("--layers", type=int, nargs="+", default=[2])
+        parser.add_argument("--amp", action="store_true")
+        args = parser.parse_args()
+        print("begins as", __name__, os.path.basename(__file__), sys.argv[1:])
+        data = torch.arange(32.0).reshape(8, 4) / 32
+        loader = DataLoader(TensorDataset(data, data.sum(1, keepdim=True)), 4, shuffle=True)
+        model = torch.nn.Sequential(torch.nn.Linear(4, args.layers[0]), torch.nn.Dropout(0.3), torch.nn.Linear(args.layers[0], 1))
+        optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
+        seen = 0
+        for epoch in trial.steps():
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = loss_of(model, x, y)
+                loss.backward()
+                optimizer.step()
+                seen += len(x)
+            trial.report(score=-loss.item(), seen=seen)
+        print("after the loop")
+
+    if __name__ == "__main__":
+        sys.exit(main())
+    """
+ARGUMENTS = (Argument("--lr", "lr"), Argument("--layers", "layers"), Argument("--amp", "amp", True))
+CONFIGURATION = {"lr": 0.05, "layers": [3, 1], "amp": False}
+
+
+@pytest.fixture
+def script(experiment: Any, tmp_path: Path) -> Any:
+    """``script(source, …)``: an experiment whose program is a script's."""
+
+    def make(source: str, arguments: tuple[Argument, ...] = (), **program: Any) -> Any:
+        source, path = textwrap.dedent(source), tmp_path / "train.py"
+        path.write_text(source)
+        steps, goal = program.pop("steps", 6), program.pop("goal", "max score")
+        made = Program("script", source, str(path), arguments=arguments, **program)
+        return experiment(source, program=made, steps=steps, goal=goal)
+
+    return make
+
+
+def test_it_is_the_main_program_with_its_file_and_its_arguments(server, script):
+    runner = server.runner()
+    told = runner.leg(script(TRAIN, ARGUMENTS).order(configuration=CONFIGURATION))
+    assert told[-1]["outcome"] == "completed", told[-1]["error"]["traceback"]
+    runner.kill()
+    shown = runner.output()
+    assert "begins as __main__ train.py ['--lr', '0.05', '--layers', '3', '1']" in shown
+    assert "after the loop" in shown
+
+
+def test_a_killed_one_resumes_bit_for_bit(server, script):
+    whole = points(server.runner().leg(script(TRAIN, ARGUMENTS).order(configuration=CONFIGURATION)))
+    cell, heard = script(TRAIN, ARGUMENTS), {}
+    for start, until in ((0, 1), (1, 3)):
+        told = server.runner().leg(cell.order(until, start=start, configuration=CONFIGURATION))
+        assert told[-1]["outcome"] == "reached"
+        heard |= points(told)
+    runner = server.runner()
+    runner.connection.send(cell.order(6, start=3, levels=(4,), configuration=CONFIGURATION))
+    heard |= points(runner.until("saved", step=4))
+    runner.kill()
+    told = server.runner().leg(cell.order(6, start=3, levels=(4,), configuration=CONFIGURATION))
+    assert told[-1]["outcome"] == "completed"
+    assert said(told, "begun")[0]["step"] >= 4
+    assert (heard | points(told)) == whole
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome"),
+    [
+        ("sys.exit(0)", "completed"),
+        ("sys.exit()", "completed"),
+        ("sys.exit(3)", "failed"),
+        ("sys.exit('no')", "failed"),
+    ],
+)
+def test_it_ends_as_scripts_end(server, script, end, outcome):
+    source = f"""
+        import sys
+        from workbench import trial
+        for step in trial.steps():
+            trial.report(score=step)
+        {end}
+        """
+    left = server.runner().leg(script(source).order())[-1]
+    assert left["outcome"] == outcome
+    assert outcome == "completed" or "its log may say why" in left["error"]["message"]
+
+
+def test_an_argument_parsers_refusal_is_in_the_log(server, script):
+    runner = server.runner()
+    left = runner.leg(script(TRAIN, (Argument("--lrr", "lr"),)).order(configuration={"lr": 0.1}))[-1]
+    runner.kill()
+    assert left["outcome"] == "failed"
+    assert "unrecognized arguments: --lrr 0.1" in runner.output()
+
+
+SPAWNS = """
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+    from workbench import trial
+    width = 3
+    class Rows(Dataset):
+        def __len__(self): return 8
+        def __getitem__(self, at): return torch.full((width,), float(at))
+    def main():
+        loader = DataLoader(Rows(), 4, num_workers=1, multiprocessing_context={context!r})
+        for epoch in trial.steps():
+            trial.report(score=sum(batch.sum().item() for batch in loader))
+    {guard}main()
+    """
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("guard", ["", "if __name__ == '__main__': "], ids=["plain", "guarded"])
+def test_processes_that_it_starts_know_its_classes_and_train_nothing(server, script, context, guard):
+    told = server.runner().leg(script(SPAWNS.format(context=context, guard=guard), steps=2).order())
+    assert told[-1]["outcome"] == "completed", told[-1]["error"]["traceback"]
+    assert set(points(told).values()) == {84.0}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Scripts that do not report
+
+PRINTS = """
+    import sys
+    score = 0.0
+    for epoch in range(9):
+        score += 0.5 * (1 - score)
+        print(f"epoch {epoch} loss={1 - score:.3f}", end=" ")
+        print(f"score={score:.6f}.")
+        sys.stderr.write("score=7.0 is what nothing reads\\n" if epoch < 0 else "")
+    print("the end")
+    """
+
+
+@pytest.mark.parametrize(
+    "metrics", [(r"score=([\d.]+)",), (r"loss=(?P<loss>\S+)", r"score=(?P<score>\S+)"), (r"(?P<score>\d\.\d{6})",)]
+)
+def test_what_it_prints_is_reported(server, script, metrics):
+    runner = server.runner()
+    told = runner.leg(script(PRINTS, metrics=metrics, steps=9).order(levels=(1, 3)))
+    assert told[-1]["outcome"] == "completed", told[-1]["error"]["traceback"]
+    found = {step: value for (name, step, _), value in points(told).items() if name == "score"}
+    assert found == {step: round(1 - 0.5**step, 6) for step in range(1, 10)}
+    assert [level["step"] for level in said(told, "level")] == [1, 3, 9]
+    if "loss" in metrics[0]:
+        assert points(told)["loss", 2, 0] == 0.25
+    runner.kill()
+    assert "the end" in runner.output()
+
+
+def test_one_that_prints_leaves_at_its_level_and_begins_again(server, script):
+    cell = script(PRINTS, metrics=(r"score=([\d.]+)",), steps=9)
+    runner = server.runner()
+    told = runner.leg(cell.order(3))
+    assert told[-1]["outcome"] == "reached"
+    runner.kill()
+    assert "epoch 3" not in runner.output()
+    again = server.runner().leg(cell.order(9, start=3, told=3))
+    assert again[-1]["outcome"] == "completed"
+    assert "begins" in str(said(again, "says")) or "from the start" in str(said(again, "says"))
+    assert points(told) | points(again) == points(
+        server.runner().leg(script(PRINTS, metrics=cell.spec.program.metrics, steps=9).order())
+    )
+
+
+def test_a_pattern_that_finds_no_number_fails_by_name(server, script):
+    left = server.runner().leg(script(PRINTS, metrics=(r"epoch (\S+ loss)",)).order())[-1]
+    assert left["error"]["type"] == "BadMetric"
+    assert "score is '0 loss' in the line 'epoch 0 loss=0.500 score=0.500000.'" in left["error"]["message"]
+
+
+LOGS = """
+    import os
+    import mlflow
+    with mlflow.start_run():
+        for epoch in range(5):
+            mlflow.log_metrics({"loss": 1 / (epoch + 1)}, step=epoch)
+            mlflow.log_metric("score", epoch * 10, step=epoch)
+            mlflow.log_metric("late", epoch * 100, step=epoch)
+    """
+
+
+def test_what_it_logs_is_reported_and_logged_without_a_server(server, script):
+    cell = script(LOGS, listens=True, steps=5)
+    told = server.runner().leg(cell.order(levels=(1,)))
+    assert told[-1]["outcome"] == "completed", told[-1]["error"]["traceback"]
+    found = points(told)
+    for step in range(1, 6):
+        assert found["score", step, 0] == (step - 1) * 10
+        assert found["loss", step, 0] == 1 / step
+        assert found["late", step, 0] == (step - 1) * 100
+    runs = cell.paths().files / "mlruns"
+    assert [path.read_text().split()[1] for path in runs.rglob("metrics/score")][:1] == ["0.0"]
+
+
+@pytest.mark.parametrize(
+    ("package", "source"),
+    [
+        ("tensorboard", "from torch.utils.tensorboard import SummaryWriter\nwriter = SummaryWriter('runs')\n"
+                        "for epoch in range(5):\n    writer.add_scalar('score', epoch, epoch)\n"),
+        ("tensorboardX", "from tensorboardX import SummaryWriter\nwriter = SummaryWriter('runs')\n"
+                         "for epoch in range(5):\n    writer.add_scalar('score', epoch, epoch)\n"),
+        ("wandb", "import wandb\nwith wandb.init(project='any') as run:\n    for epoch in range(5):\n"
+                  "        wandb.log({'score': epoch}) if epoch % 2 else run.log({'score': epoch})\n"),
+    ],
+)  # fmt: skip
+def test_loggers_that_are_installed_are_heard(server, script, package, source):
+    pytest.importorskip(package)
+    told = server.runner().leg(script(source, listens=True, steps=5).order())
+    assert told[-1]["outcome"] == "completed", told[-1]["error"]["traceback"]
+    assert list(points(told).values()) == [0.0, 1.0, 2.0, 3.0, 4.0]
