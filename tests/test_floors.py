@@ -70,13 +70,13 @@ DOORS = {
     # The faces that one person sees of one experiment.
     ("cli", "amounts"),
     ("cli", "experiment"),
+    ("cli", "launch"),  # `workbench run`
     ("cli", "share"),
     ("experiment", "amounts"),
+    ("experiment", "choices"),
     ("experiment", "launch"),
     ("experiment", "live"),  # `Experiment.watch()`
     ("experiment", "share"),
-    ("lab", "amounts"),
-    ("lab", "choices"),
     ("launch", "choices"),
     ("lab", "cli"),  # `%workbench` is the command line in a cell
     ("lab", "experiment"),

@@ -21,7 +21,8 @@ def test_every_option_is_read():
         "--storage s3://bucket/x --keep-data 1.5MB --mirror mlflow:http://host:5000 "
         "--deterministic --save-every 10m --hang 30m --verify off --keep latest=2 --from digits@2/t0007:27 "
         "--notify https://example.org/hook --notify-command my-notify --alert 'loss is nan; no improvement in 3 steps' "
-        "--plan --try --wait --again --same --store /tmp/s --cluster tcp://h:1"
+        "--plan --try --wait --again --same --store /tmp/s --cluster tcp://h:1 --script 'my train.py' "
+        "--metric 'loss (?P<val_loss>.)' --metric b=(.) -- --lr 'uniform(0, 1)' --name 'two words'"
     )
     options = parse(line)
     assert options.name == "my net"
@@ -45,7 +46,10 @@ def test_every_option_is_read():
     assert options.keep_data == 1_500_000
     assert [(one["kind"], one["where"]) for one in options.mirror] == [("mlflow", "http://host:5000")]
     assert (options.store, options.cluster) == ("/tmp/s", "tcp://h:1")
-    assert len(options.written) == len(OPTIONS) + 1
+    assert options.script == "my train.py"
+    assert options.metrics == ("loss (?P<val_loss>.)", "b=(.)")
+    assert options.words == ("--lr", "uniform(0, 1)", "--name", "two words")
+    assert options.written == {option.field for option in OPTIONS} | {"words"}
 
 
 def test_leading_comments_are_options_and_the_line_wins():
@@ -120,7 +124,8 @@ def test_help_names_every_option():
 
 def test_completion_offers_options_then_their_words():
     assert completions("digits --s") == [
-        *("--steps", "--scheduler", "--searcher", "--slots", "--seed", "--save-every", "--same", "--storage", "--store")
+        *("--steps", "--scheduler", "--searcher", "--slots", "--seed", "--save-every", "--script", "--same"),
+        *("--storage", "--store"),
     ]
     assert "--goal" not in completions("digits --goal max acc --")
     assert completions("digits --scheduler a") == ["asha", "all"]

@@ -14,7 +14,7 @@ import torch
 from running import engine
 from same_world import World, inside, write
 
-from workbench.launch import changes
+from workbench.experiment.versions import changes
 
 #: Files that are there only where a row makes them.
 EXTRA = ("data/absent.csv", "data/folder.csv", "data/more.csv", "unused.py", "data/many/40.txt")

@@ -12,7 +12,7 @@ from workbench import asked
 from workbench.asking import ask
 from workbench.compare.same import Now, standing
 from workbench.errors import BadOption
-from workbench.launch import changes
+from workbench.experiment.versions import changes
 from workbench.records import Searcher
 from workbench.store.series import Series
 

@@ -18,7 +18,7 @@ from workbench.snapshot.reading.arguments import argument_words, read_arguments,
     [
         ("--lr 'loguniform(1e-4, 1)' --epochs 20", ["--lr", "loguniform(1e-4, 1)", "--epochs", "20"]),
         ("--lr loguniform(1e-4, 1)", ["--lr", "loguniform(1e-4, 1)"]),
-        ("--lr loguniform(1e-4,\n    1)  # a comment\n--name 'two words'", ["--lr", "loguniform(1e-4,\n    1)", "--name", "two words"]),
+        ("--a f(1,\n  2)  # a comment\n--name 'two words'", ["--a", "f(1,\n  2)", "--name", "two words"]),
         ("--opt choice(\"a b\", c)", ["--opt", 'choice("a b", c)']),
         ("a\\ b \\\n c ''", ["a b", "c", ""]),
         ("--color a#b # c", ["--color", "a#b"]),
@@ -38,12 +38,18 @@ def test_words_are_split_as_in_a_shell_and_calls_stay_whole(text, words):
         (["--weight-decay", "uniform(0, 1)"], "weight_decay = uniform(0, 1)"),
         (["+model.net-2.lr=uniform(0, 1)"], "model_net_2_lr = uniform(0, 1)"),
         (["--lambda", "uniform(0, 1)"], "lambda_ = uniform(0, 1)"),
-        (["--opt", "choice(adam, 'sgd', \"adam-w\", torch.optim.SGD)"], "opt = choice('adam', 'sgd', 'adam-w', 'torch.optim.SGD')"),
+        (["--opt", "choice(adam, 'sgd', \"adam-w\", nn.SGD)"], "opt = choice('adam', 'sgd', 'adam-w', 'nn.SGD')"),
         (["--layers", "choice([64, 64], (32,))"], "layers = choice([64, 64], [32])"),
         (["--clip", "choice(None, uniform(0, 1))"], "clip = choice(None, uniform(0, 1))"),
         (["--amp", "flag()"], "amp = choice(False, True)"),
-        (["--opt", "choice(a, b)", "--m", "uniform(0, 1, when=opt == a)"], "opt = choice('a', 'b')\nm = uniform(0, 1, when=opt == 'a')"),
-        (["--n", "randint(1, 4)", "--m", "choice(1, 2, when=(n > 1) & (n < 4))"], "n = randint(1, 4)\nm = choice(1, 2, when=(n > 1) & (n < 4))"),
+        (
+            ["--opt", "choice(a, b)", "--m", "uniform(0, 1, when=opt == a)"],
+            "opt = choice('a', 'b')\nm = uniform(0, 1, when=opt == 'a')",
+        ),
+        (
+            ["--n", "randint(1, 4)", "--m", "choice(1, 2, when=(n > 1) & (n < 4))"],
+            "n = randint(1, 4)\nm = choice(1, 2, when=(n > 1) & (n < 4))",
+        ),
         (["--expression", "f(x)", "data/(1).csv", "--", "x=y"], ""),
     ],
 )  # fmt: skip
@@ -75,7 +81,7 @@ def test_calls_of_distributions_are_hyperparameters(words, space):
         (["--lr", "choice({1: 2})"], "is not plain"),
         (["--lr", "choice(1j)"], "cannot be an argument"),
         (["--lr", "choice(b'x')"], "cannot be an argument"),
-        (["--m", "uniform(0, 1, when=opt == 1)", "--opt", "choice(1, 2)"], "no hyperparameter before it"),
+        (["--m", "uniform(0, 1, when=opt == 1)", "--opt", "choice(1, 2)"], "no argument before it"),
         (["--opt", "choice(1, 2)", "--m", "uniform(0, 1, when=otp == 1)"], "is opt meant?"),
     ],
 )
@@ -113,8 +119,10 @@ def test_a_script_gets_the_trials_values(words, configuration, given):
 @given(st.integers(0, 2**32))
 def test_an_argument_parser_gets_back_what_was_chosen(seed):
     arguments, space = read_arguments(
-        ["--lr", "loguniform(1e-9, 1)", "--opt", "choice(adam, sgd)", "--m", "uniform(-1e-4, 0, when=opt == sgd)"]
-        + ["--layers", "choice([64, 32], [1])", "--amp", "flag()", "--n", "randint(-3, 3)"]
+        [
+            *("--lr", "loguniform(1e-9, 1)", "--opt", "choice(adam, sgd)", "--m", "uniform(-1e-4, 0, when=opt == sgd)"),
+            *("--layers", "choice([64, 32], [1])", "--amp", "flag()", "--n", "randint(-3, 3)"),
+        ]
     )
     configuration = space.sample(random.Random(seed))
     parser = argparse.ArgumentParser()

@@ -32,7 +32,8 @@ TRAIN = """
         print("begins as", __name__, os.path.basename(__file__), sys.argv[1:])
         data = torch.arange(32.0).reshape(8, 4) / 32
         loader = DataLoader(TensorDataset(data, data.sum(1, keepdim=True)), 4, shuffle=True)
-        model = torch.nn.Sequential(torch.nn.Linear(4, args.layers[0]), torch.nn.Dropout(0.3), torch.nn.Linear(args.layers[0], 1))
+        width = args.layers[0]
+        model = torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.Dropout(0.3), torch.nn.Linear(width, 1))
         optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
         seen = 0
         for epoch in trial.steps():
@@ -59,9 +60,9 @@ def script(experiment: Any, tmp_path: Path) -> Any:
     def make(source: str, arguments: tuple[Argument, ...] = (), **program: Any) -> Any:
         source, path = textwrap.dedent(source), tmp_path / "train.py"
         path.write_text(source)
-        steps, goal = program.pop("steps", 6), program.pop("goal", "max score")
+        steps, goal, verify = program.pop("steps", 6), program.pop("goal", "max score"), program.pop("verify", True)
         made = Program("script", source, str(path), arguments=arguments, **program)
-        return experiment(source, program=made, steps=steps, goal=goal)
+        return experiment(source, program=made, steps=steps, goal=goal, verify=verify)
 
     return make
 
@@ -121,6 +122,77 @@ def test_an_argument_parsers_refusal_is_in_the_log(server, script):
     runner.kill()
     assert left["outcome"] == "failed"
     assert "unrecognized arguments: --lrr 0.1" in runner.output()
+
+
+PARSERS = {
+    "click": (
+        """
+        import click
+        @click.command()
+        @click.option("--lr", type=float)
+        @click.option("--amp/--no-amp", default=False)
+        def main(lr, amp):
+            train(lr, amp)
+        """,
+        ("--lr", "--amp"),
+    ),
+    "typer": (
+        """
+        import typer
+        def train_it(lr: float = 0.0, amp: bool = False):
+            train(lr, amp)
+        def main():
+            typer.run(train_it)
+        """,
+        ("--lr", "--amp"),
+    ),
+    "hydra": (
+        """
+        import hydra, os
+        from omegaconf import OmegaConf
+        OmegaConf.register_new_resolver("session", lambda: str(os.getsid(0)), use_cache=True)
+        @hydra.main(version_base=None, config_path="conf", config_name="config")
+        def main(cfg):
+            print(cfg.here)  # OmegaConf remembers it, and it is another one in each runner
+            train(cfg.model.lr, cfg.amp == "yes")
+        """,
+        ("model.lr=", "+amp="),
+    ),
+    "by hand": (
+        """
+        import sys
+        lr, amp = 0.0, False
+        def main():
+            for word in sys.argv[1:]:
+                key, value = word[2:].split("=")
+                globals()[key] = type(globals()[key])(eval(value))
+            train(lr, amp)
+        """,
+        ("--lr=", "--amp="),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_kind_of_argument_parser_works(server, script, tmp_path, name):
+    source, (lr, amp) = PARSERS[name]
+    head = """
+        from workbench import trial
+        def train(lr, amp):
+            for step in trial.steps():
+                trial.report(score=lr * (2 if amp else 1) + step)
+        """
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "config.yaml").write_text("model:\n  lr: 0.0\nhere: ${session:}\n")
+    whole = textwrap.dedent(head) + textwrap.dedent(source) + 'if __name__ == "__main__":\n    main()\n'
+    arguments = (Argument(lr, "lr"), Argument(amp, "amp", is_flag=not amp.endswith("=")))
+    given = {"lr": 0.25, "amp": "yes" if name == "hydra" else True}
+    cell = script(whole, arguments, steps=3, verify=False)  # nothing that differs is kept
+    told = server.runner().leg(cell.order(2, configuration=given))
+    assert told[-1]["outcome"] == "reached", told[-1]["error"]["traceback"]
+    told += server.runner().leg(cell.order(3, start=2, configuration=given))
+    assert told[-1]["outcome"] == "completed", told[-1]["error"]["traceback"]
+    assert [points(told)["score", step, 0] for step in (1, 2, 3)] == [0.5, 1.5, 2.5]
 
 
 SPAWNS = """
@@ -223,19 +295,22 @@ def test_what_it_logs_is_reported_and_logged_without_a_server(server, script):
     assert [path.read_text().split()[1] for path in runs.rglob("metrics/score")][:1] == ["0.0"]
 
 
-@pytest.mark.parametrize(
-    ("package", "source"),
-    [
-        ("tensorboard", "from torch.utils.tensorboard import SummaryWriter\nwriter = SummaryWriter('runs')\n"
-                        "for epoch in range(5):\n    writer.add_scalar('score', epoch, epoch)\n"),
-        ("tensorboardX", "from tensorboardX import SummaryWriter\nwriter = SummaryWriter('runs')\n"
-                         "for epoch in range(5):\n    writer.add_scalar('score', epoch, epoch)\n"),
-        ("wandb", "import wandb\nwith wandb.init(project='any') as run:\n    for epoch in range(5):\n"
-                  "        wandb.log({'score': epoch}) if epoch % 2 else run.log({'score': epoch})\n"),
-    ],
-)  # fmt: skip
-def test_loggers_that_are_installed_are_heard(server, script, package, source):
-    pytest.importorskip(package)
+BOARD = "writer = SummaryWriter('runs')\nfor epoch in range(5):\n    writer.add_scalar('score', epoch, epoch)\n"
+RUNS = """
+import wandb
+with wandb.init(project="any") as run:
+    for epoch in range(5):
+        (wandb if epoch % 2 else run).log({"score": epoch})
+"""
+LOGGED = {
+    "TensorBoard": f"from torch.utils.tensorboard import SummaryWriter\n{BOARD}",
+    "tensorboardX": f"from tensorboardX import SummaryWriter\n{BOARD}",
+    "W&B": RUNS,
+}
+
+
+@pytest.mark.parametrize("source", LOGGED.values(), ids=LOGGED)
+def test_other_loggers_are_heard_too(server, script, source):
     told = server.runner().leg(script(source, listens=True, steps=5).order())
     assert told[-1]["outcome"] == "completed", told[-1]["error"]["traceback"]
     assert list(points(told).values()) == [0.0, 1.0, 2.0, 3.0, 4.0]

@@ -74,14 +74,14 @@ class Verb:
 
 
 VERBS: dict[str, Verb] = {
-    "run": Verb("search over a script's own arguments, and follow it until it ends", "scripts:run", parsers.run,
-                reads_words=True),
-    "try": Verb("train two steps of a script here; under the debugger with --pdb", "scripts:attempt", parsers.try_,
-                reads_words=True),
     "ls": Verb("experiments, the newest first", "lists:ls", parsers.ls),
     "show": Verb("one experiment, or one trial of it", "look:show", parsers.show),
     "watch": Verb("follow an experiment until it ends", "watch:watch", parsers.watch,
                   "Ctrl-C ends the watching only: the experiment continues."),
+    "run": Verb("search over a script's own arguments, and follow it until it ends", "scripts:run", parsers.run,
+                reads_words=True),
+    "try": Verb("train two steps of a script here; under the debugger with --pdb", "scripts:attempt", parsers.try_,
+                reads_words=True),
     "plan": Verb("what a search will do, without starting it", "look:plan", parsers.plan,
                  "Give an experiment, or --steps and the rest."),
     "stop": Verb("stop an experiment, or one trial of it", "orders:stop", parsers.stop),
@@ -104,7 +104,7 @@ VERBS: dict[str, Verb] = {
                    "Exits with 0 if the trial is reproduced, bit for bit or within the tolerance, and "
                    "if every notebook completes; else with 1."),
     "repeat": Verb("train a trial's configuration with other seeds: mean and interval", "again:repeat", parsers.repeat),
-    "why": Verb("restore one difference after the other, and train again", "why:why", parsers.why,
+    "why": Verb("restore one difference after the other, and train again", "compared:why", parsers.why,
                 "Exits with 0 if the last row equals the baseline bit for bit, else with 1."),
     "slice": Verb("write the minimal notebook that makes a trial: the cells it needs, in order", "slicing:sliced",
                   parsers.slice_, "It analyses the executed cells, and includes each that may matter."),

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 STEPS = 2
 
 
-def attempt(made: Draft, say: Callable[[str], None], search: str = "remove --try to search") -> None:
+def attempt(made: Draft, say: Callable[[str], None], then: str = "remove --try to search") -> None:
     """Train the first trial for two steps here. Exceptions of the code are not wrapped, so that %debug works.
 
-    search: what to do next, in words.
+    then: what to do next, in words.
     """
     spec = made.spec(None)
     search = Search.of(spec)
@@ -62,4 +62,4 @@ def attempt(made: Draft, say: Callable[[str], None], search: str = "remove --try
             make_current(before)
             seeds.forget()
             seeds.put(random_state)
-    say(f"It works; {search}.")
+    say(f"It works; {then}.")

@@ -195,7 +195,6 @@ def _mirrors(text: str) -> tuple[Any, ...]:
 
 #: Every option, in the order in which help shows them.
 OPTIONS: tuple[Option, ...] = (
-    Option("name", "name", "NAME", "the experiment's name (the notebook's, or the script's)", read=checked_name),
     Option("goal", "goal", "max|min METRIC", "the metric that ranks trials, and whether to maximise or minimise it",
            words=2, read=_goal, choices=("max", "min")),
     Option("steps", "steps", "FIRST-LAST", "steps of the first and the last rung, in the loop's own unit (epochs); "
@@ -255,6 +254,7 @@ OPTIONS: tuple[Option, ...] = (
            "mlflow:http://host:5000, tensorboard:runs, wandb:project; several with a comma", read=_mirrors),
     Option("keep-data", "keep_data", "SIZE|off", "files up to this size that training reads are kept, so that replay "
            "and why can put them back (50MB)", read=keep_data),
+    Option("name", "name", "NAME", "the experiment's name (the notebook's, or the script's)", read=checked_name),
     Option("store", "store", "FOLDER", "where experiments are kept (.workbench beside the notebook)",
            read=_text("store", "/data/workbench")),
     Option("cluster", "cluster", "ADDRESS", "a Dask cluster's address (a local cluster)",

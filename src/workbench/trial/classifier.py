@@ -66,6 +66,8 @@ _STATELESS = frozenset(
         *("frame", "traceback", "getset_descriptor", "member_descriptor", "super", "PyCapsule"),
     }
 )
+#: Attributes in which a configuration of OmegaConf (Hydra's) keeps what it has looked up, such as when it was made.
+_OMEGACONF = frozenset({"resolver_cache", "_flags_cache"})
 _VALUE_TYPES = (pathlib.PurePath, re.Pattern, enum.Enum)
 _VALUE_MODULES = frozenset({"datetime", "decimal", "fractions", "uuid", "zoneinfo"})
 
@@ -226,6 +228,8 @@ class Classifier:
     def _of_python(self, obj: Any, cls: type) -> How | None:
         if cls.__module__.startswith(MACHINERY):
             return SILENT
+        if cls.__module__.startswith("omegaconf.") and hasattr(obj, "__dict__"):
+            return kinds.Cached(cls, _OMEGACONF)
         if bars.is_bar(obj):
             return bars.BAR
         if getattr(cls, "workbench_fixed", False) or kinds.is_from(obj, SHOWN_ONLY) or isinstance(obj, _LOCK_TYPES):

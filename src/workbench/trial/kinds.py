@@ -141,8 +141,12 @@ class Instance(Kind):
             tokens.append(see(value, f"<value {number}>"))
         return tokens
 
+    def attributes(self, obj: Any) -> dict[str, Any]:
+        """The attributes that are content."""
+        return self.own(obj)
+
     @staticmethod
-    def attributes(obj: Any) -> dict[str, Any]:
+    def own(obj: Any) -> dict[str, Any]:
         """The attributes themselves, bypassing any ``__getattribute__`` of the class."""
         try:
             own: dict[str, Any] = object.__getattribute__(obj, "__dict__")
@@ -172,11 +176,12 @@ class Instance(Kind):
             return
         if type(obj) is not content["class"]:
             obj.__class__ = content["class"]
-        attributes = self.attributes(obj)
-        new = content["attributes"]
-        for name in [name for name in attributes if name not in new and name not in content["kept attributes"]]:
-            del attributes[name]
-        attributes.update(new)
+        own, new = self.own(obj), content["attributes"]
+        for name in [
+            name for name in self.attributes(obj) if name not in new and name not in content["kept attributes"]
+        ]:
+            del own[name]
+        own.update(new)
         for name in self.slots:
             if name in content["slots"]:
                 object.__setattr__(obj, name, content["slots"][name])
@@ -203,6 +208,17 @@ class Instance(Kind):
             mapping.clear(obj)
             for key, value in (*items, *kept.items()):
                 mapping.__setitem__(obj, key, value)
+
+
+class Cached(Instance):
+    """An object that keeps what it has looked up: these attributes are not its content."""
+
+    def __init__(self, cls: type, caches: frozenset[str]) -> None:
+        super().__init__(cls)
+        self._caches = caches
+
+    def attributes(self, obj: Any) -> dict[str, Any]:
+        return {name: value for name, value in self.own(obj).items() if name not in self._caches}
 
 
 class Queue(Instance):

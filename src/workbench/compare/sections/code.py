@@ -61,7 +61,7 @@ def code(a: Side, b: Side) -> Section | None:
             continue  # only its hyperparameters differ: the section on configuration shows them
         names = (before.names if before else frozenset()) | (after.names if after else frozenset())
         if either.trains:
-            items.insert(0, _item("train cell" if _is_cell(a, b) else "training function", before, after))
+            items.insert(0, _item(_trains(a, b), before, after))
         elif names & changed.keys():
             explained |= names & changed.keys()
             given = sorted(name for name in names & changed.keys() if changed[name])
@@ -100,8 +100,9 @@ def _short(items: Sequence[Item]) -> list[str]:
     return [*told, *(f"{name} changed" for name in modules)]
 
 
-def _is_cell(a: Side, b: Side) -> bool:
-    return a.spec.program.kind == b.spec.program.kind == "cell"
+def _trains(a: Side, b: Side) -> str:
+    kinds = {a.spec.program.kind, b.spec.program.kind}
+    return {"cell": "train cell", "script": "script"}.get(kinds.pop() if len(kinds) == 1 else "", "training function")
 
 
 def _item(name: str, before: Cell | None, after: Cell | None) -> Item:

@@ -84,7 +84,8 @@ def _told(name: str, one: dict[str, Any], other: dict[str, Any]) -> str:
 
 
 def arguments(a: Side, b: Side) -> Section | None:
-    """The options of the magic line, as expanded; those that change no result are left out."""
+    """The options of the magic line, as expanded, and a script's arguments, except its hyperparameters; those that
+    change no result are left out."""
     one, other = _options(a), _options(b)
     items = [
         Item(name, one.get(name), other.get(name))
@@ -108,10 +109,11 @@ def _options(side: Side) -> dict[str, str]:
         words = shlex.split(str(line or ""), comments=False)
     except ValueError:
         words = str(line).split()
+    given = [one.text for one in side.spec.program.arguments if one.name is None]
     found: dict[str, str] = {}
     option = ""
-    for word in words:
-        if word.startswith("--"):
+    for word in [*(words[: words.index("--")] if "--" in words else words), *given]:
+        if word.startswith("--") or (word in given and "=" in word):
             option, _, value = word.partition("=")
             found[option] = value
         elif option:

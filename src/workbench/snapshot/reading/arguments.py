@@ -235,7 +235,7 @@ class _Plain(ast.NodeTransformer):
             return ast.copy_location(ast.Name(f"hyperparameter {node.id}", ast.Load()), node)
         near = difflib.get_close_matches(node.id, self.space, n=1)
         raise BadOption(
-            f"{self.text}: its condition names {node.id}, which is no hyperparameter before it"
+            f"{self.text}: its condition names {node.id}, but no argument before it has that name"
             f"{f' (is {near[0]} meant?)' if near else ''}. Write a value as text in quotes, and put the argument "
             "that it depends on first."
         )

@@ -65,8 +65,8 @@ def minimal(spec: Spec, snapshot: Mapping[str, Any]) -> Slice:
     last = executed[-1]
     failed = [number for number, cell in enumerate(executed) if cell.get("failed")]
     history = History([str(cell["source"]) for cell in executed[:-1]], failed)
-    # For a train cell, the text that is trained; for a function, the cell that called Workbench.
-    texts = [spec.program.source] if spec.program.kind == "cell" else [str(last["source"])]
+    # For a train cell, the text that is trained; for a function, the cell that called Workbench. A script uses no cell.
+    texts = {"cell": [spec.program.source], "script": []}.get(spec.program.kind, [str(last["source"])])
     facts = [facts_of(text) for text in texts]
     names = {name for one in facts for name in one.uses | one.later}
     names |= (snapshot.get("capture") or {}).get("names", {}).keys()

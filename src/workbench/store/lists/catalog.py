@@ -279,8 +279,9 @@ def _named(store: Store, name: str, version: int | None) -> Entry:
     found = _newest([entry for entry in entries if entry.get("name") == name], version)
     if found is None:
         found = next((entry for entry in entries if entry["id"] == name), None)
-    if found is None:
-        found = _just_written(store, entries, name, version)
+    if found is None or (version is None and found["id"] != name):
+        written = _just_written(store, entries, name, version)
+        found = _newest([one for one in (found, written) if one is not None], version)
     if found is not None:
         return found
     versions = sorted({int(entry["version"]) for entry in entries if entry.get("name") == name})

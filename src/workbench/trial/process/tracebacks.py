@@ -67,8 +67,8 @@ def cause(error: BaseException, *, missing_goal: bool = False) -> str:
 def _message(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return (
-            f"the training code called exit({error.code!r}); the end of its log may say why. A trial ends when its code "
-            "does: leave the loop with break, or raise an error that says what is wrong."
+            f"the training code called exit({error.code!r}); the end of its log may say why. A trial ends when its "
+            "code does: leave the loop with break, or raise an error that says what is wrong."
         )
     if isinstance(error, EOFError) and "reading a line" in str(error):
         return (

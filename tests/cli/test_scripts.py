@@ -1,0 +1,157 @@
+"""``workbench run`` and ``try``: scripts as people have them, by processes as people start them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from running import engine
+from trial.test_scripts import PRINTS, TRAIN
+
+import workbench as wb
+from workbench.store import Store
+
+Typed = Callable[..., "subprocess.CompletedProcess[str]"]
+SPACE = ("--lr", "loguniform(1e-3, 0.5)", "--layers", "choice([2], [3, 1])", "--amp", "flag()")
+ASKS = ("--goal", "max", "score", "--steps", "1-3")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with scripts, as they are in a project."""
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "src" / "train.py").write_text(
+        textwrap.dedent(TRAIN).replace("import torch\n", "import torch, near\n", 1)
+    )
+    (project / "src" / "near.py").write_text("FACTOR = 1\n")
+    (project / "prints.py").write_text(textwrap.dedent(PRINTS))
+    monkeypatch.chdir(project)
+    return project
+
+
+@pytest.fixture
+def typed(folder: Path) -> Iterator[Typed]:
+    """``typed("run", …)``: a command line in that folder, whose store has a living engine."""
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "workbench", *words]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+
+    with engine(Store(folder / ".workbench").create(), workers=2):
+        yield run
+
+
+def test_a_search_over_a_script_from_its_plan_to_its_weights(typed: Typed, folder: Path) -> None:
+    asked = ("src/train.py", *ASKS, "--", *SPACE)
+    planned = typed("run", *asked[: -len(SPACE) - 1], "--plan", "--", *SPACE)
+    assert planned.returncode == 0, planned.stderr
+    assert "trials" in planned.stdout
+    done = typed("run", *asked)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("train@1 completed: ")
+    again = typed("run", *asked)
+    assert "train@1" in again.stdout.splitlines()[-1]
+    assert again.returncode == 0
+    exp = wb.open("train", store=Store(folder / ".workbench"))
+    assert exp.spec.program.kind == "script"
+    assert set(exp.best.configuration) == {"lr", "layers", "amp"}
+    words, path = sys.argv, list(sys.path)
+    loaded = exp.best.load()
+    assert (sys.argv, sys.path) == (words, path)
+    assert loaded.args.lr == exp.best.configuration["lr"]
+    assert loaded.model[0].out_features == exp.best.configuration["layers"][0]
+    replayed = typed("replay", f"train/{exp.best.label}")
+    assert replayed.stdout.splitlines()[-1].startswith("train-replay@1: identical"), replayed
+
+
+def test_a_version_says_what_changed_in_arguments_and_in_modules_beside_it(typed: Typed, folder: Path) -> None:
+    asked = ("run", "src/train.py", *ASKS, "--scheduler", "all", "--trials", "2", "--detach", "--")
+    first = typed(*asked, *SPACE)
+    assert first.stdout == "train@1 is started. `workbench watch train@1` follows it.\n", first.stderr
+    assert typed("watch", "train").returncode == 0
+    other = typed(*asked, *SPACE, "--amp")
+    assert "train@2 is started" in other.stdout
+    (folder / "src" / "near.py").write_text("FACTOR = 2\n")
+    assert "train@3 is started" in typed(*asked, *SPACE, "--amp").stdout
+    assert typed("watch", "train").returncode == 0
+    told = typed("history", "train").stdout
+    assert "--amp added" in told
+    assert "near" in told
+    assert "--amp" in typed("diff", "train@1", "train@2").stdout
+
+
+def test_one_that_prints_is_stopped_early_and_never_trained_again_from_the_start(typed: Typed) -> None:
+    done = typed("run", "prints.py", "--goal", "max", "score", "--steps", "1-9", "--trials", "4",
+                 "--metric", r"score=([\d.]+)", "--json", "--", "--seed=randint(0, 9)")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["state"] == "completed"
+    shown = typed("show", "prints@1").stdout
+    assert "asha" in shown
+
+
+def test_two_steps_are_tried_here_and_an_error_shows_its_line(typed: Typed, folder: Path) -> None:
+    tried = typed("try", "src/train.py", "--goal", "max", "score", "--", *SPACE)
+    assert tried.returncode == 0, tried.stderr
+    assert "step 2: score" in tried.stdout
+    assert "step 3" not in tried.stdout
+    assert "`workbench run` searches" in tried.stdout
+    (folder / "prints.py").write_text("print('score=1')\nboom\n")
+    failed = typed("try", "prints.py", "--goal", "max", "score", "--metric", r"score=(\d)")
+    assert failed.returncode == 1
+    assert 'prints.py", line 2, in <module>' in failed.stderr
+    assert "NameError" in failed.stderr
+
+
+def test_a_script_runs_without_workbench(folder: Path) -> None:
+    found = subprocess.run([sys.executable, "src/train.py", "--lr", "0.1"], cwd=folder, capture_output=True, text=True,
+                           env={**os.environ, "WORKBENCH_STEPS": "2"}, check=True)  # fmt: skip
+    assert [line.partition(":")[0] for line in found.stdout.splitlines()] == [
+        "begins as __main__ train.py ['--lr', '0.1']", "step 1", "step 2", "after the loop",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["run"], "no script was given"),
+        (["run", *ASKS, "--", "--lr", "uniform(0, 1)"], "no script was given"),
+        (["run", "none.py", *ASKS], "none.py cannot be read (No such file or directory)"),
+        (["run", "a.ipynb", *ASKS], "is a notebook"),
+        (["run", "src/train.py", "prints.py", *ASKS], "two scripts"),
+        (["run", "src/train.py", "--steps", "1-3"], "--goal is missing"),
+        (["run", "src/train.py", "--goal", "max", "score"], "--steps is missing"),
+        (["run", "src/train.py", "--goal", "max", "scor", "--steps", "1-3"], "reports score, seen"),
+        (["run", "src/train.py", *ASKS, "--lr", "uniform(0, 1)"], "--lr is not an option"),
+        (["run", "src/train.py", *ASKS, "--", "uniform(0, 1)"], "stands alone"),
+        (["run", "src/train.py", *ASKS, "--from", "a/t0001"], "--from is for train cells"),
+        (["run", "prints.py", *ASKS], "prints.py says no metric"),
+        (["run", "prints.py", *ASKS, "--metric", "score=("], "Expected a regular expression"),
+        (["run", "prints.py", *ASKS, "--metric", "score"], "expected one group"),
+        (["run", "prints.py", *ASKS, "--metric", "(?P<loss>.)"], "Report score"),
+        (["run", "broken.py", *ASKS], "broken.py, line 1"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_before_anything_is_written(folder: Path, capsys, words: list[str], told: str) -> None:
+    from workbench.cli import main
+
+    (folder / "broken.py").write_text("for\n")
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+    assert not (folder / ".workbench").exists()
+
+
+@pytest.mark.parametrize("verb", ["run", "try"])
+def test_help_shows_the_options_and_how_to_write_the_space(capsys, verb: str) -> None:
+    from workbench.cli import main
+
+    assert main([verb, "--help"]) == 0
+    shown = capsys.readouterr().out
+    for words in ("--goal max|min METRIC", "--metric REGEX", "--amp 'flag()'", "loguniform(1e-4, 1)"):
+        assert words in shown
