@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -114,6 +116,8 @@ def value_of(plain: float | str | None) -> float | None:
 
 #: Means "all of them" where a number is expected.
 MANY = 1_000_000
+#: Characters up to which given configurations are shown in full.
+_SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +174,30 @@ class Scheduler:
 
 @dataclass(frozen=True, slots=True)
 class Searcher:
-    """The way configurations are proposed: ``random``, ``grid`` or ``sobol``."""
+    """The way configurations are proposed.
+
+    kind: ``random``, ``grid`` or ``sobol``. given: configurations that the user gave, each with some or all
+    hyperparameters; the searcher proposes the others. only: the search consists of these; otherwise they come first.
+    """
 
     kind: Literal["random", "grid", "sobol"] = "random"
+    given: tuple[Configuration, ...] = ()
+    only: bool = False
+
+    def __str__(self) -> str:
+        if not self.given:
+            return self.kind
+        text = json.dumps(self.given)
+        shown = text[1:-1]
+        if len(text) > _SHOWN:
+            # Two long lists of the same length must differ in a comparison.
+            shown = f"{len(self.given)} configurations ({hashlib.sha256(text.encode()).hexdigest()[:8]})"
+        return f"{self.kind}, {'only' if self.only else 'first'} {shown}"
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Json]) -> Searcher:
+        """The searcher that a spec's plain data describe."""
+        return cls(**{**data, "given": tuple(dict(one) for one in data.get("given", ()))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +445,7 @@ class Spec(Recorded):
         training["preload"] = tuple(training.get("preload", ()))
         fields["goal"] = Goal(**fields["goal"])
         fields["scheduler"] = Scheduler(**fields["scheduler"])
-        fields["searcher"] = Searcher(**fields["searcher"])
+        fields["searcher"] = Searcher.from_json(fields["searcher"])
         program = dict(fields["program"])
         program["overlays"] = tuple((digest, tuple(names)) for digest, names in program.get("overlays") or ())
         program["arguments"] = tuple(Argument(**one) for one in program.get("arguments") or ())

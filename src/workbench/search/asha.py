@@ -122,6 +122,10 @@ class _Bracket:
                 return Place(trial, *self._first_leg)
         return place
 
+    def has_begun(self, trial: int) -> bool:
+        """Whether a trial of its first share has started, or never will."""
+        return trial < self._next
+
     def _has_new(self) -> bool:
         while self._next == self._end and self._shares:
             self._next, self._end = self._shares.popleft()
@@ -282,9 +286,20 @@ class _Bracket:
 
 
 class Asha:
-    """Brackets side by side, each with its share of trials and, while it has work, of slots."""
+    """Brackets side by side, each with its share of trials and, while it has work, of slots.
 
-    def __init__(self, ladders: tuple[Ladder, ...], eta: int, mode: Literal["stop", "promote"], words: Words) -> None:
+    first: trials that start before all others; of each bracket, its first ones.
+    """
+
+    def __init__(
+        self,
+        ladders: tuple[Ladder, ...],
+        eta: int,
+        mode: Literal["stop", "promote"],
+        words: Words,
+        first: tuple[int, ...] = (),
+    ) -> None:
+        self._first = deque(first)
         self._brackets = [_Bracket(ladder, at, eta, words, mode == "stop") for at, ladder in enumerate(ladders)]
         self._take(ladders)
 
@@ -314,6 +329,12 @@ class Asha:
         return (-bracket.towards.get(trial, 0), bracket.position, trial)
 
     def ask(self, slots: int) -> Place | None:
+        while self._first:
+            bracket = self._of(self._first[0])
+            place = None if bracket.has_begun(self._first[0]) else bracket.ask()
+            if place is not None:
+                return place
+            self._first.popleft()
         part, more = divmod(slots, len(self._brackets))
         # First each bracket within its share of slots, the remainder going to the most aggressive one; then any bracket
         # with work, so that no slot stays empty.

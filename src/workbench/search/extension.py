@@ -23,10 +23,16 @@ __all__ = ["extended"]
 def extended(plan: Plan, trials: int, last: int | None, space: Space, searcher: Searcher) -> Plan:
     """``plan`` with ``trials`` more trials and, if given, ``last`` steps for each.
 
-    Raises BadOption if the steps are not more than before, or if all points of a grid are already in the search.
+    Raises BadOption if the steps are not more than before, or if all points of a grid or all configurations of a list
+    are already in the search.
     """
     if isinstance(trials, bool) or not isinstance(trials, int) or trials < 0:
         raise BadOption(f"--trials {trials}: expected how many more, a whole number of 1 or more. Write --trials 20.")
+    if searcher.only and trials:
+        raise BadOption(
+            f"--trials {trials}: the search consists of {plan.trials} given configurations, and all of them are in it. "
+            "Give more steps, or start a search with a longer list, or with these as --first."
+        )
     if searcher.kind == "grid" and trials:
         left = grid_size(space) - plan.trials
         if left < 1:
@@ -47,7 +53,7 @@ def extended(plan: Plan, trials: int, last: int | None, space: Space, searcher: 
     if trials:
         more = {"hyperband": _more_brackets, "asha": _more_shares}.get(scheduler.kind, _more)
         ladders = more(ladders, trials, scheduler.eta, scheduler.table)
-    return counted(scheduler, ladders)
+    return dataclasses.replace(counted(scheduler, ladders), given=plan.given, proposed=plan.proposed)
 
 
 def _higher(ladder: Ladder, last: int, eta: int, kind: str) -> Ladder:

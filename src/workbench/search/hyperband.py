@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
@@ -65,9 +66,12 @@ class _Bracket:
 
 
 class Hyperband:
-    """All brackets of all rounds at once. Higher rungs go first."""
+    """All brackets of all rounds at once. Higher rungs go first.
 
-    def __init__(self, ladders: tuple[Ladder, ...], words: Words) -> None:
+    first: trials that start before all others; of each bracket, its first ones.
+    """
+
+    def __init__(self, ladders: tuple[Ladder, ...], words: Words, first: tuple[int, ...] = ()) -> None:
         self.trials = sum(ladder.sizes[0] for ladder in ladders)
         self._words = words
         rounds = ladders[-1].turn > 0
@@ -76,6 +80,7 @@ class Hyperband:
         self._open = len(ladders)
         #: Rungs with places that have not been started: (-rung, bracket's position).
         self._ready = [(0, position) for position in range(len(ladders))]
+        self._first = deque(first)
 
     def _of(self, trial: int) -> _Bracket:
         return self._brackets[self.place(trial)]
@@ -91,6 +96,10 @@ class Hyperband:
         return (-bracket.rung, bracket.position, trial)
 
     def ask(self, slots: int) -> Place | None:
+        while self._first:
+            place = self._of(self._first.popleft()).take()
+            if place is not None:
+                return place
         while self._ready:
             rung, position = self._ready[0]
             bracket = self._brackets[position]

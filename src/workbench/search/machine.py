@@ -62,7 +62,7 @@ class Search:
         self._words = Words(goal)
         self._rule = rule_of(self.plan, self._words)
         self._searcher = searcher
-        self._proposals = proposals(searcher, space, seed)
+        self._proposals = proposals(searcher, space, seed, self.plan.given)
         self._configurations: dict[int, Configuration] = {}
         self._trials: dict[int, Trial] = {}
         #: Trials that hold a slot, in the order they took it. Trials are added only up to the number of slots.

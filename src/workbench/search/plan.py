@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from dataclasses import dataclass
 
 from workbench.errors import BadOption
-from workbench.records import Json, Scheduler, Searcher
+from workbench.records import Configuration, Json, Scheduler, Searcher, Spec, trial_label
 from workbench.search import rungs
 from workbench.search.rungs import Ladder
-from workbench.search.searchers import grid_size
-from workbench.space import Space
+from workbench.search.searchers import grid_given, grid_size
+from workbench.space import Space, left_open
 
-__all__ = ["Plan", "PlannedBracket", "PlannedRung", "plan"]
+__all__ = ["Plan", "PlannedBracket", "PlannedRung", "given_of", "plan"]
 
 #: How many trials median stopping and ``all`` run unless told.
 TRIALS = 20
@@ -43,7 +44,8 @@ class Plan:
     steps: total steps if a promoted trial continues from its checkpoint. steps_retrained: total steps if it started
     again. legs: executions of trials. exact: whether the numbers will be exactly these (yes if no trial fails and the
     scheduler is synchronous; otherwise they depend on the order of arrival, and these are the numbers of successive
-    halving).
+    halving). given: the trials whose configurations were given, in the order of these. proposed: hyperparameters that
+    the searcher proposes for some of them.
     """
 
     scheduler: Scheduler
@@ -55,6 +57,8 @@ class Plan:
     promotions: int
     exact: bool
     ladders: tuple[Ladder, ...] = dataclasses.field(repr=False)
+    given: tuple[int, ...] = ()
+    proposed: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -83,7 +87,23 @@ class Plan:
             f"{self.trials:,} trials, {about}{self.promotions:,} promotions, {about}{self.steps:,} steps "
             f"({self.steps_retrained:,} without checkpoints)"
         )
-        return "\n".join([*lines, *self.warnings])
+        return "\n".join([*lines, *self._given_lines(), *self.warnings])
+
+    def _given_lines(self) -> list[str]:
+        if not self.given:
+            return []
+        if len(self.given) == self.trials:
+            line = "all configurations are given"
+        else:
+            shown = [*map(trial_label, self.given[:3]), *(["…"] if len(self.given) > 3 else [])]
+            verbs = (
+                "configuration is given and starts" if len(self.given) == 1 else "configurations are given and start"
+            )
+            line = f"{len(self.given):,} {verbs} first ({', '.join(shown)})"
+            within = {ladder.number for number in self.given for ladder in self.ladders if number in ladder.trials}
+            if len(self.brackets) > 1:
+                line += f", in bracket{'s' * (len(within) > 1)} {', '.join(map(str, sorted(within)))}"
+        return [line + (f"; the searcher proposes {', '.join(self.proposed)} where not given" if self.proposed else "")]
 
 
 def plan(
@@ -93,7 +113,9 @@ def plan(
     searcher: Searcher = Searcher(),  # noqa: B008 - frozen
     trials: int | None = None,
 ) -> Plan:
-    """What this search will do. Without ``trials``:
+    """What this search will do. Raises BadOption if the searcher was given more configurations than it has trials.
+
+    Without ``trials``:
 
     hyperband: one whole round. asha: η^(rungs−1) of the most aggressive bracket. median and all: 20. A grid: all its
     points (and never more). A space in which all configurations are the same: 1. A single trial cannot be compared, so
@@ -101,14 +123,49 @@ def plan(
     """
     if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 1):
         raise BadOption(f"--trials {trials}: expected an integer of 1 or more. For example: --trials 50.")
+    if searcher.only:
+        trials = len(searcher.given)
     if searcher.kind == "grid" and space is not None:
         size = grid_size(space)
+        grid_given(space, searcher.given)
         trials = size if trials is None else min(trials, size)
     if trials is None and space is not None and space.is_empty:
         trials = 1
     if trials == 1:
         scheduler = dataclasses.replace(scheduler, kind="all")
-    return counted(scheduler, _ladders(scheduler, trials))
+    found = counted(scheduler, _ladders(scheduler, trials))
+    if len(searcher.given) > found.trials:
+        raise BadOption(
+            f"{len(searcher.given)} configurations are given, but the search has {found.trials}. Expected at most as "
+            f"many as trials: write --trials {len(searcher.given)} or more, or train exactly these (--configurations)."
+        )
+    return dataclasses.replace(
+        found,
+        given=_numbers(found.ladders, searcher),
+        proposed=left_open(space, searcher.given) if space is not None else (),
+    )
+
+
+def given_of(spec: Spec, trial: int) -> Configuration:
+    """The values that the user gave for this trial; for most there are none."""
+    if not spec.searcher.given:
+        return {}
+    space = Space.from_json(spec.space)
+    numbers = plan(spec.scheduler, space=space, searcher=spec.searcher, trials=spec.trials).given
+    return spec.searcher.given[numbers.index(trial)] if trial in numbers else {}
+
+
+def _numbers(ladders: tuple[Ladder, ...], searcher: Searcher) -> tuple[int, ...]:
+    """The trials that have the given configurations.
+
+    A bracket with a high first rung loses no good trial to the noise of the first steps, so they fill the round's
+    least aggressive bracket, then the next. If there is nothing else in the search, they keep their order.
+    """
+    if searcher.only:
+        return tuple(range(len(searcher.given)))
+    calmest = sorted(ladders, key=lambda ladder: (ladder.turn, ladder.number))
+    numbers = itertools.chain.from_iterable(ladder.trials for ladder in calmest)
+    return tuple(itertools.islice(numbers, len(searcher.given)))
 
 
 def counted(scheduler: Scheduler, ladders: tuple[Ladder, ...]) -> Plan:

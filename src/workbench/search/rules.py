@@ -16,10 +16,12 @@ __all__ = ["rule_of"]
 def rule_of(planned: Plan, words: Words) -> Rule:
     """The rule that carries a plan out, before anything is told."""
     scheduler = planned.scheduler
+    # They start before the others, if there are others.
+    first = planned.given if len(planned.given) < planned.trials else ()
     if scheduler.kind == "hyperband":
-        return Hyperband(planned.ladders, words)
+        return Hyperband(planned.ladders, words, first)
     if scheduler.kind == "asha":
-        return Asha(planned.ladders, scheduler.eta, scheduler.mode, words)
+        return Asha(planned.ladders, scheduler.eta, scheduler.mode, words, first)
     if scheduler.kind == "median":
         return Median(planned.trials, median_levels(scheduler.first, scheduler.last), words)
     # Nothing is decided at these levels; a value there is one that people see at once.

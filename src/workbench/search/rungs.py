@@ -28,6 +28,11 @@ class Ladder:
     first: int
     turn: int = 0
 
+    @property
+    def trials(self) -> range:
+        """The numbers of its trials."""
+        return range(self.first, self.first + self.sizes[0])
+
 
 def levels(first: int, last: int, eta: int) -> tuple[int, ...]:
     """Steps at which trials are compared: ``first``, then ``eta`` times more each, and ``last`` itself on top.

@@ -4,6 +4,10 @@ of arrival."""
 from __future__ import annotations
 
 import itertools
+import json
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from workbench.errors import BadOption, BadSpace
@@ -11,10 +15,15 @@ from workbench.records import Configuration, Searcher
 from workbench.search import seeds
 from workbench.space import Space
 
-__all__ = ["MOST_POINTS", "Grid", "Proposals", "Random", "Sobol", "grid_size", "proposals"]
+__all__ = ["MOST_POINTS", "Grid", "Proposals", "Random", "Sobol", "grid_given", "grid_size", "proposals"]
 
 #: A larger grid is surely a mistake: it would run forever.
 MOST_POINTS = 100_000
+
+#: Given configurations by the numbers of their trials.
+Given = Mapping[int, Configuration]
+_NONE: Given = MappingProxyType({})
+_NOTHING: Configuration = {}
 
 
 class Proposals(Protocol):
@@ -25,44 +34,59 @@ class Proposals(Protocol):
         ...
 
 
-def proposals(searcher: Searcher, space: Space, seed: int) -> Proposals:
+def proposals(searcher: Searcher, space: Space, seed: int, numbers: Sequence[int] | None = None) -> Proposals:
     """The searcher of this kind. Raises BadOption for an unknown kind, or if a package that it needs is not
-    installed."""
+    installed.
+
+    numbers: the trials that have its given configurations; by default the first ones.
+    """
     kinds: dict[str, Any] = {"random": Random, "grid": Grid, "sobol": Sobol}
     if searcher.kind not in kinds:
         raise BadOption(f"--searcher {searcher.kind}: expected one of {', '.join(kinds)}. Use --searcher random.")
-    found: Proposals = kinds[searcher.kind](space, seed)
+    trials = range(len(searcher.given)) if numbers is None else numbers
+    found: Proposals = kinds[searcher.kind](space, seed, dict(zip(trials, searcher.given, strict=True)))
     return found
 
 
 class Random:
-    """Each trial independently."""
+    """Each trial independently. What is given for a trial replaces its values, and changes no other trial."""
 
-    def __init__(self, space: Space, seed: int) -> None:
+    def __init__(self, space: Space, seed: int, given: Given = _NONE) -> None:
         self._space = space
         self._seed = seed
+        self._given = given
         self._dimensions = space.dimensions
 
     def configuration(self, trial: int) -> Configuration:
-        return self._space.from_unit(seeds.units(self._seed, trial, "space", self._dimensions))
+        point = seeds.units(self._seed, trial, "space", self._dimensions)
+        return self._space.from_unit(point, self._given.get(trial, _NOTHING))
 
 
 class Grid:
-    """Every combination once, in the order the space was written: the last name changes fastest."""
+    """Every combination once, in the order the space was written: the last name changes fastest. Those that are given
+    have the trials for which they are given, and the others follow in order."""
 
-    def __init__(self, space: Space, seed: int = 0) -> None:
-        self._points = space.grid()
+    def __init__(self, space: Space, seed: int = 0, given: Given = _NONE) -> None:
+        points = grid_given(space, list(given.values()))
+        self._given = dict(zip(given, points, strict=True))
+        self._numbers = sorted(given)
+        keys = set(map(_key, points))
+        self._points = (point for point in space.grid() if not keys or _key(point) not in keys)
         self._taken: list[Configuration] = []
 
     def configuration(self, trial: int) -> Configuration:
-        self._taken += itertools.islice(self._points, max(0, trial + 1 - len(self._taken)))
-        return dict(self._taken[trial])
+        if trial in self._given:
+            return dict(self._given[trial])
+        at = trial - bisect_left(self._numbers, trial)
+        self._taken += itertools.islice(self._points, max(0, at + 1 - len(self._taken)))
+        return dict(self._taken[at])
 
 
 class Sobol:
-    """Scrambled Sobol points: trial k has the k-th point, spread more evenly than chance would."""
+    """Scrambled Sobol points: trial k has the k-th point, spread more evenly than chance would. What is given for a
+    trial replaces its values, and changes no other trial."""
 
-    def __init__(self, space: Space, seed: int) -> None:
+    def __init__(self, space: Space, seed: int, given: Given = _NONE) -> None:
         try:
             # scipy takes a while to import; import it only for this searcher.
             from scipy.stats import qmc
@@ -72,6 +96,7 @@ class Sobol:
                 "or use --searcher random."
             ) from error
         self._space = space
+        self._given = given
         self._engine = None
         if space.dimensions:
             self._engine = qmc.Sobol(space.dimensions, scramble=True, rng=seeds.trial_seed(seed, 0, "sobol"))
@@ -83,7 +108,7 @@ class Sobol:
         while len(self._points) <= trial:
             # Double the number each time: the sequence is balanced at powers of two, and scipy warns otherwise.
             self._points += self._engine.random(max(64, len(self._points))).tolist()
-        return self._space.from_unit(self._points[trial])
+        return self._space.from_unit(self._points[trial], self._given.get(trial, _NOTHING))
 
 
 def grid_size(space: Space) -> int:
@@ -94,3 +119,25 @@ def grid_size(space: Space) -> int:
             f"The grid has more than {MOST_POINTS:,} points. Use fewer options, a larger q, or --searcher random."
         )
     return size
+
+
+def grid_given(space: Space, given: Sequence[Configuration]) -> list[Configuration]:
+    """The points of the grid that are given: of one with open hyperparameters, the first that is not taken yet.
+
+    Raises BadOption if a point is given twice, BadSpace if the grid is infinite.
+    """
+    found: dict[str, Configuration] = {}
+    for number, one in enumerate(given, 1):
+        point = next((point for point in space.grid(one) if _key(point) not in found), None)
+        if point is None:
+            shown = ", ".join(f"{name}={value!r}" for name, value in one.items())
+            raise BadOption(
+                f"configuration {number} of those given ({shown}) was given before; expected each point of the grid "
+                "once. Leave it out, or use --searcher random, where each of them trains with its own seed."
+            )
+        found[_key(point)] = point
+    return list(found.values())
+
+
+def _key(point: Configuration) -> str:
+    return json.dumps(point, sort_keys=True)

@@ -20,6 +20,7 @@ from workbench.space.distributions import (
     uniform,
 )
 from workbench.space.forms import Distribution
+from workbench.space.given import Text, given_to, left_open
 from workbench.space.labels import label
 from workbench.space.space import Space
 
@@ -32,9 +33,12 @@ __all__ = [
     "QUniform",
     "RandInt",
     "Space",
+    "Text",
     "Uniform",
     "choice",
+    "given_to",
     "label",
+    "left_open",
     "loguniform",
     "quniform",
     "randint",

@@ -18,6 +18,7 @@ from workbench.space.forms import (
     at_point,
     contained,
     dimensions_of,
+    fitted_to,
     form_of,
     form_to_json,
     grid_of,
@@ -54,6 +55,10 @@ class Uniform(Distribution):
 
     def contains(self, value: Any) -> bool:
         return is_real(value) and self.low <= value <= self.high
+
+    def fitted(self, value: Any) -> float:
+        # super() would name the class before the dataclass gave it slots, which is another one.
+        return float(Distribution.fitted(self, value))
 
     def arguments(self) -> dict[str, Json]:
         return {"low": self.low, "high": self.high}
@@ -103,6 +108,9 @@ class QUniform(Distribution):
         index = round((value - self.low) / self.q)
         return 0 <= index < self.size and math.isclose(value, self.value(index), rel_tol=1e-9, abs_tol=self.q * 1e-9)
 
+    def fitted(self, value: Any) -> float:
+        return self.value(round((Distribution.fitted(self, value) - self.low) / self.q))
+
     def arguments(self) -> dict[str, Json]:
         return {"low": self.low, "high": self.high, "q": self.q}
 
@@ -124,6 +132,11 @@ class RandInt(Distribution):
 
     def contains(self, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
+
+    def fitted(self, value: Any) -> int:
+        # A table's column with a gap holds 64 as 64.0.
+        is_whole = isinstance(value, float) and value.is_integer()
+        return int(Distribution.fitted(self, int(value) if is_whole else value))
 
     def arguments(self) -> dict[str, Json]:
         return {"low": self.low, "high": self.high}
@@ -152,6 +165,14 @@ class Choice(Distribution):
 
     def contains(self, value: Any) -> bool:
         return any(contained(form, value) for form in self.forms)
+
+    def fitted(self, value: Any) -> Any:
+        for form in self.forms:
+            try:
+                return fitted_to(form, value)
+            except ValueError:
+                continue
+        raise ValueError(f"{value!r} is not a value of {self}")
 
     def pick(self, value: Any) -> Any:
         """The option itself (a class, a tuple, …) for its label. Raises BadSpace if there is none."""

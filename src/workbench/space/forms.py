@@ -20,6 +20,7 @@ __all__ = [
     "at_point",
     "contained",
     "dimensions_of",
+    "fitted_to",
     "form_of",
     "form_to_json",
     "grid_of",
@@ -54,6 +55,12 @@ class Distribution:
     def contains(self, value: Any) -> bool:
         """Whether a configuration may hold ``value``."""
         raise NotImplementedError
+
+    def fitted(self, value: Any) -> Any:
+        """``value`` as this distribution proposes it, such as 1.0 for 1. Raises ValueError unless it contains it."""
+        if not self.contains(value):
+            raise ValueError(f"{value!r} is not a value of {self}")
+        return value
 
     def pick(self, value: Any) -> Any:
         """What training code gets for a configuration's ``value``."""
@@ -145,6 +152,15 @@ def contained(form: Any, value: Any) -> bool:
             and all(contained(inner, value[key]) for key, inner in form.items())
         )
     return same(form, value)
+
+
+def fitted_to(form: Any, value: Any) -> Any:
+    """``value`` as ``form`` proposes it. Raises ValueError unless the form contains it."""
+    if isinstance(form, Distribution):
+        return form.fitted(value)
+    if not contained(form, value):
+        raise ValueError(f"{value!r} is not {form!r}")
+    return {key: fitted_to(inner, value[key]) for key, inner in form.items()} if isinstance(form, dict) else form
 
 
 def picked(option: Any, form: Any, value: Any) -> Any:

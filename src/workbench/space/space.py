@@ -6,6 +6,7 @@ import itertools
 import json
 import keyword
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from workbench.errors import BadSpace
@@ -25,6 +26,8 @@ from workbench.space.forms import (
 from workbench.space.labels import is_real, same
 
 __all__ = ["HasRandom", "Space"]
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class HasRandom(Protocol):
@@ -75,6 +78,11 @@ class Space:
                     )
 
     @property
+    def forms(self) -> Mapping[str, Any]:
+        """Every hyperparameter's distribution and every constant, in order, in the form of configurations."""
+        return MappingProxyType(self._forms)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of all hyperparameters and constants, in order."""
         return tuple(self.parameters)
@@ -93,8 +101,11 @@ class Space:
         """How many coordinates :meth:`from_unit` takes."""
         return sum(map(dimensions_of, self._forms.values()))
 
-    def from_unit(self, vector: Sequence[float]) -> Configuration:
-        """The configuration at a point of the unit cube. Inactive hyperparameters leave their coordinates unused."""
+    def from_unit(self, vector: Sequence[float], given: Mapping[str, Any] = NOTHING) -> Configuration:
+        """The configuration at a point of the unit cube. Inactive hyperparameters leave their coordinates unused.
+
+        given: the values of some hyperparameters, wherever the point lies (see :mod:`workbench.space.given`).
+        """
         if len(vector) != self.dimensions:
             raise ValueError(f"a point of {len(vector)} coordinates given, {self.dimensions} expected")
         configuration: Configuration = {}
@@ -102,7 +113,8 @@ class Space:
         offset = 0
         for name, form in self._forms.items():
             if is_active(form, active):
-                active[name] = configuration[name] = at_point(form, vector[offset:])
+                value = given[name] if name in given else at_point(form, vector[offset:])
+                active[name] = configuration[name] = value
             else:
                 configuration[name] = None
             offset += dimensions_of(form)
@@ -112,29 +124,36 @@ class Space:
         """A random configuration."""
         return self.from_unit([rng.random() for _ in range(self.dimensions)])
 
-    def grid(self) -> Iterator[Configuration]:
-        """All configurations; the last name changes fastest. Raises BadSpace where there are infinitely many."""
-        for name, given in self.parameters.items():
-            if isinstance(given, Distribution):
+    def grid(self, given: Mapping[str, Any] = NOTHING) -> Iterator[Configuration]:
+        """All configurations; the last name changes fastest. Raises BadSpace where there are infinitely many.
+
+        given: only those with these values (see :mod:`workbench.space.given`).
+        """
+        for name, form in self.parameters.items():
+            if isinstance(form, Distribution):
                 try:
-                    given.grid()
-                    all(True for _ in itertools.islice(given.grid(), 1))
+                    form.grid()
+                    all(True for _ in itertools.islice(form.grid(), 1))
                 except BadSpace as error:
                     raise BadSpace(f"{name} = {error}") from None
-        return self._grid(list(self._forms.items()), {}, {})
+        return self._grid(list(self._forms.items()), given, {}, {})
 
     def _grid(
-        self, rest: list[tuple[str, Any]], configuration: Configuration, active: dict[str, Any]
+        self,
+        rest: list[tuple[str, Any]],
+        given: Mapping[str, Any],
+        configuration: Configuration,
+        active: dict[str, Any],
     ) -> Iterator[Configuration]:
         if not rest:
             yield configuration
             return
         (name, form), *rest = rest
         if not is_active(form, active):
-            yield from self._grid(rest, {**configuration, name: None}, active)
+            yield from self._grid(rest, given, {**configuration, name: None}, active)
             return
-        for value in grid_of(form):
-            yield from self._grid(rest, {**configuration, name: value}, {**active, name: value})
+        for value in (given[name],) if name in given else grid_of(form):
+            yield from self._grid(rest, given, {**configuration, name: value}, {**active, name: value})
 
     def check(self, configuration: Mapping[str, Any]) -> None:
         """Raise BadSpace unless ``configuration`` belongs to this space."""
