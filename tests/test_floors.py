@@ -39,6 +39,7 @@ FLOORS = {
     "engine": 3,
     "replay": 3,
     "amounts": 4,
+    "given": 4,
     "choices": 4,
     "asking": 3,
     "launch": 4,
@@ -78,6 +79,9 @@ DOORS = {
     ("experiment", "live"),  # `Experiment.watch()`
     ("experiment", "share"),
     ("launch", "choices"),
+    ("experiment", "given"),
+    ("lab", "given"),
+    ("launch", "given"),
     ("lab", "cli"),  # `%workbench` is the command line in a cell
     ("lab", "experiment"),
     ("lab", "launch"),

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from workbench.choices import BESIDES, Choices
 from workbench.compare.same import Now, Standing, chosen, standing
 from workbench.errors import BadName, BadOption, StoreError
+from workbench.given import Given, named, searching
 from workbench.records import Goal, Json, Program, Scheduler, Searcher, Spec, Training, checked_name
 from workbench.search import Plan, plan
 from workbench.snapshot import Snapshot, take
@@ -177,13 +178,18 @@ def settled(
     steps: tuple[int, int] | None,
     scheduler: Scheduler | Literal["hyperband", "asha", "median", "all"] | None,
     trials: int | None = None,
+    searcher: Searcher = Searcher(),  # noqa: B008 - frozen
+    first: Given | None = None,
+    configurations: Given | None = None,
     written: str = "--",
     **others: Any,
 ) -> Settings:
     """The settings for ``cell``, with what was not written filled in.
 
-    written: how the cell or function form writes an option, for messages (``--goal`` or ``goal=``). Raises BadOption if
-    the goal or the number of steps is missing or the slots are not one, BadMetric if the goal is never reported.
+    first: configurations that are tried before the searcher's own; configurations: the only ones that are trained (see
+    :func:`workbench.given.read`). written: how the cell or function form writes an option, for messages (``--goal`` or
+    ``goal=``). Raises BadOption if the goal or the number of steps is missing, the slots are not one, or a
+    configuration is not one of the space; BadMetric if the goal is never reported.
     """
     flag = written == "--"
     if goal is None:
@@ -204,6 +210,14 @@ def settled(
         )
     else:
         chosen = Scheduler(kind=scheduler or "hyperband", first=steps[0], last=steps[1])
+    searcher = searching(searcher, cell.space, first, configurations, written)
+    if searcher.only:
+        if trials is not None:
+            raise BadOption(
+                f"{named('trials', written)} {trials} was given with {named('configurations', written)}, which gives "
+                f"{len(searcher.given)}. Expected only one of them; leave {named('trials', written)} out."
+            )
+        trials = len(searcher.given)
     if cell.space.is_empty:
         # A single configuration cannot be compared: one trial.
         trials = 1 if trials is None else trials
@@ -212,7 +226,7 @@ def settled(
     if written_storage:
         # Refused here, before anything is written.
         others["storage"] = checked(written_storage, "--storage" if flag else "storage=")
-    settings = Settings(goal=goal, scheduler=chosen, trials=trials, **others)
+    settings = Settings(goal=goal, scheduler=chosen, trials=trials, searcher=searcher, **others)
     if settings.threads is not None:
         checked_threads(settings.threads, "--threads" if flag else "threads=")
     if settings.slots != 1:
@@ -298,6 +312,8 @@ def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[
     chosen = dataclasses.asdict(settings)
     for name in (*_BESIDES, *(("threads",) if settings.threads is None else ())):
         del chosen[name]
+    if not settings.searcher.given:
+        chosen["searcher"] = {"kind": settings.searcher.kind}  # as before configurations could be given
     parts = [1, cell.kind, cell.content or cell.source, cell.space.to_json(), chosen, captured, project]
     if parent:
         parts.append({key: parent[key] for key in ("experiment", "trial", "step", "digest")})

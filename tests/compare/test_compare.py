@@ -280,6 +280,16 @@ def test_another_seed_is_seeds(store, first):
     assert found["title"] == "seed 0 → 7"
 
 
+def test_a_value_that_was_given_was_not_drawn(store, first):
+    drew = {0: ({"lr": 0.7}, [0.1, 0.2, 0.3])}
+    given = {"scheduler": "all", "trials": 3, "first": {"lr": 0.7}}
+    spec = Notebook(store, Path()).run(*CELLS).launch(line="--steps 1-9 --seed 7", seed=7, **given)
+    put_results(store, spec, drew)
+    found = compare(store, "digits@1/t0000", "digits@2/t0000")
+    assert items(found, "configuration")["lr"]["note"] == ""
+    assert items(compare(store, "digits@1", "digits@2"), "settings")["searcher"]["b"] == 'random, first {"lr": 0.7}'
+
+
 def test_a_changed_search_seed_comes_before_the_configuration_that_it_drew(store, first):
     drew = {0: ({"lr": 0.7}, [0.1, 0.2, 0.3])}
     spec = Notebook(store, Path()).run(*CELLS).launch(line="--steps 1-9 --seed 7", seed=7)

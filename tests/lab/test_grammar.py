@@ -22,6 +22,7 @@ def test_every_option_is_read():
         "--deterministic --save-every 10m --hang 30m --verify off --keep latest=2 --from digits@2/t0007:27 "
         "--notify https://example.org/hook --notify-command my-notify --alert 'loss is nan; no improvement in 3 steps' "
         "--plan --try --wait --again --same --store /tmp/s --cluster tcp://h:1 --script 'my train.py' "
+        """--first '{"lr": 0.1}' --configurations '[{"lr": 0.1}, {"lr": 0.2}]' """
         "--metric 'loss (?P<val_loss>.)' --metric b=(.) -- --lr 'uniform(0, 1)' --name 'two words'"
     )
     options = parse(line)
@@ -29,6 +30,8 @@ def test_every_option_is_read():
     assert options.goal == Goal("val_loss", "min")
     assert options.scheduler_for("asha") == Scheduler("asha", 3, 81, 4, "table1", "stop", "standard")
     assert options.searcher_record.kind == "sobol"
+    assert options.first.values == ({"lr": 0.1},)
+    assert options.configurations.values == ({"lr": 0.1}, {"lr": 0.2})
     assert (options.trials, options.parallel, options.limit_s, options.slots) == (50, 4, 5400.0, 0.25)
     assert (options.seed, options.deterministic, options.threads) == (7, "strict", 1)
     assert (options.save_every, options.hang_s) == (600.0, 1800.0)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.facts import CapacityChanged
+from workbench.facts import CapacityChanged, Run
 from workbench.search import Search
 from workbench.search.seeds import trial_seed
 from workbench.status.board import configured
@@ -34,8 +34,8 @@ def attempt(made: Draft, say: Callable[[str], None], then: str = "remove --try t
     """
     spec = made.spec(None)
     search = Search.of(spec)
-    search.handle(CapacityChanged(1))
-    configuration = search.configuration(0)
+    number = next(one.trial for one in search.handle(CapacityChanged(1)) if isinstance(one, Run))
+    configuration = search.configuration(number)
     steps = min(STEPS, spec.scheduler.last)
     said = configured(configuration)
     say(f"Trying {steps} step{'s' * (steps != 1)} here{f' with {said}' if said else ''}.")
@@ -44,12 +44,11 @@ def attempt(made: Draft, say: Callable[[str], None], then: str = "remove --try t
     namespace, function = fill(made.store, spec, main)
     before, random_state = current_or_none(), seeds.state()
     with tempfile.TemporaryDirectory(prefix="workbench-try-") as folder:
-        seed = trial_seed(spec.seed, 0, "loader")
-        trial = Trial(
-            LocalCourse(steps, Path(folder), ends_loops=True), 0, configuration, spec.scheduler.last, seed, Path(folder)
-        )
+        seed = trial_seed(spec.seed, number, "loader")
+        course = LocalCourse(steps, Path(folder), ends_loops=True)
+        trial = Trial(course, number, configuration, spec.scheduler.last, seed, Path(folder))
         make_current(trial)
-        seeds.set_all(spec.seed, 0)
+        seeds.set_all(spec.seed, number)
         try:
             code, arguments = prepare(spec, trial, namespace, function)
             with (

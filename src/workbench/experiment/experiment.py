@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.experiment.again import Replay
+    from workbench.given import Given
     from workbench.launch import Draft, Settings
     from workbench.search import Plan, Simulation
     from workbench.share.looking import Finding
@@ -67,6 +68,8 @@ class Experiment:
         goal: Goal,
         scheduler: Scheduler,
         searcher: Literal["random", "grid", "sobol"] = "random",
+        first: Given = None,
+        configurations: Given = None,
         seed: int = 0,
         trials: int | None = None,
         parallel: int | None = None,
@@ -109,6 +112,8 @@ class Experiment:
             trials=trials,
             written="",
             searcher=Searcher(searcher),
+            first=first,
+            configurations=configurations,
             seed=seed,
             parallel=parallel,
             limit_s=None if limit_s is None else checked_limit(limit_s, f"limit_s={limit_s!r}"),

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from workbench.amounts import duration, keep_data, save_every, wrong
 from workbench.choices import Choices
 from workbench.errors import BadName, BadOption
+from workbench.given import Rows, read
 from workbench.records import Goal, Keep, Scheduler, Searcher, checked_name
 from workbench.snapshot.reading.arguments import split_arguments
 from workbench.snapshot.reading.cell import Cell
@@ -36,6 +37,8 @@ class Options(Choices):
     mode: Literal["stop", "promote"] = "promote"
     brackets: Literal["aggressive", "standard", "conservative"] = "aggressive"
     searcher: Literal["random", "grid", "sobol"] = "random"
+    first: Rows | None = None
+    configurations: Rows | None = None
     parent: str | None = None
     webhook: str | None = None
     command: str | None = None
@@ -88,7 +91,8 @@ class Options(Choices):
 class Option:
     """One option: how it is written, what it means, and how its words become a value.
 
-    words: how many words follow; 0 for a flag. choices: the words that may follow, for completion and refusal.
+    words: how many words follow; 0 for a flag. choices: the words that may follow, for completion and refusal. is_json:
+    JSON may follow, which needs no quotes in a comment.
     """
 
     name: str
@@ -100,6 +104,7 @@ class Option:
     choices: tuple[str, ...] = ()
     #: A flag's value, or the value of an option written without its optional word.
     bare: Any = None
+    is_json: bool = False
 
 
 def _goal(*words: str) -> Goal:
@@ -210,6 +215,11 @@ OPTIONS: tuple[Option, ...] = (
            choices=("aggressive", "standard", "conservative")),
     Option("searcher", "searcher", "random|grid|sobol", "who proposes configurations (random)",
            choices=("random", "grid", "sobol")),
+    Option("first", "first", "JSON|TABLE", "tries these configurations first: '{\"lr\": 0.1}', a list, or a .json, "
+           ".jsonl or .csv file; the searcher proposes what they leave out", read=partial(read, option="first"),
+           is_json=True),
+    Option("configurations", "configurations", "JSON|TABLE", "trains exactly these configurations, written as for "
+           "--first", read=partial(read, option="configurations"), is_json=True),
     Option("trials", "trials", "N", "how many configurations; Hyperband computes it",
            read=_whole("trials", 1, "100")),
     Option("parallel", "parallel", "N", "slots used at most", read=_whole("parallel", 1, "4")),
@@ -330,7 +340,7 @@ def _read_comment(text: str) -> dict[str, Any]:
         if rest.lower() not in ("", "true", "yes", "false", "no"):
             raise BadOption(f"#| {text}: expected true or false. Write #| {name}: true, or leave the line out.")
         return {} if rest.lower() in ("false", "no") else {option.field: option.bare}
-    words = _split(rest)
+    words = [rest] if option.is_json and rest.startswith(("{", "[")) else _split(rest)
     value, used = _value(option, words)
     if used < len(words):
         raise BadOption(

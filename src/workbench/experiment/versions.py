@@ -10,7 +10,7 @@ from typing import Any
 from workbench.compare.difference import Difference
 from workbench.errors import NotFound, StoreError, WorkbenchError
 from workbench.launch import experiments
-from workbench.records import Scheduler, Searcher, Spec
+from workbench.records import Scheduler, Spec
 from workbench.snapshot import read_snapshot
 from workbench.space import Space
 from workbench.store import Store
@@ -89,8 +89,6 @@ def differences_of(spec: Spec) -> list[Difference]:
 
 
 def _word(value: Any) -> str:
-    if isinstance(value, Searcher):
-        return value.kind
     return "not given" if value is None else str(value)
 
 

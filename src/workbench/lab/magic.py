@@ -11,12 +11,11 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
-from IPython.utils.text import DollarFormatter
 
-from workbench.errors import BadInput, BadOption, WorkbenchError
+from workbench.errors import BadInput, WorkbenchError
 from workbench.experiment import executed, grammar
 from workbench.experiment.notebook import name_of, origin
-from workbench.lab import hidden
+from workbench.lab import expanding, hidden
 from workbench.live.show import Shown, face, follow, say, show_result
 from workbench.snapshot.surroundings.settings import taken
 from workbench.status.waiting import interrupted
@@ -125,7 +124,7 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
     from workbench.store import Store
     from workbench.store.keeping.remote import shown
 
-    expanded = _expanded(shell, line)
+    expanded = expanding.expanded(line, shell.user_ns)
     options = grammar.parse(expanded, cell)
     namespace = shell.user_ns
     notify = options.notify
@@ -150,6 +149,8 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         steps=options.steps,
         scheduler=options.scheduler_of(read),
         searcher=options.searcher_record,
+        first=options.first,
+        configurations=options.configurations,
         notify=notify,
         **options.chosen(),
     )
@@ -238,19 +239,6 @@ def _give(shell: Any, experiment: Experiment) -> None:
     hook = shell.displayhook
     hook.update_user_ns(experiment)
     hook.fill_exec_result(experiment)
-
-
-def _expanded(shell: Any, line: str) -> str:
-    """The line with ``$name`` and ``{expression}`` replaced, as papermill's parameters reach it."""
-    if "$" not in line and "{" not in line:
-        return line
-    try:
-        return str(DollarFormatter().vformat(line, args=[], kwargs=dict(shell.user_ns)))
-    except Exception as error:
-        raise BadOption(
-            f"%%train {line}: its variables cannot be expanded ({type(error).__name__}: {error}). Expected $name of a "
-            "name that the notebook has; run the cell that sets it, or write $$ for a dollar sign."
-        ) from None
 
 
 def _stale(names: Iterable[str], namespace: Mapping[str, Any]) -> list[str]:

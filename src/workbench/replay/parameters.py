@@ -7,7 +7,7 @@ import csv
 import itertools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from workbench.errors import BadOption, NotFound
@@ -74,11 +74,12 @@ def _combined(grid: Sequence[str]) -> list[Row]:
     return [dict(zip(axes, combination, strict=True)) for combination in itertools.product(*axes.values())]
 
 
-def read_table(path: str | os.PathLike[str]) -> list[Row]:
+def read_table(path: str | os.PathLike[str], read: Callable[[str], Json] = value) -> list[Row]:
     """Rows of parameters from a file.
 
-    ``.csv``: the first line names the parameters; for an empty field the notebook's default is used. ``.jsonl``: an
-    object on each line. Raises BadOption with the number of the line that cannot be read, NotFound without a file.
+    ``.csv``: the first line names the parameters; an empty field gives no value, and ``read`` makes one of any other.
+    ``.jsonl``: an object on each line. Raises BadOption with the number of the line that cannot be read, NotFound
+    without a file.
     """
     file = Path(path)
     try:
@@ -95,17 +96,17 @@ def read_table(path: str | os.PathLike[str]) -> list[Row]:
     if file.suffix == ".jsonl":
         found = _objects(path, text)
     elif file.suffix == ".csv":
-        found = _records(path, text)
+        found = _records(path, text, read)
     else:
         raise BadOption(f"{path}: expected a table that ends in .csv or .jsonl.")
     if not found:
-        raise BadOption(f"{path} has no row of parameters; expected one for each notebook.")
+        raise BadOption(f"{path} has no row of values; expected one or more. Add a line for each of them.")
     if len(found) > MOST:
         raise BadOption(f"{path} has {len(found):,} rows; expected {MOST:,} at most. Divide the table.")
     return found
 
 
-def _records(path: str | os.PathLike[str], text: str) -> list[Row]:
+def _records(path: str | os.PathLike[str], text: str, read: Callable[[str], Json]) -> list[Row]:
     reader = csv.reader(text.splitlines(keepends=True), strict=True)
     names: list[str] | None = None
     found: list[Row] = []
@@ -125,10 +126,10 @@ def _records(path: str | os.PathLike[str], text: str) -> list[Row]:
             if len(fields) != len(names):
                 raise BadOption(
                     f"{path}, line {reader.line_num}: {len(fields)} fields were given, expected {len(names)} "
-                    f"({', '.join(names)}). Leave a field empty for the notebook's default."
+                    f"({', '.join(names)}). Leave a field empty to give no value."
                 )
             given = zip(names, fields, strict=True)
-            found.append({name: value(field.strip()) for name, field in given if field.strip()})
+            found.append({name: read(field.strip()) for name, field in given if field.strip()})
     except csv.Error as error:
         raise BadOption(f"{path}, line {reader.line_num}: {error}. Expected fields separated by commas.") from None
     return found

@@ -76,7 +76,7 @@ def _show_experiment(experiment: Experiment, options: Any) -> None:
         return
     line = experiment.line()
     wishes = said(experiment.store)
-    scheduler, searcher = spec.scheduler, f"{spec.searcher.kind}, seed {spec.seed}"
+    scheduler, searcher = spec.scheduler, f"{clean(str(spec.searcher))}, seed {spec.seed}"
     rule = f"{scheduler.kind}, steps {scheduler.first}-{_last(experiment)}, η={scheduler.eta}, {searcher}"
     took = between(experiment.status.started, experiment.status.ended) if experiment.status.started else None
     say(_title(clean(experiment.label), experiment.status.state, experiment.status.reason))
@@ -197,6 +197,7 @@ def _lost_names(row: Row) -> list[str]:
 
 
 def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: bool) -> None:
+    from workbench.search.plan import given_of
     from workbench.store.keeping.checkpoints import Checkpoints
     from workbench.store.keeping.cleaning import removed
 
@@ -257,7 +258,9 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
             ]
         )
     )
-    _say_part("configuration", facts((clean(k), number(v)) for k, v in (row.get("configuration") or {}).items()))
+    given = given_of(experiment.spec, trial)
+    values = (row.get("configuration") or {}).items()
+    _say_part("configuration", facts((clean(k), number(v) + " (given)" * (k in given)) for k, v in values))
     at = step if step is not None else row.get("step")
     _say_part(f"metrics at step {at}", facts((clean(k), number(v)) for k, v in metrics.items()))
     _say_part("legs", _leg_table(legs))

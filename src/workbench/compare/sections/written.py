@@ -10,6 +10,7 @@ from workbench.compare.section import Item, Section, change
 from workbench.compare.sections.makers import Makers
 from workbench.compare.sides import Side
 from workbench.records import Goal, Scheduler, Searcher, Spec
+from workbench.search.plan import given_of
 from workbench.snapshot.secrets.masking import masked
 from workbench.space import Space
 
@@ -56,6 +57,7 @@ def drawn(a: Side, b: Side) -> frozenset[str]:
     one, other = _values(a), _values(b)
     names = [
         {entry["name"] for entry in side.spec.space.get("parameters", ()) if entry.get("kind") != "constant"}
+        - given_of(side.spec, side.trial or 0).keys()
         for side in (a, b)
         if side.spec.searcher.kind != "grid"  # a grid goes through all of them in order
     ]
@@ -170,6 +172,4 @@ def _span(spec: Spec) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Searcher):
-        return value.kind
-    return str(value) if isinstance(value, Goal) else value
+    return str(value) if isinstance(value, Goal | Searcher) else value
