@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
 import pytest
 from tornado.httpclient import HTTPClientError
 
+from workbench.records import Searcher
+from workbench.search import Search
 from workbench.store.journal import Journal
 from workbench.store.series import Series
 from workbench_ext.server import logs
@@ -36,6 +39,18 @@ async def test_the_page_says_what_is_known_of_a_trial(ask, written, spec):
     assert page["environment"] == {"gpu": 1}
     assert page["data"] == {"named": {}, "seen": seen}
     assert page["seeds"] == {"experiment": 0, "trial": 1, "deterministic": "seeded"}
+
+
+async def test_the_page_names_what_the_user_gave_for_a_trial(ask, written, spec):
+    assert (await ask("experiments", "digits", "trials", "1"))["given"] == []
+    given = dataclasses.replace(spec, searcher=Searcher(given=({"lr": 0.1}, {"lr": 0.2, "hidden": 64})))
+    written.store.experiment(spec.id).spec.write_text(json.dumps(given.to_json()))
+    numbers = Search.of(given).plan.given
+    with Series.open(written.store.experiment(spec.id).series) as series:
+        for number in numbers:
+            series.put_trial(number, configuration={}, state="running")
+    pages = [(await ask("experiments", "digits", "trials", str(number)))["given"] for number in (1, *numbers)]
+    assert pages == [[], ["lr"], ["lr", "hidden"]]
 
 
 async def test_checkpoints_are_listed_with_what_is_wrong(ask, written, spec):

@@ -11,6 +11,7 @@ from typing import Any
 
 from workbench.errors import NotFound
 from workbench.records import trial_label
+from workbench.search.plan import given_of
 from workbench.status import Around
 from workbench.store import Store, TrialPaths, journal
 from workbench.store.keeping.checkpoints import Checkpoints
@@ -62,6 +63,7 @@ def page(store: Store, name: str, number: int) -> Json:
         "verify": row.get("verify"),
         "inexact": outcome.lost_words(row.get("inexact")),
         "lineage": lineage(spec.to_json()),
+        "given": list(given_of(spec, number)),
     }
 
 

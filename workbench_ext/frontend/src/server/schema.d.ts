@@ -980,6 +980,8 @@ export interface components {
             /** @description The result of checking that resuming is exact. */
             readonly verify: Record<string, unknown> | null;
             readonly lineage: components["schemas"]["Lineage"];
+            /** @description Hyperparameters whose values the user gave. */
+            readonly given: readonly string[];
         };
         readonly Checkpoint: {
             readonly step: components["schemas"]["Count"];

@@ -86,7 +86,13 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
           </Section>
         </div>
         <div>
-          <Section title={trans.__('Configuration')}>
+          <Section
+            title={
+              page && page.given.length > 0
+                ? trans.__('Configuration (given: %1)', page.given.join(', '))
+                : trans.__('Configuration')
+            }
+          >
             <Facts data={trial.configuration ?? {}} />
           </Section>
           {page && (
