@@ -11,12 +11,12 @@ from typing import Any
 
 from workbench.errors import NotFound
 from workbench.records import trial_label
-from workbench.search.plan import given_of
 from workbench.status import Around
 from workbench.store import Store, TrialPaths, journal
 from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.lists import outcome
 from workbench.store.lists.said import said
+from workbench.store.lists.summary import given_names
 from workbench_ext.server.experiments import found, leg_line, lineage, series_of
 
 Json = Any
@@ -63,7 +63,7 @@ def page(store: Store, name: str, number: int) -> Json:
         "verify": row.get("verify"),
         "inexact": outcome.lost_words(row.get("inexact")),
         "lineage": lineage(spec.to_json()),
-        "given": list(given_of(spec, number)),
+        "given": given_names(spec, number),
     }
 
 

@@ -100,7 +100,7 @@ def read_table(path: str | os.PathLike[str], read: Callable[[str], Json] = value
     else:
         raise BadOption(f"{path}: expected a table that ends in .csv or .jsonl.")
     if not found:
-        raise BadOption(f"{path} has no row of values; expected one or more. Add a line for each of them.")
+        raise BadOption(f"{path} has no row of parameters; expected one or more. Add a line for each of them.")
     if len(found) > MOST:
         raise BadOption(f"{path} has {len(found):,} rows; expected {MOST:,} at most. Divide the table.")
     return found

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from dataclasses import dataclass
 
-from workbench.errors import BadOption
+from workbench.errors import BadInput, BadOption, NewerSchema
 from workbench.records import Configuration, Json, Scheduler, Searcher, Spec, trial_label
 from workbench.search import rungs
 from workbench.search.rungs import Ladder
@@ -147,11 +147,14 @@ def plan(
 
 
 def given_of(spec: Spec, trial: int) -> Configuration:
-    """The values that the user gave for this trial; for most there are none."""
+    """The values that the user gave for this trial; none for a spec of a later version that cannot be searched."""
     if not spec.searcher.given:
         return {}
-    space = Space.from_json(spec.space)
-    numbers = plan(spec.scheduler, space=space, searcher=spec.searcher, trials=spec.trials).given
+    try:
+        space = Space.from_json(spec.space)
+        numbers = plan(spec.scheduler, space=space, searcher=spec.searcher, trials=spec.trials).given
+    except (BadInput, NewerSchema):
+        return {}
     return spec.searcher.given[numbers.index(trial)] if trial in numbers else {}
 
 

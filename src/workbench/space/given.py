@@ -31,8 +31,8 @@ class Text(str):
 def given_to(space: Space, values: Mapping[str, Any]) -> Configuration:
     """``values`` as the space proposes them: options by their labels, 1.0 for 1, constants and inactive ones left out.
 
-    None where it is no option means: not given. Raises BadSpace for an unknown name, a value outside of its
-    distribution, or a hyperparameter whose condition does not hold for the other values.
+    None means *not given*, except for a hyperparameter that has None as an option. Raises BadSpace for an unknown name,
+    a value outside of its distribution, or a hyperparameter whose condition does not hold for the other values.
     """
     for name in values:
         if name not in space.forms:

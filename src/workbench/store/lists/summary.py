@@ -36,6 +36,13 @@ Looks: TypeAlias = Mapping[Path, _Look]
 _looks: dict[Path, _Look] = {}
 
 
+def given_names(spec: Spec, trial: int) -> list[str]:
+    """The hyperparameters whose values the user gave for this trial."""
+    from workbench.search.plan import given_of
+
+    return list(given_of(spec, trial))
+
+
 def summary(spec: Spec, lines: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
     """The catalog's fields of the experiment with this spec and these journal lines.
 
