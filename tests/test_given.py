@@ -118,6 +118,25 @@ def test_a_wrong_row_of_a_table_is_named_with_its_file(tmp_path):
         taken(str(tmp_path / "latin.json"))
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        "{\x07",
+        "[\u202e]",
+        "\x1b[31m.csv",
+        "\x1b.txt",
+        '{"\\u202elr": 1}',
+        '{"act": "\\u001b[31m"}',
+        {"\x07": 1},
+        {"lr": "\n"},
+    ],
+)
+def test_no_message_carries_characters_that_act(given):
+    with pytest.raises(BadOption) as caught:
+        taken(given)
+    assert str(caught.value).isprintable()
+
+
 def test_both_at_once_and_an_empty_list_are_refused_as_they_were_written():
     with pytest.raises(BadOption, match=r"^--first and --configurations were given; expected one of them"):
         taken(WHOLE, WHOLE)

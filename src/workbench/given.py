@@ -90,6 +90,8 @@ def named(option: str, written: str) -> str:
 def _table(path: str, flag: str, option: str) -> Rows:
     from workbench.replay.parameters import read_table  # a kernel that gives no table need not load it
 
+    if not path.isprintable():
+        raise BadOption(f"{flag} {path!r}: expected a path without control characters. Rename the file.")
     file = Path(path).expanduser()
     if file.suffix not in (".json", ".jsonl", ".csv"):
         raise BadOption(
@@ -119,6 +121,7 @@ def _literal(text: str, flag: str, option: str) -> Any:
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             continue
     shown = text if len(text) <= 60 else f"{text[:57]}..."
+    shown = shown if shown.isprintable() else repr(shown)
     raise BadOption(
         f"{flag} {shown}: it is not valid JSON. Expected a configuration or a list of them, in single quotes: "
         f"--{option} '{{\"lr\": 0.1}}'."

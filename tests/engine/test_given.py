@@ -54,7 +54,7 @@ def test_a_killed_engine_goes_on_with_the_same_configurations(tmp_path: Path, ca
     expected = outcome(calm, one.spec)
 
     wild = Store(tmp_path / "wild").create()
-    with engine(wild) as process:
+    with engine(wild, workers=3) as process:
         until(lambda: engine_pid(wild))
         other = made(wild, first=FIRST).start()
         begun = until(lambda: len(lines(wild, other.spec, "LegStarted")) >= 6, what="some legs")

@@ -99,6 +99,15 @@ def test_one_that_is_stopped_before_it_starts_holds_up_nothing():
         assert [order.trial for order in orders if isinstance(order, Run)] == list(one.plan.given[1:])
 
 
+def test_while_only_one_may_run_the_first_of_them_is_that_one():
+    """The engine starts one leg of those that are ordered, until it has reported."""
+    for name in SCHEDULERS:
+        one = made(name, FOUND + FOUND[:2])
+        ordered = [order.trial for order in one.handle(CapacityChanged(8))]
+        assert sorted(ordered, key=one.order)[:5] == ordered[:5] == list(one.plan.given)
+        assert len({one.order(number) for number in range(one.plan.trials)}) == one.plan.trials
+
+
 @every
 def test_a_list_is_trained_exactly_and_in_its_order(name):
     found = tuple({"x": at / 10, "units": 32} for at in range(10))

@@ -300,6 +300,7 @@ class Asha:
         first: tuple[int, ...] = (),
     ) -> None:
         self._first = deque(first)
+        self._early = {trial: at for at, trial in enumerate(first)}
         self._brackets = [_Bracket(ladder, at, eta, words, mode == "stop") for at, ladder in enumerate(ladders)]
         self._take(ladders)
 
@@ -326,7 +327,10 @@ class Asha:
 
     def order(self, trial: int) -> tuple[int, int, int]:
         bracket = self._of(trial)
-        return (-bracket.towards.get(trial, 0), bracket.position, trial)
+        towards = bracket.towards.get(trial, 0)
+        return (
+            (0, -1, self._early[trial]) if not towards and trial in self._early else (-towards, bracket.position, trial)
+        )
 
     def ask(self, slots: int) -> Place | None:
         while self._first:

@@ -81,6 +81,7 @@ class Hyperband:
         #: Rungs with places that have not been started: (-rung, bracket's position).
         self._ready = [(0, position) for position in range(len(ladders))]
         self._first = deque(first)
+        self._early = {trial: at for at, trial in enumerate(first)}
 
     def _of(self, trial: int) -> _Bracket:
         return self._brackets[self.place(trial)]
@@ -93,6 +94,8 @@ class Hyperband:
 
     def order(self, trial: int) -> tuple[int, int, int]:
         bracket = self._of(trial)
+        if bracket.rung == 0 and trial in self._early:
+            return (0, -1, self._early[trial])
         return (-bracket.rung, bracket.position, trial)
 
     def ask(self, slots: int) -> Place | None:

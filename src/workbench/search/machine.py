@@ -386,7 +386,8 @@ class Search:
         return self._rule.levels(trial)
 
     def order(self, trial: int) -> tuple[int, int, int]:
-        """A unique sort key: the first gets a slot first. Higher rungs, then earlier brackets, then older trials."""
+        """A unique sort key: the first gets a slot first. Higher rungs, then given configurations, then earlier
+        brackets, then older trials."""
         return self._rule.order(trial)
 
     @property

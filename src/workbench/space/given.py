@@ -36,7 +36,7 @@ def given_to(space: Space, values: Mapping[str, Any]) -> Configuration:
     """
     for name in values:
         if name not in space.forms:
-            raise BadSpace(_unknown(str(name), space))
+            raise BadSpace(_unknown(name, space))
     found: Configuration = {}
     active: dict[str, Any] = {}
     undecided: set[str] = set()
@@ -145,7 +145,8 @@ def _names(space: Space) -> str:
     return ", ".join(name for name, form in space.forms.items() if isinstance(form, Distribution)) or "nothing"
 
 
-def _unknown(name: str, space: Space) -> str:
-    near = difflib.get_close_matches(name, space.forms, n=1, cutoff=0.5)
+def _unknown(name: Any, space: Space) -> str:
+    near = difflib.get_close_matches(str(name), space.forms, n=1, cutoff=0.5)
     advice = f"Did you mean {near[0]}?" if near else "Leave it out."
-    return f"{name} is not a hyperparameter here; expected one or more of {_names(space)}. {advice}"
+    shown = name if isinstance(name, str) and name.isidentifier() else _shown(name)
+    return f"{shown} is not a hyperparameter here; expected one or more of {_names(space)}. {advice}"
