@@ -16,6 +16,7 @@ from workbench.records import Recorded, Spec
 CHOICES = {one.name: one for one in dataclasses.fields(Choices)}
 #: What a function's search is given besides.
 OTHERS = {"self", "name", "function", "goal", "scheduler", "searcher", "notify", "notify_command", "store"}
+OTHERS |= {"first", "configurations"}
 
 
 def train(trial: Any, lr: Any = wb.loguniform(1e-4, 1)) -> None:  # noqa: B008 - how a space is written

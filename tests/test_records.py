@@ -21,10 +21,8 @@ from workbench.records import (
     Searcher,
     Spec,
     Training,
-    checked_name,
-    trial_label,
-    trial_number,
 )
+from workbench.records.names import checked_name, trial_label, trial_number
 
 
 def spec(**fields):

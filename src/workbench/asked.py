@@ -18,7 +18,8 @@ from msgspec import Meta
 
 import workbench.records as records
 from workbench.errors import BadField, BadInput, NotFound
-from workbench.records import Json, checked_name, trial_number
+from workbench.records import Json
+from workbench.records.names import checked_name, trial_number
 
 #: Numbers beyond this mean nothing here: of trials, steps, seconds.
 MOST = 10**9

@@ -19,7 +19,8 @@ from workbench.choices import BESIDES, Choices
 from workbench.compare.same import Now, Standing, chosen, standing
 from workbench.errors import BadName, BadOption, StoreError
 from workbench.given import Given, named, searching
-from workbench.records import Goal, Json, Program, Scheduler, Searcher, Spec, Training, checked_name
+from workbench.records import Goal, Json, Program, Scheduler, Searcher, Spec, Training
+from workbench.records.names import checked_name
 from workbench.search import Plan, plan
 from workbench.snapshot import Snapshot, take
 from workbench.snapshot.capture import Capture, capture

@@ -17,7 +17,8 @@ from workbench import asked
 from workbench.asking import ask
 from workbench.errors import BadOption
 from workbench.experiment import Experiment
-from workbench.records import Goal, Scheduler, Spec, trial_label
+from workbench.records import Goal, Scheduler, Spec
+from workbench.records.names import trial_label
 from workbench.space import uniform
 from workbench.store import Store
 from workbench.store.series import Series

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.errors import BadOption
+from workbench.experiment.grammar import parse
 from workbench.lab.expanding import expanded
-from workbench.lab.grammar import parse
 
 values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text())
 configurations = st.dictionaries(st.text(), st.one_of(values, st.lists(values), st.dictionaries(st.text(), values)))

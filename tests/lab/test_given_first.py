@@ -11,7 +11,8 @@ from notebook_world import Notebook
 
 import workbench as wb
 from workbench.errors import BadOption
-from workbench.launch import changes, fingerprint, settled
+from workbench.experiment.versions import changes
+from workbench.launch import fingerprint, settled
 from workbench.records import Goal, Searcher, Spec
 from workbench.search import Search
 from workbench.search.plan import given_of

@@ -15,7 +15,8 @@ from workbench import asked
 from workbench.asked import Request
 from workbench.asking import Waiting, sent
 from workbench.errors import BadField, BadInput, NotFound, StoreError, StoreReadOnly
-from workbench.records import ENDED, trial_label
+from workbench.records import ENDED
+from workbench.records.names import trial_label
 from workbench.store import Store, requests
 from workbench.store.keeping.usage import experiment_usage
 from workbench.store.lists.catalog import read_entry, resolve

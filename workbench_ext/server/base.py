@@ -16,7 +16,7 @@ from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
 from workbench.errors import BadInput, ClusterError, InUse, NewerSchema, NotFound, StoreError, Untrusted
-from workbench.records import trial_number
+from workbench.records.names import trial_number
 
 if TYPE_CHECKING:
     from workbench_ext.server.stores import Stores

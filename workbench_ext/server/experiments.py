@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import BadName, NotFound, StoreError
-from workbench.records import SCHEMA, Goal, Spec, trial_label
+from workbench.records import SCHEMA, Goal, Spec
+from workbench.records.names import trial_label
 from workbench.status import RESTING, Around, Status
 from workbench.store import Store, requests
 from workbench.store.files.database import state_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import NotFound
-from workbench.records import trial_label
+from workbench.records.names import trial_label
 from workbench.status import Around
 from workbench.store import Store, TrialPaths, journal
 from workbench.store.keeping.checkpoints import Checkpoints

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.errors import BadOption, Broken, NotFound, StoreError
-from workbench.records import Spec, trial_label
+from workbench.records import Spec
+from workbench.records.names import trial_label
 from workbench.status import RESTING, Around, Status
 from workbench.store import Store
 from workbench.store.lists import outcome

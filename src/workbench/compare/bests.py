@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from workbench.compare.sections.curves import goal_value
 from workbench.compare.sides import Side
-from workbench.records import Json, trial_label
+from workbench.records import Json
+from workbench.records.names import trial_label
 
 
 @dataclass(frozen=True, slots=True)

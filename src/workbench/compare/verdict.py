@@ -14,7 +14,8 @@ from workbench.compare.section import counted, listed, number
 from workbench.compare.sections.curves import bits, curve
 from workbench.compare.sides import Side
 from workbench.errors import NotFound, StoreError, WorkbenchError
-from workbench.records import Json, Spec, trial_label
+from workbench.records import Json, Spec
+from workbench.records.names import trial_label
 from workbench.store import Store
 from workbench.store.files.parts import NAMED
 from workbench.store.keeping.checkpoints import Checkpoints

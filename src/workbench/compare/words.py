@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workbench.compare.section import number
-from workbench.records import Json, trial_label
+from workbench.records import Json
+from workbench.records.names import trial_label
 
 #: Lines of unchanged text around a changed one.
 _AROUND = 2

@@ -20,7 +20,8 @@ from workbench.engine.legs.placing import Shared, Waiting, share, shares
 from workbench.engine.loop import ExperimentLoop
 from workbench.facts import Reached
 from workbench.messages import FromLeg, Left
-from workbench.records import Spec, trial_label
+from workbench.records import Spec
+from workbench.records.names import trial_label
 from workbench.store import Store
 
 #: Beats for which a slot must stay free before a check may use it while searches continue.

@@ -13,17 +13,8 @@ from workbench.asked import Extend, Pause, Request, Resume, Start, Stop, Verify
 from workbench.errors import BadOption, NotFound, TrialFailed, Unreadable
 from workbench.experiment.results import summary, why_none_is_best
 from workbench.experiment.trial import Trial, Verdict, table
-from workbench.records import (
-    UNREADABLE,
-    Goal,
-    Keep,
-    Scheduler,
-    Searcher,
-    Spec,
-    checked_name,
-    trial_label,
-    trial_number,
-)
+from workbench.records import UNREADABLE, Goal, Keep, Scheduler, Searcher, Spec
+from workbench.records.names import checked_name, trial_label, trial_number
 from workbench.status.board import Board, progress, sentence
 from workbench.status.waiting import Pauses, interrupted, pause_of, paused
 from workbench.store import Store

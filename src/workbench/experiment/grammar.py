@@ -16,7 +16,8 @@ from workbench.amounts import duration, keep_data, save_every, wrong
 from workbench.choices import Choices
 from workbench.errors import BadName, BadOption
 from workbench.given import Rows, read
-from workbench.records import Goal, Keep, Scheduler, Searcher, checked_name
+from workbench.records import Goal, Keep, Scheduler, Searcher
+from workbench.records.names import checked_name
 from workbench.snapshot.reading.arguments import split_arguments
 from workbench.snapshot.reading.cell import Cell
 

@@ -15,7 +15,7 @@ from typing import Any
 from workbench.errors import BadName
 from workbench.experiment.executed import executed
 from workbench.launch import Origin
-from workbench.records import checked_name
+from workbench.records.names import checked_name
 
 #: Names in which frontends store the notebook's path: VS Code, and papermill with --inject-paths.
 _TOLD = ("__vsc_ipynb_file__", "PAPERMILL_INPUT_PATH")

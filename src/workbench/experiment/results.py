@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from workbench.experiment.trial import table
-from workbench.records import trial_label
+from workbench.records.names import trial_label
 from workbench.status.board import Board, diverged, duration, number
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import NotFound
-from workbench.records import trial_label
+from workbench.records.names import trial_label
 from workbench.status.board import configured, number
 from workbench.store.files import packed
 

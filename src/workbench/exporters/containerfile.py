@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 from workbench import interpreter
 from workbench.errors import BadInput, NotFound
 from workbench.exporter import Order
-from workbench.records import Json, Spec, trial_label
+from workbench.records import Json, Spec
+from workbench.records.names import trial_label
 from workbench.share.archive import export
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.secrets.masking import MASK, masked

@@ -19,7 +19,8 @@ from workbench.compare.repeats import first_of
 from workbench.compare.section import counted
 from workbench.compare.sides import seen_of
 from workbench.errors import BadOption, NotFound, WorkbenchError
-from workbench.records import Json, Scheduler, Searcher, Spec, trial_label
+from workbench.records import Json, Scheduler, Searcher, Spec
+from workbench.records.names import trial_label
 from workbench.replay.before import seeds_before
 from workbench.replay.data import as_they_were, past
 from workbench.replay.place import Place, place

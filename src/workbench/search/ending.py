@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from workbench.facts import Finish, StopAsked
-from workbench.records import trial_label
+from workbench.records.names import trial_label
 from workbench.search.rule import Words
 from workbench.standing import Standings
 

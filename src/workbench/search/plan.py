@@ -7,7 +7,8 @@ import itertools
 from dataclasses import dataclass
 
 from workbench.errors import BadInput, BadOption, NewerSchema
-from workbench.records import Configuration, Json, Scheduler, Searcher, Spec, trial_label
+from workbench.records import Configuration, Json, Scheduler, Searcher, Spec
+from workbench.records.names import trial_label
 from workbench.search import rungs
 from workbench.search.rungs import Ladder
 from workbench.search.searchers import grid_given, grid_size

@@ -23,7 +23,8 @@ from typing import IO, Any
 from workbench.asked import Adopt
 from workbench.asking import ask
 from workbench.errors import BadInput, NewerSchema, NotFound, StoreError, WorkbenchError
-from workbench.records import SCHEMA, check_schema, checked_name
+from workbench.records import SCHEMA, check_schema
+from workbench.records.names import checked_name
 from workbench.share.arriving import arriving, take_out
 from workbench.share.contents import copy_series, experiment_of, files_of, is_name
 from workbench.share.copies import copied, look, refuse_secrets

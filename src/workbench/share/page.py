@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from workbench.records import trial_label
+from workbench.records.names import trial_label
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.secrets.masking import masked
 from workbench.standing import has_diverged

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.errors import BadOption
-from workbench.records import trial_label
+from workbench.records.names import trial_label
 from workbench.store import Store
 from workbench.store.files.atomic import telling
 from workbench.store.lists.catalog import resolve

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.facts import PauseCause, former_cause
-from workbench.records import ENDED, UNREADABLE, trial_label
+from workbench.records import ENDED, UNREADABLE
+from workbench.records.names import trial_label
 from workbench.store import Store
 from workbench.store.lists import outcome
 from workbench.store.owner import own_cluster

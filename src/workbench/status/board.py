@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workbench.errors import Broken, NotFound
-from workbench.records import ENDED, Spec, trial_label
+from workbench.records import ENDED, Spec
+from workbench.records.names import trial_label
 from workbench.standing import has_diverged
 from workbench.status import Around, Status
 from workbench.store import Store

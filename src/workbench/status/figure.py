@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.records import ENDED, trial_label
+from workbench.records import ENDED
+from workbench.records.names import trial_label
 from workbench.status.board import Board, configured, duration, number, sentence
 from workbench.store.lists import outcome
 

@@ -15,19 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import BadName, NotFound, StoreError, StoreReadOnly
-from workbench.records import (
-    SCHEMA,
-    Goal,
-    Json,
-    Keep,
-    Program,
-    Scheduler,
-    Searcher,
-    Spec,
-    Training,
-    check_schema,
-    trial_label,
-)
+from workbench.records import SCHEMA, Goal, Json, Keep, Program, Scheduler, Searcher, Spec, Training, check_schema
+from workbench.records.names import trial_label
 from workbench.store.files import blobs
 from workbench.store.files.atomic import fsync_folder, make_folder, read_json, telling, write_json
 from workbench.store.owner import ownership

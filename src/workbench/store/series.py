@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.errors import Broken, NotFound, StoreReadOnly
-from workbench.records import Json, trial_label
+from workbench.records import Json
+from workbench.records.names import trial_label
 from workbench.store.files import database, tables
 from workbench.store.files.database import Opened, telling_sqlite
 from workbench.store.files.filesystem import is_network

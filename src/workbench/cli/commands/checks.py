@@ -10,7 +10,7 @@ from workbench.cli.found import Experiment, store_of
 from workbench.cli.verbs import FAILED, OK, UNSURE
 from workbench.cli.words import clean, say, say_json
 from workbench.errors import BadOption
-from workbench.records import checked_name, trial_label
+from workbench.records.names import checked_name, trial_label
 
 _CODES = {"identical": OK, "parts": FAILED}
 

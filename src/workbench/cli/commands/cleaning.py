@@ -13,7 +13,8 @@ from workbench.cli.verbs import OK
 from workbench.cli.words import agreed, clean, facts, say, say_json
 from workbench.compare.section import counted, size
 from workbench.errors import BadOption, InUse, NotFound
-from workbench.records import ENDED, trial_label
+from workbench.records import ENDED
+from workbench.records.names import trial_label
 from workbench.store import Store
 from workbench.store.files.atomic import size_of
 from workbench.store.keeping.cleaning import KINDS, Cleaned, clean_ended, sweep

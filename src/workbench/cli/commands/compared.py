@@ -10,7 +10,7 @@ from typing import Any
 from workbench.cli.found import store_of
 from workbench.cli.verbs import FAILED, OK
 from workbench.cli.words import clean, coloured, number, say, say_json, table
-from workbench.records import trial_label
+from workbench.records.names import trial_label
 from workbench.store import Store
 
 

@@ -13,7 +13,8 @@ from typing import Any, BinaryIO
 from workbench.cli.found import Experiment, store_of
 from workbench.cli.verbs import OK
 from workbench.errors import NotFound
-from workbench.records import ENDED, trial_label
+from workbench.records import ENDED
+from workbench.records.names import trial_label
 from workbench.store.files import packed
 
 #: Seconds between looks at a log that is followed.

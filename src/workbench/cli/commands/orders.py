@@ -9,7 +9,8 @@ from workbench.cli.found import Experiment, store_of
 from workbench.cli.verbs import OK
 from workbench.cli.words import clean, cut, say, say_json
 from workbench.errors import BadOption, NoAnswer, StoreError
-from workbench.records import ENDED, trial_label
+from workbench.records import ENDED
+from workbench.records.names import trial_label
 
 #: The recorded reason if the user gave none.
 REASON = "requested on the command line"

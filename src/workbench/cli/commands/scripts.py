@@ -96,6 +96,8 @@ def _drafted(chosen: grammar.Options, verb: str, words: list[str]) -> Draft:
         steps=chosen.steps,
         scheduler=chosen.scheduler_of(cell),
         searcher=chosen.searcher_record,
+        first=chosen.first,
+        configurations=chosen.configurations,
         notify=notify,
         **chosen.chosen(),
     )

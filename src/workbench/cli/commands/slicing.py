@@ -13,7 +13,7 @@ from workbench.cli.verbs import OK
 from workbench.cli.words import clean, say, say_json
 from workbench.compare.section import counted
 from workbench.errors import BadOption, WorkbenchError
-from workbench.records import trial_label
+from workbench.records.names import trial_label
 from workbench.snapshot import read_snapshot
 from workbench.snapshot.reading.slicing import minimal
 from workbench.store import Store

@@ -10,7 +10,7 @@ from workbench.cli.found import Experiment, store_of
 from workbench.cli.verbs import FAILED, INTERRUPTED, OK, STOPPED
 from workbench.cli.words import clean, cut, is_terminal, number, say, say_json, span
 from workbench.errors import ClusterError
-from workbench.records import trial_label
+from workbench.records.names import trial_label
 from workbench.status import Status
 from workbench.status.waiting import pause_of, paused
 from workbench.store.lists import outcome

@@ -15,7 +15,8 @@ from workbench.engine.loop import ExperimentLoop
 from workbench.engine.parts import Asked
 from workbench.errors import BadOption, ClusterError, NotFound, StoreError
 from workbench.facts import Extended, PauseAsked, StopAsked
-from workbench.records import ENDED, checked_name
+from workbench.records import ENDED
+from workbench.records.names import checked_name
 from workbench.store.layout import checked_id
 from workbench.store.lists.summary import entry_of
 from workbench.store.owner.adoption import let_go

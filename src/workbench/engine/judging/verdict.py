@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.records import Json, Spec, trial_label
+from workbench.records import Json, Spec
+from workbench.records.names import trial_label
 
 #: Reported values by metric and step.
 Reports = Mapping[tuple[str, int], float]

@@ -20,7 +20,8 @@ from workbench.engine.judging.verdict import COULD_NOT, IDENTICAL, NOT_CHECKED, 
 from workbench.engine.legs.leg import Leg, said
 from workbench.errors import BadOption, StoreError
 from workbench.messages import Begun, Check, FromLeg, Left, Order, Points
-from workbench.records import Spec, trial_label
+from workbench.records import Spec
+from workbench.records.names import trial_label
 from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints
 from workbench.store.keeping.setups import begins_again, made_anew
 from workbench.store.layout import ATTEMPTS, ExperimentPaths, TrialPaths

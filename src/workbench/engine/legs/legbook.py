@@ -19,7 +19,8 @@ from workbench.engine.judging.patience import Patience
 from workbench.engine.legs.leg import Leg, cut, said
 from workbench.facts import Ended, Fact, Failed, Left, Lost, Reached, Run, StopAsked
 from workbench.messages import Begun, FromLeg, Level, Points, Saved
-from workbench.records import Spec, plain_value, trial_label
+from workbench.records import Spec, plain_value
+from workbench.records.names import trial_label
 
 #: Behind legs whose median duration is shorter than this, others are queued to hide Dask's latency: about QUEUED_S
 #: seconds of work for each slot, and at most MOST_QUEUED legs.

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from workbench.errors import BadOption
-from workbench.records import Goal, trial_label
+from workbench.records import Goal
+from workbench.records.names import trial_label
 
 #: A search stalls when no trial reports for STALL_TIMES the longest wait between two reports, and for at least
 #: STALL_LEAST_S seconds.

@@ -19,7 +19,8 @@ from workbench.engine.parts import Tended
 from workbench.engine.telling.courier import remove_all
 from workbench.engine.tending.room import wanted_quota
 from workbench.errors import InUse, NotFound, StoreError
-from workbench.records import ENDED, Keep, Spec, trial_label
+from workbench.records import ENDED, Keep, Spec
+from workbench.records.names import trial_label
 from workbench.store import Store
 from workbench.store.files import database, packed
 from workbench.store.files.atomic import size_of

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import BadOption, CannotResume, NotFound, TrialFailed, WorkbenchError
-from workbench.records import trial_label
+from workbench.records.names import trial_label
 from workbench.snapshot.surroundings import settings
 from workbench.store import Store
 from workbench.store.keeping.checkpoints import Folder

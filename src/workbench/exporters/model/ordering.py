@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench import errors, interpreter
 from workbench.errors import BadInput, BadOption, NotFound, TrialFailed
-from workbench.records import trial_label
+from workbench.records.names import trial_label
 from workbench.snapshot.surroundings.variables import at_hand
 from workbench.store import Store
 from workbench.store.files.atomic import telling

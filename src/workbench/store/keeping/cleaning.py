@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workbench.errors import NotFound, StoreError
-from workbench.records import Json, Spec, trial_label
+from workbench.records import Json, Spec
+from workbench.records.names import trial_label
 from workbench.store import journal
 from workbench.store.files import packed
 from workbench.store.files.atomic import REMOVED, WRITING, entries_in, fsync_folder, size_of, telling

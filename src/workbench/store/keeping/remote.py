@@ -25,7 +25,8 @@ from urllib.parse import unquote, urlsplit
 
 from workbench import interpreter
 from workbench.errors import BadOption, NotFound, StaleAttempt, StoreError
-from workbench.records import Json, Spec, trial_label
+from workbench.records import Json, Spec
+from workbench.records.names import trial_label
 from workbench.store.files.atomic import FOLDER_MODE, make_folder, telling, write_atomic
 from workbench.store.keeping.checkpoints import Checkpoint, Checkpoints, Skipped
 from workbench.store.keeping.manifest import NAME, Manifest, from_plain, what_is_wrong

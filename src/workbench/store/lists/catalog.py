@@ -19,7 +19,8 @@ from tinydb.storages import Storage
 from tinydb.table import Document
 
 from workbench.errors import BadName, NotFound, StoreError
-from workbench.records import SCHEMA, Json, check_schema, trial_label, trial_number
+from workbench.records import SCHEMA, Json, check_schema
+from workbench.records.names import trial_label, trial_number
 from workbench.store.files.atomic import move_away, read_json, write_json
 from workbench.store.journal import Damage
 from workbench.store.layout import Store, checked_id

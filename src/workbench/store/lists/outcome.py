@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from workbench.records import Goal, Json, trial_label
+from workbench.records import Goal, Json
+from workbench.records.names import trial_label
 
 #: The maximum length of an error, and number of lost names, in one line.
 ERROR_LENGTH = 90

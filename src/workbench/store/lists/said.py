@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workbench.errors import BadInput, BadOption, NotFound, StoreError
-from workbench.records import Json, Keep, trial_label, trial_number
+from workbench.records import Json, Keep
+from workbench.records.names import trial_label, trial_number
 from workbench.store import journal
 from workbench.store.files.atomic import entries_in
 from workbench.store.layout import Store

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import BadMetric
-from workbench.records import Goal, trial_label
+from workbench.records import Goal
+from workbench.records.names import trial_label
 
 
 def number(value: Any, name: str, trial: int, step: int) -> float:

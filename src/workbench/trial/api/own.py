@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from workbench.errors import BadInput, BadMetric
 from workbench.messages import Level, Plain
-from workbench.records import SCHEMA, check_schema, plain_value, trial_label
+from workbench.records import SCHEMA, check_schema, plain_value
+from workbench.records.names import trial_label
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.api import metrics
 from workbench.trial.api.files import copy_into

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from workbench.errors import BadInput
-from workbench.records import Configuration, trial_label
+from workbench.records import Configuration
+from workbench.records.names import trial_label
 
 
 class LegLeft(BaseException):

@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 
 from workbench.errors import BadInput, CannotResume
 from workbench.messages import Begun, FromLeg, Left, LegOrder, Level, Plain, Says, Skip, StopOrder
-from workbench.records import Goal, trial_label
+from workbench.records import Goal
+from workbench.records.names import trial_label
 from workbench.store.keeping.checkpoints import Folder
 from workbench.trial.api import metrics
 from workbench.trial.api.batches import BY_STEPS, Batches, Inside

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import CannotResume, NotFound, WorkbenchError
-from workbench.records import Spec, trial_label
+from workbench.records import Spec
+from workbench.records.names import trial_label
 from workbench.snapshot.imported import loaded
 from workbench.store import Store
 from workbench.store.keeping import remote

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from workbench.errors import CannotResume
-from workbench.records import Configuration, Spec, trial_label
+from workbench.records import Configuration, Spec
+from workbench.records.names import trial_label
 from workbench.search.seeds import trial_seed
 from workbench.snapshot.surroundings import settings
 from workbench.store import Store
