@@ -49,6 +49,51 @@ def test_a_plan_of_more_than_a_thousand_trials_warns(shell, nowhere, capsys):
     assert "1,001 trials: more than 1,000" in capsys.readouterr().out
 
 
+SCRIPT = """%%train --script train.py --goal max {goal} --steps 1-9 {line}
+--lr loguniform(1e-4,
+    1.0)  # over two lines
+--hidden choice(32, 64) --epochs 20
+"""
+TRAINS = "from workbench import trial\nfor epoch in trial.steps():\n    trial.report(val_acc=1)\n"
+
+
+def test_a_script_is_planned_from_a_cell(shell, nowhere, capsys):
+    (nowhere / "train.py").write_text(TRAINS)
+    assert run(shell, SCRIPT.format(goal="val_acc", line="--plan")).success
+    assert "17 trials" in capsys.readouterr().out
+    experiment, options, _ = _prepared(
+        shell, *SCRIPT.format(goal="val_acc", line="").removeprefix("%%train ").split("\n", 1)
+    )
+    program = experiment.spec.program
+    assert (experiment.label, program.kind, program.filename) == ("train@1", "script", str(nowhere / "train.py"))
+    assert [(one.text, one.name) for one in program.arguments] == [
+        ("--lr", "lr"), ("--hidden", "hidden"), ("--epochs", None), ("20", None),
+    ]  # fmt: skip
+    assert options.words[:2] == ("--lr", "loguniform(1e-4,\n    1.0)")
+
+
+@pytest.mark.parametrize(
+    ("source", "goal", "told"),
+    [
+        (TRAINS, "acc", "this script reports val_acc, but the goal is max acc"),
+        (
+            TRAINS.replace("for epoch in trial.steps", "for epoch in range"),
+            "val_acc",
+            "train.py, line 2: this script never",
+        ),
+        (TRAINS.replace("trial.steps()", "enumerate(trial.steps())"), "val_acc", "train.py, line 2: "),
+        ("x = \n", "val_acc", "train.py, line 1: invalid syntax"),
+        ("print('val_acc=1')\n", "val_acc", "train.py says no metric"),
+    ],
+)
+def test_a_scripts_errors_name_its_own_lines(shell, nowhere, source, goal, told):
+    (nowhere / "train.py").write_text(source)
+    with pytest.raises((BadCell, BadMetric)) as raised:
+        _prepared(shell, *SCRIPT.format(goal=goal, line="").removeprefix("%%train ").split("\n", 1))
+    assert told in str(raised.value)
+    assert getattr(raised.value, "line", None) is None  # the cell's own lines are right
+
+
 @pytest.mark.parametrize(
     ("cell", "kind", "parts"),
     [

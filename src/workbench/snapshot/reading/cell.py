@@ -86,8 +86,9 @@ class Cell:
                 line=self.steps,
             )
         near = difflib.get_close_matches(metric, sorted(self.reports), n=1, cutoff=0)
+        where = "" if self.report is None else f"line {self.report}: "
         raise BadMetric(
-            f"line {self.report}: this {self.kind} reports {', '.join(sorted(self.reports))}, but the goal is {goal}. "
+            f"{where}this {self.kind} reports {', '.join(sorted(self.reports))}, but the goal is {goal}. "
             f"Report {metric}, or write {_written(goal, near[0], self.kind)}.",
             line=self.report,
         )

@@ -40,7 +40,10 @@ def read_script(path: str | Path, words: Sequence[str] = (), metrics: Sequence[s
     names = names_of(source, tree)
     imported = _imported(file, names.imports)
     uses_trial = any(_gives_trial(node) for node in ast.walk(tree))
-    use = use_of_trial(tree, source, (), {}, 1, "script") if uses_trial and not metrics else None
+    try:
+        use = use_of_trial(tree, source, (), {}, 1, "script") if uses_trial and not metrics else None
+    except BadCell as error:  # its line is the script's, not that of the cell that names it
+        raise BadCell(f"{file.name}, {error}" if error.line else str(error)) from None
     if not metrics and not imported & {"workbench", *LOGGERS}:
         raise BadCell(_says_nothing(file))
     given = [dataclasses.asdict(one) for one in arguments]
@@ -55,9 +58,9 @@ def read_script(path: str | Path, words: Sequence[str] = (), metrics: Sequence[s
         bound=names.bound,
         attributes=names.attributes,
         imports=names.imports,
-        steps=use.steps if use else None,
+        steps=None,
         reports=use.reports if use else named,
-        report=use.report if use else None,
+        report=None,
         content=hashlib.sha256(json.dumps([content_of(tree), given, [*metrics]]).encode()).hexdigest(),
         file=str(file),
         arguments=arguments,
