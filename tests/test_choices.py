@@ -15,7 +15,7 @@ from workbench.records import Recorded, Spec
 
 CHOICES = {one.name: one for one in dataclasses.fields(Choices)}
 #: What a function's search is given besides.
-OTHERS = {"self", "name", "function", "goal", "scheduler", "searcher", "notify", "notify_command", "store"}
+OTHERS = {"self", "name", "function", "space", "goal", "scheduler", "searcher", "notify", "notify_command", "store"}
 OTHERS |= {"first", "configurations"}
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -150,6 +150,7 @@ class Draft:
                 arguments=self.cell.arguments,
                 metrics=self.cell.metrics,
                 listens=self.cell.listens,
+                call=self.cell.call,
             ),
             training=training_here(snapshot, self.cell.imports, self.around),
             **self.settings.recorded(),
@@ -252,10 +253,14 @@ def draft(
     store: Store,
     origin: Origin,
     parent: Json = None,
+    *,
+    values: Mapping[str, Any] | None = None,
+    parts: Collection[str] = (),
 ) -> Draft:
     """Capture what ``cell`` needs from ``namespace``, and find out whether the same content was trained before.
 
-    parent: for a fork, the result of :func:`workbench.replay.fork.parent_of`.
+    parent: for a fork, the result of :func:`workbench.replay.fork.parent_of`. values, parts: for a function, as
+    :func:`~workbench.snapshot.capture.capture` takes them.
     """
     checked_name(name)
     store.create()
@@ -267,6 +272,8 @@ def draft(
         assigned=cell.assigned,
         attributes=cell.attributes,
         imports=cell.imports,
+        values=values,
+        parts=parts,
     )
     with imports_as(cell.file):
         project = _project(cell)

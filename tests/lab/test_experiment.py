@@ -12,7 +12,7 @@ from lab.recorded import Recording
 from running import engine, engine_pid, until
 
 import workbench as wb
-from workbench.errors import BadCell, BadMetric, BadOption, NotFound, TrialFailed
+from workbench.errors import BadCell, BadMetric, BadOption, BadSpace, NotFound, TrialFailed
 from workbench.experiment import experiment as module
 from workbench.store import Store
 
@@ -162,7 +162,8 @@ def test_simulating_needs_no_engine(tmp_path):
         ({"goal": "val_acc"}, BadOption, "expected wb.maximize"),
         ({"scheduler": "hyperband"}, BadOption, "expected a scheduler, such as wb.Hyperband"),
         ({"goal": wb.maximize("acc")}, BadMetric, "acc"),
-        ({"function": lambda trial: None}, BadCell, "lambda"),
+        ({"function": lambda trial: None}, BadCell, "has no loop over trial.steps"),
+        ({"space": {"lrs": 0.1}}, BadSpace, "lrs, which is not a parameter .is lr meant"),
         ({"trials": 0}, BadOption, "--trials 0"),
         ({"limit_s": float("inf")}, BadOption, "limit_s=inf: expected seconds, more than 0"),
         ({"limit_s": "1h"}, BadOption, "limit_s='1h': expected seconds"),

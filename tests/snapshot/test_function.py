@@ -1,11 +1,16 @@
 # ruff: noqa: B008 - distributions as defaults are what is tested
+"""Reading training functions, in each form that people have them in."""
+
+import asyncio
 import functools
+import importlib
+import sys
 
 import pytest
 
 from workbench import space as wb
 from workbench.errors import BadCell, BadSpace
-from workbench.snapshot.reading.function import arguments, read_function
+from workbench.snapshot.reading.function import read_function, taken
 
 
 def train(trial, lr=wb.loguniform(1e-4, 1), opt=wb.choice(sorted, reversed), *, batch=32, **more):
@@ -22,18 +27,8 @@ def test_defaults_that_are_distributions_are_the_space():
     assert cell.reports == {"val_acc"}
     assert cell.steps == train.__code__.co_firstlineno + 1
     assert "def train(" in cell.source
+    assert cell.call is None
     cell.check_goal("val_acc")
-
-
-def test_a_runner_calls_it_with_objects_for_labels():
-    assert arguments(train, {"lr": 0.5, "opt": "reversed", "batch": 32}) == {"lr": 0.5, "opt": reversed, "batch": 32}
-
-    def conditional(trial, opt=wb.choice("a", "b"), m=wb.uniform(0, 1, when=wb.Parameter("opt") == "a")):
-        for _ in trial.steps():
-            trial.report(a=1)
-
-    assert read_function(conditional).space.names == ("opt", "m")
-    assert arguments(conditional, {"opt": "b", "m": None}) == {"opt": "b", "m": None}
 
 
 def test_the_trial_may_go_by_another_name():
@@ -55,12 +50,162 @@ def test_functions_of_modules_say_where_they_live():
     assert read_function(train).module == train.__module__
 
 
-class Trainer:
-    def fit(self, trial):
-        for _ in trial.steps():
-            pass
+# ---------------------------------------------------------------------------------------------------------------------
+# Forms
 
-    def __call__(self, trial): ...
+
+class Trainer:
+    """What people write around their functions."""
+
+    def __init__(self, rate=0.1):
+        self.rate, self.data, self.hook = rate, [1, 2, 3], len
+
+    def fit(self, trial, lr=wb.uniform(0, 1)):
+        for _ in trial.steps():
+            trial.report(acc=lr * self.rate)
+
+    @classmethod
+    def on_class(cls, trial, lr=wb.uniform(0, 1)):
+        for _ in trial.steps():
+            trial.report(acc=lr)
+
+    @staticmethod
+    def alone(trial, lr=wb.uniform(0, 1)):
+        for _ in trial.steps():
+            trial.report(acc=lr)
+
+    def __call__(self, trial, lr=wb.uniform(0, 1)):
+        for _ in trial.steps():
+            trial.report(acc=lr)
+
+    class Inner:
+        def fit(self, trial, lr=wb.uniform(0, 1)):
+            for _ in trial.steps():
+                trial.report(acc=lr)
+
+
+def made(scale, rows=(1, 2)):
+    def closure(trial, lr=wb.uniform(0, 1)):
+        for _ in trial.steps():
+            trial.report(acc=lr * scale + len(rows))
+
+    return closure
+
+
+def logged(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@logged
+def decorated(trial, lr=wb.uniform(0, 1)):
+    for _ in trial.steps():
+        trial.report(acc=lr)
+
+
+def arranged(scale, rows, trial, lr, depth=2):
+    for _ in trial.steps():
+        trial.report(acc=lr * scale)
+
+
+with_lr = {"lr": wb.uniform(0, 1)}
+ROWS = [[1, 2], [3]]
+FORMS = {
+    "a method": (Trainer().fit, {}, "Trainer.fit", ["Trainer.rate", "Trainer.data"]),
+    "a method of an inner class": (Trainer.Inner().fit, {}, "Inner.fit", []),
+    "a class method": (Trainer.on_class, {}, "Trainer.on_class", []),
+    "a class method of an object": (Trainer().on_class, {}, "Trainer.on_class", []),
+    "a static method": (Trainer.alone, {}, "alone", []),
+    "an object": (Trainer(), {}, "Trainer.__call__", ["Trainer.rate", "Trainer.data"]),
+    "a closure": (made(3), {}, "closure", ["closure: rows", "closure: scale"]),
+    "a decorated function": (decorated, {}, "decorated", []),
+    "a partial": (
+        functools.partial(arranged, 2, ROWS, lr=wb.uniform(0, 1)),
+        {},
+        "partial(arranged)",
+        ["arranged(scale)", "arranged(rows)"],
+    ),
+    "a partial by names": (
+        functools.partial(arranged, scale=2, rows=ROWS),
+        with_lr,
+        "partial(arranged)",
+        ["arranged(rows)"],
+    ),
+    "a partial of a partial": (
+        functools.partial(functools.partial(arranged, 2), ROWS),
+        with_lr,
+        "partial(arranged)",
+        ["arranged(scale)", "arranged(rows)"],
+    ),
+    "a partial of a method": (
+        functools.partial(Trainer().fit, lr=wb.uniform(0, 1)),
+        {},
+        "partial(Trainer.fit)",
+        ["Trainer.rate", "Trainer.data"],
+    ),
+    "a lambda": (lambda trial, lr: arranged(1, ROWS, trial, lr), with_lr, "<lambda>", []),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_is_read(form):
+    function, space, entry, parts = FORMS[form]
+    cell = read_function(function, space)
+    assert cell.entry == entry
+    assert "lr" in cell.space.names
+    assert cell.space.parameters["lr"] == wb.uniform(0, 1)
+    if form != "a lambda":
+        assert cell.reports == {"acc"}
+        assert cell.steps is not None
+    assert (cell.module is not None) == (form == "a decorated function")
+    cell, its = taken(cell, function)
+    assert its.parts == set(parts)
+    assert [*cell.needs] == [entry, *parts]
+    assert its.values[entry] is function or its.values[entry] == function
+
+
+def test_a_constant_of_a_partial_is_one_of_the_space():
+    function = functools.partial(arranged, 2, ROWS, lr=wb.uniform(0, 1), depth=5)
+    assert read_function(function).space.parameters["depth"] == 5
+
+
+def test_a_name_that_the_code_uses_keeps_its_meaning():
+    """The closure calls the module's function of the same name, which must not become itself."""
+
+    def outer():
+        def train(trial, lr=wb.uniform(0, 1)):
+            for _ in trial.steps():
+                trial.report(acc=lr)
+
+        return train
+
+    cell = read_function(outer())
+    assert cell.entry == outer().__qualname__ != "train"
+    assert cell.module is None
+
+
+def test_a_line_added_above_does_not_hide_the_text(tmp_path, monkeypatch):
+    text = "def train(trial, lr=None):\n    for _ in trial.steps():\n        trial.report(acc=1)\n"
+    file = tmp_path / "edited_model.py"
+    file.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("edited_model")
+    try:
+        file.write_text("def helper(x):\n    return x\n\n\nclass A:\n    pass\n\n\n" + text)
+        cell = read_function(module.train)
+        assert cell.source == text
+        assert cell.steps == 10
+        file.write_text("# all is gone\n")
+        assert "not known" in read_function(module.train).source
+    finally:
+        del sys.modules["edited_model"]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Refused
 
 
 def no_trial(lr=wb.uniform(0, 1)): ...
@@ -82,6 +227,13 @@ def bad_space(trial, lr=wb.uniform(0, 1), m=wb.uniform(0, 1, when=wb.Parameter("
         pass
 
 
+def hidden(function):
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
 async def asynchronous(trial): ...
 
 
@@ -89,20 +241,42 @@ def generator(trial):
     yield
 
 
+class Waiting:
+    async def fit(self, trial): ...
+
+    def __call__(self, trial):
+        yield
+
+
+def in_a_loop(trial):
+    return asyncio.run(asynchronous(trial))
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (Trainer().fit, "method"),
-        (Trainer(), "Trainer"),
         (Trainer, "a class"),
-        (lambda trial: 0, "lambda"),
-        (functools.partial(train), "partial"),
+        (functools.partial(Trainer), "a class"),
+        (Trainer.fit, "is a method without its object"),
+        (functools.lru_cache(train), "_lru_cache_wrapper"),
         (print, "builtin"),
+        (functools.partial(print), "builtin"),
+        (7, "a int"),
         (no_trial, "no parameter for the trial"),
+        (functools.partial(no_trial, lr=wb.uniform(0, 2)), "no parameter for the trial"),
         (nothing, "no parameter for the trial"),
+        (hidden(train), "no parameter for the trial"),
+        (lambda: 0, "no parameter for the trial"),
+        (lambda x, lr=1: 0, "has no loop over trial.steps()"),
         (without_default, "lr=wb.uniform"),
+        (functools.partial(arranged, 1), "nothing says what rows should be"),
+        (functools.partial(train, 1, 2, 3, 4, 5), "does not say what parameters it has"),
         (asynchronous, "async"),
+        (functools.partial(asynchronous), "async"),
+        (Waiting().fit, "Waiting.fit() is async"),
+        (Waiting(), "Waiting.__call__() yields"),
         (generator, "yields"),
+        (functools.partial(functools.partial(generator)), "partial(generator) yields"),
         (no_steps, "for epoch in trial.steps():"),
     ],
 )
@@ -110,6 +284,10 @@ def test_what_cannot_train_is_refused(given, told):
     with pytest.raises(BadCell) as caught:
         read_function(given)
     assert told in str(caught.value)
+
+
+def test_a_function_that_has_its_own_loop_of_events_is_not_async():
+    assert read_function(in_a_loop).entry == "in_a_loop"
 
 
 def test_a_bad_space_names_the_function():

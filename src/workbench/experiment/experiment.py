@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -56,6 +56,7 @@ class Experiment:
         name: str,
         function: Callable[..., Any],
         *,
+        space: Mapping[str, Any] | None = None,
         goal: Goal,
         scheduler: Scheduler,
         searcher: Literal["random", "grid", "sobol"] = "random",
@@ -93,7 +94,7 @@ class Experiment:
             raise BadOption(f"goal={goal!r}: expected wb.maximize(METRIC) or wb.minimize(METRIC).")
         if not isinstance(scheduler, Scheduler):
             raise BadOption(f"scheduler={scheduler!r}: expected a scheduler, such as wb.Hyperband(max_steps=27).")
-        self._cell = read_function(function)
+        self._cell = read_function(function, space)
         self._function = function
         self._settings = settled(
             self._cell,
@@ -190,9 +191,13 @@ class Experiment:
     def _drafted(self) -> Draft:
         from workbench.experiment.notebook import origin, shell_here
         from workbench.launch import draft
+        from workbench.snapshot.reading.function import taken
 
-        namespace = {**self._function.__globals__, self._function.__name__: self._function}
-        return draft(self._cell, namespace, self._name, self._settings, self.store, origin(shell_here()))
+        cell, its = taken(self._cell, self._function)
+        here = origin(shell_here())
+        return draft(
+            cell, its.namespace, self._name, self._settings, self.store, here, values=its.values, parts=its.parts
+        )
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 

@@ -274,7 +274,8 @@ class Program:
     module: for a function from a project module, the module's name.
     overlays: digests of further captures, each with the names that are taken from it instead of from ``capture``.
     arguments: a script's. metrics: patterns of the lines by which a script says its metrics. listens: whether its
-    metrics are those that it gives to TensorBoard, Weights & Biases or MLflow.
+    metrics are those that it gives to TensorBoard, Weights & Biases or MLflow. call: how a function is called
+    (``snapshot.reading.calls.Call``); None: its first parameter gets the trial.
     """
 
     kind: Literal["cell", "script", "function"]
@@ -287,6 +288,7 @@ class Program:
     arguments: tuple[Argument, ...] = ()
     metrics: tuple[str, ...] = ()
     listens: bool = False
+    call: Json = None
 
 
 @dataclass(frozen=True, slots=True)

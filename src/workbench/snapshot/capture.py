@@ -69,13 +69,15 @@ def capture(
     attributes: Collection[str] = (),
     imports: Collection[str] = (),
     values: Mapping[str, Any] | None = None,
+    parts: Collection[str] = (),
 ) -> Capture:
     """Freeze ``names`` of ``namespace`` with everything that they reach, and keep them in ``store``.
 
     names: in the form of :attr:`Cell.needs` (with their lines, for messages); names that are not in the namespace are
     left to Python. assigned: names that the cell assigns itself: functions see the cell's values. attributes: names
     after a dot in the cell, used to find submodules. imports: modules that the cell imports itself: they are part of
-    the fingerprint. values: values that are treated as the namespace's. Raises BadCapture.
+    the fingerprint. values: values that are treated as the namespace's. parts: names among them whose values are parts
+    of others: they are kept and compared, and the fingerprint has them already. Raises BadCapture.
     """
     begun = time.perf_counter()
     lines: Mapping[str, int] = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
@@ -108,7 +110,7 @@ def capture(
         digest=store.put_blob(json.dumps(manifest, sort_keys=True).encode()),
         names=digests,
         modules=modules,
-        fingerprint=_digest([sorted(digests.items()), sorted(modules.items())]),
+        fingerprint=_digest([sorted((n, d) for n, d in digests.items() if n not in parts), sorted(modules.items())]),
         kinds={name: described(name, space[name]) for name in users},
         size=len(stream) + sum(view.nbytes for view in pickler.buffers),
         notes=tuple(

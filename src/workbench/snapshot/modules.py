@@ -56,7 +56,7 @@ def project_modules(imports: Iterable[str] = ()) -> dict[str, ProjectModule]:
     found: dict[str, ProjectModule] = {}
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
-        if isinstance(path, str) and _is_project(name, path) and name == getattr(module, "__name__", name):
+        if isinstance(path, str) and is_project(name, path) and name == getattr(module, "__name__", name):
             _add(found, name, Path(path))
     waiting = [*imports, *(one for module in found.values() for one in module.imports)]
     looked_up: set[str] = set()
@@ -167,7 +167,7 @@ def _python_folders() -> tuple[str, ...]:
     return tuple({os.path.join(path, "") for path in (*named, *map(os.path.realpath, named))})
 
 
-def _is_project(name: str, path: str) -> bool:
+def is_project(name: str, path: str) -> bool:
     top = name.partition(".")[0]
     if top in _OTHERS or not path.endswith(".py") or any(one in path for one in _INSTALLED):
         return False
@@ -180,7 +180,7 @@ def _find(name: str) -> Path | None:
     if top in sys.stdlib_module_names or top in _OTHERS:
         return None
     loaded = getattr(sys.modules.get(top), "__file__", None)
-    if isinstance(loaded, str) and not _is_project(top, loaded):
+    if isinstance(loaded, str) and not is_project(top, loaded):
         return None
     for entry in sys.path:
         base = Path(entry or os.getcwd())

@@ -174,7 +174,8 @@ class Instance(Kind):
         self._put_items(obj, content)
         if self.bare:
             return
-        if type(obj) is not content["class"]:
+        # A class of the project's own modules is left as it is where a trained trial is loaded.
+        if type(obj) is not content["class"] and isinstance(content["class"], type):
             obj.__class__ = content["class"]
         own, new = self.own(obj), content["attributes"]
         for name in [

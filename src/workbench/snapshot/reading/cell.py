@@ -14,11 +14,11 @@ import re
 import types
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from workbench.errors import BadCell, BadMetric, BadSpace
-from workbench.records import Argument, Goal
+from workbench.records import Argument, Goal, Json
 from workbench.snapshot.reading.hyperparameters import NAMES, Hyperparameter, assignment, hyperparameters, supplied
 from workbench.snapshot.reading.loop import use_of_trial
 from workbench.snapshot.reading.names import names_of
@@ -45,7 +45,8 @@ class Cell:
     at top level; they are never captured. bound: names that it may bind. attributes: every name after a dot. imports:
     modules it imports itself. steps: line of ``trial.steps()``, or None if the loop is in a framework or a helper.
     reports: metrics it reports, or None if its text does not show all of them. content: digest of the text without
-    comments and blank lines. entry: the function's name, for kind ``function``; module: the project module it lives in.
+    comments and blank lines. entry: the function's name, for kind ``function``; module: the project module it lives in;
+    call: how it is called, in the form of the spec; beside: objects given beside it, by the names of parameters.
     file, arguments, metrics, listens: a script's path, and the rest as a spec's program has them.
     """
 
@@ -68,6 +69,8 @@ class Cell:
     arguments: tuple[Argument, ...] = ()
     metrics: tuple[str, ...] = ()
     listens: bool = False
+    call: Json = None
+    beside: dict[str, Any] = field(default_factory=dict)
 
     @property
     def resumes(self) -> bool:

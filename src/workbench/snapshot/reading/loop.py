@@ -50,21 +50,35 @@ class Use:
 
 
 def use_of_trial(
-    tree: ast.Module, source: str, needs: Iterable[str], namespace: Mapping[str, Any], line: int, kind: str = "cell"
+    tree: ast.Module,
+    source: str,
+    needs: Iterable[str],
+    namespace: Mapping[str, Any],
+    line: int,
+    kind: str = "cell",
+    *,
+    is_elsewhere: bool = False,
 ) -> Use:
-    """How the cell (or function: ``kind``) uses ``trial``; ``line`` is the number of its first line. Raises BadCell."""
+    """How the cell (or function: ``kind``) uses ``trial``; ``line`` is the number of its first line.
+
+    is_elsewhere: code that it reaches uses ``workbench.trial``. Raises BadCell.
+    """
     cell = Text(tree, source, line, kind)
     _check_name(cell)
     _check_suggestions(cell)
     steps = _calls(cell, "steps")
     reports = _calls(cell, "report")
     helpers = _functions_using_trial(needs, namespace)
-    escapes = bool(helpers) or any(
-        isinstance(node, ast.Name)
-        and node.id == "trial"
-        and isinstance(node.ctx, ast.Load)
-        and not isinstance(cell.parent(node), ast.Attribute)
-        for node in cell.nodes
+    escapes = (
+        bool(helpers)
+        or is_elsewhere
+        or any(
+            isinstance(node, ast.Name)
+            and node.id == "trial"
+            and isinstance(node.ctx, ast.Load)
+            and not isinstance(cell.parent(node), ast.Attribute)
+            for node in cell.nodes
+        )
     )
     named = {keyword.arg for call in reports for keyword in call.keywords}
     elsewhere = bool(_methods(cell, "save", "restore")) or "step" in named
