@@ -274,6 +274,7 @@ def draft(
         imports=cell.imports,
         values=values,
         parts=parts,
+        entry=cell.entry,
     )
     with imports_as(cell.file):
         project = _project(cell)

@@ -73,6 +73,8 @@ def changes(store: Store, old: Spec, new: Spec) -> list[str]:
     after |= {name: digest for name, digest in theirs.items() if name in ours}
     named = {re.split(r"[/. ]", one.name)[0] for one in since if one.kind in ("module", "package")}
     names = [name for name in {**before, **after} if before.get(name) != after.get(name) and name not in named]
+    if new.program.entry in names and (len(names) > 1 or lines or _described(old) != _described(new)):
+        names.remove(new.program.entry)  # a function's digest covers all that it takes along
     if names:
         told.append(f"{', '.join(names[:4])}{' …' if len(names) > 4 else ''} outside of the cell")
     told += map(str, since)

@@ -38,6 +38,7 @@ __all__ = ["Capture", "blobs_of", "capture", "contents", "load"]
 
 #: From this many bytes on, large buffers are hashed and written in parallel.
 _SIDE_BY_SIDE = 1 << 25
+_FUNCTION: dict[str, Json] = {"kind": "code", "words": "function"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ def capture(
     imports: Collection[str] = (),
     values: Mapping[str, Any] | None = None,
     parts: Collection[str] = (),
+    entry: str | None = None,
 ) -> Capture:
     """Freeze ``names`` of ``namespace`` with everything that they reach, and keep them in ``store``.
 
@@ -77,7 +79,8 @@ def capture(
     left to Python. assigned: names that the cell assigns itself: functions see the cell's values. attributes: names
     after a dot in the cell, used to find submodules. imports: modules that the cell imports itself: they are part of
     the fingerprint. values: values that are treated as the namespace's. parts: names among them whose values are parts
-    of others: they are kept and compared, and the fingerprint has them already. Raises BadCapture.
+    of others: they are kept and compared, and the fingerprint has them already. entry: the name of the training
+    function, which is code whatever object it is. Raises BadCapture.
     """
     begun = time.perf_counter()
     lines: Mapping[str, int] = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
@@ -89,7 +92,7 @@ def capture(
     if not wanted:
         modules = _versions(imports)
         return Capture(None, {}, modules, _digest([[], sorted(modules.items())]))
-    writer = _Writer(wanted, space, namespace, left_out, lines)
+    writer = _Writer(wanted, space, namespace, left_out, lines, is_function=entry is not None)
     stream, pickler, users = writer.write()
     regions, buffers, known = _put_buffers(store, pickler.buffers)
     fingerprint = Fingerprint(namespace, known)
@@ -111,7 +114,7 @@ def capture(
         names=digests,
         modules=modules,
         fingerprint=_digest([sorted((n, d) for n, d in digests.items() if n not in parts), sorted(modules.items())]),
-        kinds={name: described(name, space[name]) for name in users},
+        kinds={name: _FUNCTION if name == entry else described(name, space[name]) for name in users},
         size=len(stream) + sum(view.nbytes for view in pickler.buffers),
         notes=tuple(
             f"{size / 1e6:.1f} MB on {device} were captured through the CPU, and are put back on it in every trial"
@@ -148,12 +151,15 @@ class _Writer:
         namespace: Mapping[str, Any],
         left_out: Collection[str],
         lines: Mapping[str, int],
+        *,
+        is_function: bool = False,
     ) -> None:
         self.wanted = wanted
         self.space = space
         self.namespace = namespace
         self.left_out = left_out
         self.lines = lines
+        self.is_function = is_function
 
     def write(self) -> tuple[bytes, Pickler, dict[str, str]]:
         """The stream, its pickler, and all names in the order of the stream, each with the function that uses it."""
@@ -198,6 +204,7 @@ class _Writer:
             return True
 
         path, what = explain(name, self.space[name], error, pickles)
+        what = what.replace("train cell", "training function") if self.is_function else what
         chain = [name]
         while user:
             top = user.partition(".")[0]
@@ -209,7 +216,6 @@ class _Writer:
             used = ", which uses ".join(f"`{one}`" for one in reversed(chain))
             used = f"the cell uses {used}" if line else used.replace(", which uses ", " uses ", 1)
             told += f"{used}{self.place(chain[1], name)}. "
-            what = what if line else what.replace("train cell", "training function")
         told += f"`{name}` " if path == name else f"`{name}` cannot be sent to the processes that train: "
         return BadCapture(f"{told}{what}.", line=line)
 

@@ -171,7 +171,7 @@ def uses_trial(function: Any) -> bool:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if one is sys.modules.get("workbench.trial"):
+        if one is not None and one is sys.modules.get("workbench.trial"):
             return True
         if isinstance(one, functools.partial):
             waiting += [one.func, *one.args, *one.keywords.values()]

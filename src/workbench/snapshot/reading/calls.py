@@ -236,7 +236,7 @@ def space_of(
             searched[name] = one  # one inside a list is refused by the space
         else:
             searched.pop(name, None)
-        if not is_plain(one) and not (isinstance(one, Distribution) and _is_recorded(one)):
+        if not is_plain(one) and not (isinstance(one, Distribution) and is_recorded(one)):
             beside[name] = one
     return _in_order(searched), beside
 
@@ -249,14 +249,14 @@ def _holds_distribution(value: Any) -> bool:
     return isinstance(value, Distribution)
 
 
-def _is_recorded(value: Any) -> bool:
+def is_recorded(value: Any) -> bool:
     """Whether a configuration holds the value itself, not only its label."""
     if isinstance(value, Choice):
-        return all(map(_is_recorded, value.options))
+        return all(map(is_recorded, value.options))
     if type(value) is dict:
-        return all(map(_is_recorded, value.values()))
+        return all(map(is_recorded, value.values()))
     if type(value) is list:
-        return all(map(_is_recorded, value))
+        return all(map(is_recorded, value))
     return is_plain(value) or isinstance(value, Distribution)
 
 

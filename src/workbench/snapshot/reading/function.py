@@ -19,7 +19,7 @@ from typing import Any
 
 from workbench.errors import BadCell, BadOption, BadSpace
 from workbench.snapshot.reading.callables import called_of, entry_of, home_of, own_function, parts, shown, uses_trial
-from workbench.snapshot.reading.calls import FORM, call_of, parameters_of, space_of
+from workbench.snapshot.reading.calls import FORM, call_of, is_plain, is_recorded, parameters_of, space_of
 from workbench.snapshot.reading.cell import Cell, content_of
 from workbench.snapshot.reading.hyperparameters import Hyperparameter, supplied
 from workbench.snapshot.reading.loop import use_of_trial
@@ -97,9 +97,24 @@ def taken(cell: Cell, function: Callable[..., Any]) -> tuple[Cell, Taken]:
     """The cell with the names that are captured now, at the start, and their values."""
     own = {part.name: part.value for part in parts(function)}
     beside = {f"{name}=": value for name, value in cell.beside.items()}
-    values = {**own, **beside, str(cell.entry): function}
+    values = {**own, **beside, str(cell.entry): _without_space(function)}
     home = home_of(own_function(function))
     return replace(cell, needs=dict.fromkeys([str(cell.entry), *own, *beside], 0)), Taken(home, values, frozenset(own))
+
+
+def _without_space(function: Any) -> Any:
+    """A partial without the fixed arguments that are in the space: a runner gives them, and the space
+    says how they changed."""
+    if type(function) is not functools.partial:
+        return function
+    keywords = {name: None if _is_in_space(value) else value for name, value in function.keywords.items()}
+    made = functools.partial(function.func, *function.args, **keywords)
+    vars(made).update(vars(function))
+    return made
+
+
+def _is_in_space(value: Any) -> bool:
+    return is_plain(value) or (isinstance(value, Distribution) and is_recorded(value))
 
 
 def _given(space: object) -> dict[str, Any]:

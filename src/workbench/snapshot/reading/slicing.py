@@ -69,7 +69,8 @@ def minimal(spec: Spec, snapshot: Mapping[str, Any]) -> Slice:
     texts = {"cell": [spec.program.source], "script": []}.get(spec.program.kind, [str(last["source"])])
     facts = [facts_of(text) for text in texts]
     names = {name for one in facts for name in one.uses | one.later}
-    names |= (snapshot.get("capture") or {}).get("names", {}).keys()
+    # A function's object or arguments have names of Workbench's own; the cell that called it names theirs.
+    names |= {name for name in (snapshot.get("capture") or {}).get("names", {}) if name.isidentifier()}
     for plain, expression in _EXPANDED.findall(spec.typed):
         names |= {plain} if plain else facts_of(expression).uses
     quoted = {text for one in facts for text in one.quoted}
