@@ -208,7 +208,7 @@ def test_what_is_given_beside_overrides_defaults():
 
 
 def test_objects_travel_beside_the_function():
-    rows = [[1, 2], [3]]
+    rows = [*range(100)]
     space = {"lr": wb.choice(sorted, (1, 2)), "hidden": rows}
     cell = read_function(by_defaults, space)
     assert cell.space.names == ("lr",)
@@ -216,6 +216,19 @@ def test_objects_travel_beside_the_function():
     callee = Callee(by_defaults, Call.of(cell.call, by_defaults), cell.beside)
     assert callee.arguments({"lr": "sorted"}, "T") == (["T"], {"lr": sorted, "hidden": rows})
     assert callee.arguments({"lr": [1, 2]}, "T")[1]["lr"] == (1, 2)
+
+
+def test_short_lists_and_named_objects_are_shown_in_configurations():
+    cell = read_function(by_defaults, {"lr": sorted, "hidden": [64, {"a": 32}]})
+    assert cell.space.names == ("lr", "hidden")
+    assert [*cell.beside] == ["lr"]
+    configuration = cell.space.from_unit([0.5])
+    assert configuration == {"lr": "sorted", "hidden": [64, {"a": 32}]}
+    callee = Callee(by_defaults, Call.of(cell.call, by_defaults), cell.beside)
+    _, named = callee.arguments(configuration, "T")
+    assert named == {"lr": sorted, "hidden": [64, {"a": 32}]}
+    named["hidden"].append(3)
+    assert configuration["hidden"] == [64, {"a": 32}]
 
 
 def test_a_dict_of_distributions_is_drawn_as_one():

@@ -9,6 +9,7 @@ import pytest
 from trial.test_resume import result
 from trial.world import SOURCES, Experiment, points, said
 
+from workbench.space import Space
 from workbench.store import Store, new_id
 from workbench.trial.export.loading import load
 
@@ -16,7 +17,7 @@ STEPS = 5
 
 #: Each function keeps state where its form keeps it: in its object, in variables around it, in its arguments.
 FORMS = '''
-import functools, random, time
+import functools, inspect, random, time, types
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -45,6 +46,14 @@ def told(model, *others):
     print("RESULT", [p.tolist() for p in model.parameters()], others, flush=True)
 
 
+def renamed(function):
+    def wrapper(self, *args, **kwargs):
+        return function(self, *args, **kwargs)
+
+    wrapper.__signature__ = inspect.signature(function)
+    return wrapper
+
+
 class Runner:
     """Holds what it trains, what it has seen, and a generator of its own."""
 
@@ -64,9 +73,19 @@ class Runner:
     def __call__(self, trial, lr):
         self.train(trial, lr)
 
+    @renamed
+    def decorated(self, trial, lr):
+        self.train(trial, lr)
+
+    with_less = functools.partialmethod(train, lr=0.01)
+
     @classmethod
     def alone(cls, trial, lr):
         cls(2).train(trial, lr)
+
+
+def by_hand(self, trial, lr):
+    self.train(trial, lr)
 
 
 def outer(hidden):
@@ -137,6 +156,9 @@ FUNCTIONS = {
     "method": (Runner(3).train, LR),
     "object": (Runner(4), LR),
     "class_method": (Runner.alone, LR),
+    "decorated_method": (Runner(3).decorated, LR),
+    "partial_method": (Runner(3).with_less, None),
+    "bound_by_hand": (types.MethodType(by_hand, Runner(3)), LR),
     "closure": (outer(3), LR),
     "partial": (functools.partial(arranged, [1.5], made, options={"hidden": 3}), LR),
     "partial_of_method": (functools.partial(Runner(2).train, lr=wb.loguniform(1e-3, 1)), None),
@@ -166,7 +188,7 @@ print(json.dumps(ids))
 """
 NAMES = (
     *("method", "object", "class_method", "closure", "partial", "partial_of_method", "decorated", "lambda"),
-    *("whole", "whole_alone"),
+    *("whole", "whole_alone", "decorated_method", "partial_method", "bound_by_hand"),
 )
 HOMES = ("notebook", "module")
 
@@ -203,9 +225,8 @@ def of(launched):
         spec = dataclasses.replace(store.read_spec(ids[home, name]), id=new_id())
         store.write_spec(spec)
         made = Experiment(store, spec)
-        made.configuration = {"lr": 0.05}
-        if name == "whole":
-            made.configuration = {"model": {"lr": 0.05, "hidden": 3}, "optimizer": "AdamW"}
+        read = Space.from_json(spec.space)
+        made.configuration = read.from_unit([0.5] * read.dimensions)
         return made
 
     return found

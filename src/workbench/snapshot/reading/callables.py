@@ -20,6 +20,8 @@ from workbench.space import Distribution
 #: An object with more attributes is shown as one.
 _MOST = 50
 _LOCALS = ".<locals>."
+#: Attributes that hold what a function wraps; those of ``functools.partialmethod`` depend on Python's version.
+_INNER = ("__wrapped__", "__partialmethod__", "_partialmethod")
 #: What an object defines that describes its own state.
 _DESCRIBES = ("__reduce__", "__reduce_ex__", "__getstate__")
 #: What is code, and not a part.
@@ -58,10 +60,13 @@ def own_function(function: Any) -> Any:
             function = function.func
         elif isinstance(function, types.MethodType):
             function = function.__func__
+        elif isinstance(function, functools.partialmethod):
+            function = function.func
         elif isinstance(function, types.FunctionType):
-            if "__wrapped__" not in function.__dict__:
+            inner = next((function.__dict__[name] for name in _INNER if name in function.__dict__), None)
+            if inner is None:
                 return function
-            function = function.__dict__["__wrapped__"]
+            function = inner
         elif isinstance(called := called_of(function), types.FunctionType):
             function = called
         else:
@@ -163,9 +168,14 @@ def _cells(function: types.FunctionType) -> Iterator[Part]:
 
 
 def uses_trial(function: Any) -> bool:
-    """Whether code of the project that ``function`` can reach uses ``workbench.trial``."""
+    """Whether code that ``function`` can reach, of its own package or of the project, uses ``workbench.trial``."""
     seen: set[int] = set()
     waiting = [function]
+    package = str(getattr(own_function(function), "__module__", "")).partition(".")[0]
+
+    def is_ours(module: object) -> bool:
+        return str(module).partition(".")[0] == package or _is_ours(module)
+
     while waiting:
         one = waiting.pop()
         if id(one) in seen:
@@ -182,15 +192,15 @@ def uses_trial(function: Any) -> bool:
         elif isinstance(one, property):
             waiting.append(one.fget)
         elif isinstance(one, types.FunctionType):
-            if not _is_ours(one.__module__):
+            if not is_ours(one.__module__):
                 continue
             if _mentions(one):
                 return True
             waiting += [*_reached(one), getattr(one, "__wrapped__", None)]
         elif isinstance(one, type):
-            if _is_ours(one.__module__):
+            if is_ours(one.__module__):
                 waiting += [*vars(one).values(), *one.__bases__]
-        elif _is_ours(type(one).__module__):
+        elif is_ours(type(one).__module__):
             waiting += [type(one), *list(getattr(one, "__dict__", {}).values())[:_MOST]]
     return False
 

@@ -6,9 +6,11 @@ ways is refused, with what to write.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import enum
 import inspect
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +26,9 @@ _WHOLE = frozenset(
 )
 _MAPPINGS = frozenset({"dict", "Dict", "Mapping", "MutableMapping"})
 _EMPTY = inspect.Parameter.empty
+_NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
+#: Longer lists and dicts are captured, and are not shown in configurations.
+_LETTERS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,22 +228,30 @@ def space_of(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is searched over, and what travels beside the function by name: choices among objects, and objects.
 
-    ``given`` overrides defaults. A dict that holds distributions is a choice with one option. Any other
-    object is a constant, which is captured and is not a part of configurations.
+    ``given`` overrides defaults. A dict that holds distributions is a choice with one option, and so is a class or a
+    function. Any other object is a constant, which is captured and is not a part of configurations.
     """
     defaults = {name: one.default for name, one in parameters.items() if not _is_many(one) and name != call.trial}
     searched = {name: value for name, value in defaults.items() if is_plain(value)}
     searched |= {name: value for name, value in defaults.items() if isinstance(value, Distribution)}
     beside: dict[str, Any] = {}
     for name, value in given.items():
-        one = choice(value) if isinstance(value, dict) and _holds_distribution(value) else value
-        if isinstance(one, Distribution) or is_plain(one) or _holds_distribution(one):
-            searched[name] = one  # one inside a list is refused by the space
+        # Configurations name a class or a function by its label, as an option.
+        is_option = isinstance(value, _NAMED) or (isinstance(value, dict) and _holds_distribution(value))
+        one = choice(value) if is_option else value
+        if isinstance(one, Distribution) or _holds_distribution(one) or _is_short(one):
+            searched[name] = one  # a distribution inside a list is refused by the space
         else:
             searched.pop(name, None)
-        if not is_plain(one) and not (isinstance(one, Distribution) and is_recorded(one)):
+        if not (_is_short(one) or (isinstance(one, Distribution) and is_recorded(one))):
             beside[name] = one
     return _in_order(searched), beside
+
+
+def _is_short(value: Any) -> bool:
+    """Whether configurations show it as it is: ``32``, ``"adam"``, ``[64, 32]``."""
+    is_few = type(value) in (list, dict) and not _holds_distribution(value) and len(repr(value)) <= _LETTERS
+    return is_plain(value) or (is_few and is_recorded(value))
 
 
 def _holds_distribution(value: Any) -> bool:
@@ -311,6 +324,6 @@ class Callee:
         default = parameter.default if parameter is not None and name not in self.call.names else None
         given = self.beside.get(name, default)
         if not isinstance(given, Distribution):
-            return self.beside[name] if name in self.beside else configuration[name]
+            return self.beside[name] if name in self.beside else copy.deepcopy(configuration[name])
         value = configuration[name]
         return value if value is None and given.when is not None else given.pick(value)

@@ -63,7 +63,10 @@ def read_function(function: Callable[..., Any], space: Mapping[str, Any] | None 
         named = tree if call.trial is None else _with_trial(tree, call.trial)
         needs = [name for name in global_names(own.__code__) if name != "trial"]
         namespace = {**supplied(), **own.__globals__}
-        use = use_of_trial(named, source, needs, namespace, line, "function", is_elsewhere=is_global)
+        # The text of a decorator that passes everything on does not show the trial.
+        passes_on = call.trial is not None and call.trial not in own.__code__.co_varnames
+        elsewhere = is_global or passes_on
+        use = use_of_trial(named, source, needs, namespace, line, "function", is_elsewhere=elsewhere)
         content = content_of(tree)
     entry = entry_of(function)
     first = own.__code__.co_firstlineno
