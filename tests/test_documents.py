@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import nbformat
 import pytest
@@ -69,3 +70,15 @@ def test_a_command_of_the_readme_is_understood(command):
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)#:]+)\)", README))
 def test_a_link_of_the_readme_leads_somewhere(link):
     assert (ROOT / link).exists()
+
+
+def test_the_functions_of_the_docs_are_understood(tmp_path, monkeypatch):
+    """The examples in docs/functions.md, in order; drafts train nothing."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "functions.md").read_text(encoding="utf-8")
+    page = tmp_path / "page.py"
+    page.write_text("\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)))
+    names: dict[str, Any] = {"__name__": "__main__", "make": ANYTHING, "one_epoch": ANYTHING}
+    exec(compile(page.read_text(), str(page), "exec"), names)
+    assert names["exp"].plan().trials > 100
+    assert names["exp"]._cell.call["whole"] == "config"

@@ -5,11 +5,13 @@ import asyncio
 import functools
 import importlib
 import sys
+import types
 
 import pytest
 
 from workbench import space as wb
 from workbench.errors import BadCell, BadSpace
+from workbench.snapshot.fingerprint import Fingerprint
 from workbench.snapshot.reading.function import read_function, taken
 
 
@@ -198,6 +200,19 @@ def test_a_name_that_the_code_uses_keeps_its_meaning():
     cell = read_function(outer())
     assert cell.entry == outer().__qualname__ != "train"
     assert cell.module is None
+
+
+def test_a_method_bound_by_hand_has_the_content_of_its_function():
+    def one(self, trial): ...
+
+    def other(self, trial):
+        return trial.steps()
+
+    digest = Fingerprint({}).of
+    owner = Trainer()
+    assert digest(types.MethodType(one, owner)) == digest(types.MethodType(one, Trainer()))
+    assert digest(types.MethodType(one, owner)) != digest(types.MethodType(other, owner))
+    assert digest(owner.fit) != digest(Trainer(0.2).fit)
 
 
 def test_a_line_added_above_does_not_hide_the_text(tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 import workbench as wb
-from workbench import trial as trial_of_this_process
+from workbench import trial
 
 X = torch.linspace(-1, 1, 64).reshape(16, 4)
 Y = (X.sum(1) > 0).long()
@@ -144,10 +144,10 @@ def whole_alone(config):
 
 
 def loop(model, opt, seen):
-    for _ in trial_of_this_process.steps():
+    for _ in trial.steps():
         time.sleep(0.02)
         seen.append(turn(model, opt))
-        trial_of_this_process.report(score=seen[-1], count=len(seen))
+        trial.report(score=seen[-1], count=len(seen))
     told(model, seen)
 
 

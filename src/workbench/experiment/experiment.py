@@ -36,7 +36,9 @@ LOOK_S = 0.1
 class Experiment:
     """An objective, a space, a goal, a scheduler and a seed; it owns trials.
 
-    Made from a function it is a draft until :meth:`start`; :func:`open` and ``%%train`` return started ones.
+    Made from a function it is a draft until :meth:`start`; :func:`open` and ``%%train`` return started ones. ``space``
+    gives distributions and constants beside the function (docs/functions.md). What a method, partial or closure holds
+    is captured at the start: every trial gets its own copy. Raises BadCell, BadSpace, BadMetric or BadOption.
 
     >>> import workbench as wb
     >>> def train(trial, lr=wb.loguniform(1e-4, 1)):
