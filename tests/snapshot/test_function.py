@@ -11,8 +11,10 @@ import pytest
 
 from workbench import space as wb
 from workbench.errors import BadCell, BadSpace
+from workbench.snapshot.capture import capture
 from workbench.snapshot.fingerprint import Fingerprint
 from workbench.snapshot.reading.function import read_function, taken
+from workbench.store import Store
 
 
 def train(trial, lr=wb.loguniform(1e-4, 1), opt=wb.choice(sorted, reversed), *, batch=32, **more):
@@ -213,6 +215,17 @@ def test_a_method_bound_by_hand_has_the_content_of_its_function():
     assert digest(types.MethodType(one, owner)) == digest(types.MethodType(one, Trainer()))
     assert digest(types.MethodType(one, owner)) != digest(types.MethodType(other, owner))
     assert digest(owner.fit) != digest(Trainer(0.2).fit)
+
+
+def test_named_parts_leave_the_content_as_earlier_versions_computed_it(tmp_path):
+    function = made(3)
+    cell, its = taken(read_function(function), function)
+    store = Store(tmp_path / "store").create()
+    whole = capture(cell.needs, its.namespace, store, values=its.values, parts=its.parts, entry=cell.entry)
+    alone = capture({cell.entry: 0}, its.namespace, store, values=its.values)
+    assert whole.fingerprint == alone.fingerprint
+    assert {*whole.names} == {"closure", "closure: rows", "closure: scale"}
+    assert whole.kinds["closure: scale"] == {"kind": "value", "words": "int", "value": 3}
 
 
 def test_a_line_added_above_does_not_hide_the_text(tmp_path, monkeypatch):

@@ -246,9 +246,6 @@ def plain_reduction(value: Any) -> Any:
         parameters = value.cache_parameters()
         attributes = {name: one for name, one in vars(value).items() if name != "cache_parameters"}
         return rebuilding.make_cached, (value.__wrapped__, attributes, parameters["maxsize"], parameters["typed"])
-    if kind is types.MethodType:
-        # Pickle looks a method up by its name; a decorator may have given it another one, and some are bound by hand.
-        return NotImplemented if _is_found(value) else (kind, (value.__func__, value.__self__))
     if kind is functools.cached_property:
         return rebuilding.make_cached_property, (value.func, value.attrname)
     if kind in (weakref.WeakKeyDictionary, weakref.WeakValueDictionary):
@@ -258,13 +255,6 @@ def plain_reduction(value: Any) -> Any:
     if kind in _TYPES and internals._lookup_module_and_qualname(value, name=value.__name__) is None:
         return _TYPES[kind](value)
     return NotImplemented
-
-
-def _is_found(method: types.MethodType) -> bool:
-    try:
-        return bool(getattr(method.__self__, method.__name__) == method)
-    except Exception:  # an attribute that computes something
-        return False
 
 
 #: Objects that are compared by identity, each by its name in its module.
@@ -291,7 +281,6 @@ _REDUCERS: dict[type, Callable[[Pickler, Any], Any]] = {
         for kind in (
             functools._lru_cache_wrapper,
             functools.cached_property,
-            types.MethodType,
             weakref.WeakKeyDictionary,
             weakref.WeakValueDictionary,
             *_SENTINELS,
