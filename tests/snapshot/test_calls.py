@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from workbench import space as wb
@@ -17,6 +18,7 @@ from workbench.snapshot.reading.function import read_function
 LR, HIDDEN = wb.loguniform(1e-4, 1), wb.choice(32, 64)
 SPACE = {"lr": LR, "hidden": HIDDEN}
 VALUES = {"lr": 0.5, "hidden": 64}
+ARRAY = np.zeros(3)
 
 
 class Trial:
@@ -122,6 +124,14 @@ def globally():
         global_trial.report(acc=1)
 
 
+def whole_or_nothing(config=None):
+    globally()
+
+
+def whole_or_none_beside(trial, data=ARRAY, config=None):
+    turns(trial)
+
+
 def names_without_trial(lr, hidden):
     globally()
 
@@ -153,6 +163,8 @@ CALLS = {
     whole_alone: (Call(None, "config", ("lr", "hidden")), ([], {"config": VALUES})),
     whole_alone_of_any_name: (Call(None, "h", ("lr", "hidden")), ([], {"h": VALUES})),
     whole_alone_by_a_helper: (Call(None, "config", ("lr", "hidden")), ([], {"config": VALUES})),
+    whole_or_nothing: (Call(None, "config", ("lr", "hidden")), ([], {"config": VALUES})),
+    whole_or_none_beside: (Call("trial", "config", ("lr", "hidden")), (["T"], {"config": VALUES})),
     names_without_trial: (Call(None, None, ("lr", "hidden")), ([], VALUES)),
     imported_inside: (Call(None, "config", ("lr", "hidden")), ([], {"config": VALUES})),
 }

@@ -81,6 +81,10 @@ def call_of(
     free = [name for name, one in named.items() if one.default is _EMPTY and name not in space]
     trial = _trial(shown, named, space, bool(strange) and not takes_more, *uses)
     free = [name for name in free if name != trial]
+    if strange and not free:  # `config=None`, as W&B's examples have it
+        free = [
+            name for name, one in named.items() if name not in (trial, *space) and _is_open(one) and _says_whole(one)
+        ]
     whole = None
     if strange and "self" not in free and (not takes_more or (len(free) == 1 and _says_whole(named[free[0]]))):
         whole = _whole(shown, named, space, strange, free, trial)
@@ -117,7 +121,7 @@ def _trial(
             )
         return name
     first = next(iter(named), "")
-    could = {name: one for name, one in named.items() if name not in space and one.default in (_EMPTY, None)}
+    could = {name: one for name, one in named.items() if name not in space and _is_open(one)}
     for name in could:
         if name in used:
             return name
@@ -192,6 +196,11 @@ def _is_many(one: inspect.Parameter) -> bool:
     return one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
 
 
+def _is_open(one: inspect.Parameter) -> bool:
+    """Whether its default, if any, says nothing."""
+    return one.default is _EMPTY or one.default is None
+
+
 def _annotated(one: inspect.Parameter) -> str:
     """The last name of the annotation: ``Trial`` of ``wb.Trial``, ``dict`` of ``dict[str, Any]``."""
     note = one.annotation
@@ -231,7 +240,8 @@ def space_of(
     ``given`` overrides defaults. A dict that holds distributions is a choice with one option, and so is a class or a
     function. Any other object is a constant, which is captured and is not a part of configurations.
     """
-    defaults = {name: one.default for name, one in parameters.items() if not _is_many(one) and name != call.trial}
+    others = {name: one for name, one in parameters.items() if name not in (call.trial, call.whole)}
+    defaults = {name: one.default for name, one in others.items() if not _is_many(one)}
     searched = {name: value for name, value in defaults.items() if is_plain(value)}
     searched |= {name: value for name, value in defaults.items() if isinstance(value, Distribution)}
     beside: dict[str, Any] = {}

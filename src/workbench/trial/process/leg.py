@@ -265,7 +265,7 @@ def fill(store: Store, spec: Spec, main: types.ModuleType) -> tuple[dict[str, An
         loading.load(store, program.capture, namespace)
         for digest, names in program.overlays:
             loading.overlay(store, digest, names, namespace)
-    return (namespace, None) if program.kind == "cell" else callee(program, namespace)
+    return callee(program, namespace) if program.kind == "function" else (namespace, None)
 
 
 def callee(program: Program, namespace: dict[str, Any]) -> tuple[dict[str, Any], Callee]:
