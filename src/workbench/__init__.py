@@ -40,6 +40,8 @@ _HOMES = {
     "uniform": "space",
     "why": "experiment.why",
 }
+#: Modules for training frameworks, which ``wb.lightning.Callback()`` imports when it is first used.
+_FRAMEWORKS = ("keras", "lightgbm", "lightning", "transformers", "xgboost")
 __all__ = [
     "ASHA",
     "All",
@@ -69,8 +71,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("workbench")
-    if name == "trial":
-        return importlib.import_module("workbench.trial")
+    if name == "trial" or name in _FRAMEWORKS:
+        return importlib.import_module(f"workbench.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"workbench has no {name!r}; it has {', '.join(__all__)}")

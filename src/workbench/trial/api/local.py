@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,15 @@ class LocalCourse:
 
     def restore(self) -> Path | None:
         return None
+
+    def is_due(self, step: int) -> bool:
+        return False
+
+    def write(self, step: int, write: Callable[[Path], None]) -> None:
+        """Nothing is saved."""
+
+    def trains(self) -> None:
+        """Nothing needs to be done."""
 
     def show(self, figure: Any) -> None:
         figure.savefig(files.free_name(self._folder, self._current(), "figure", ".png"))

@@ -83,7 +83,7 @@ class OwnLoop:
         #: The highest reported step, and the last saved one.
         self._reported = self._saved = 0
         #: A checkpoint saved before its report: its step, and the folder that waits.
-        self._ahead: tuple[int, Path, Path] | None = None
+        self._ahead: tuple[int, str | None, Path] | None = None
 
     def found(self, step: int, folder: Folder) -> None:
         """The checkpoint of ``step`` in ``folder`` was saved by such a loop."""
@@ -194,36 +194,59 @@ class OwnLoop:
                 f"trial.save() was called {given}: expected the number of turns that it holds, from 1 on. For example: "
                 "trial.save(folder, step=epoch + 1)."
             )
-        write = partial(copy_into, source)
+        self._keep(at, None if source.is_dir() else source.name, partial(copy_into, source))
+
+    def is_due(self, step: int) -> bool:
+        """Whether a framework's loop should save at ``step``, before it reports that step.
+
+        Where the leg ends; at the levels that it passes, and between them, where that costs little.
+        """
+        course, order = self._course, self._course.order
+        if step >= order.until or course.stop() is not None:
+            return True
+        return course.saver.affords() if step in order.levels else course.saver.is_due(step)
+
+    def trains(self) -> None:
+        """A framework's loop trains from here on. Its first report will tell."""
+
+    def write(self, step: int, write: Callable[[Path], None]) -> None:
+        """Keep what ``write`` puts into an empty folder as the checkpoint of ``step``."""
+        if not self.began:
+            self._begin()
+        self._keep(step, None, partial(_filled, write))
+
+    def _keep(self, at: int, name: str | None, write: Callable[[Path], None]) -> None:
+        """name: of the file that ``write`` puts into ``saved``; None if it writes a folder."""
+        course = self._course
         if self._ahead is not None:
             if self._ahead[0] == at:
                 self._drop()
             else:
                 self._show()
         if at > self._reported and course.left is None:
-            self._ahead = (at, source, course.vault.stage(at, write))
+            self._ahead = (at, name, course.saver.stage(at, write))
             return
-        course.saver.keep(at, partial(self._write, at, source, write))
+        course.saver.keep(at, partial(self._write, at, name, write))
         self._saved = at
         if course.left is not None and at >= course.step:
             self._leave(course.left)
 
-    def _write(self, step: int, source: Path, write: Callable[[Path], None], folder: Path) -> None:
+    def _write(self, step: int, name: str | None, write: Callable[[Path], None], folder: Path) -> None:
         write(folder)
         rows = {
             str(at): {name: plain_value(value) for name, value in row.items()}
             for at, row in self._course.reports.history.items()
             if at <= step
         }
-        header = {"schema": SCHEMA, "step": step, "file": None if source.is_dir() else source.name, "history": rows}
+        header = {"schema": SCHEMA, "step": step, "file": name, "history": rows}
         (folder / HEADER).write_text(json.dumps(header), encoding="utf-8")
 
     def _show(self) -> None:
         """Publish the waiting checkpoint of a step that is now reported."""
         assert self._ahead is not None
-        step, source, aside = self._ahead
+        step, name, aside = self._ahead
         self._ahead = None
-        self._course.saver.show(step, aside, partial(self._write, step, source, _nothing))
+        self._course.saver.show(step, aside, partial(self._write, step, name, _nothing))
         self._saved = step
 
     def _drop(self) -> None:
@@ -264,6 +287,11 @@ class OwnLoop:
         """What was reported at the level that the leg reached."""
         left = self._course.left
         return self._values if left is not None and left.outcome == "reached" else {}
+
+
+def _filled(write: Callable[[Path], None], folder: Path) -> None:
+    (folder / SAVED).mkdir()
+    write(folder / SAVED)
 
 
 def _nothing(folder: Path) -> None:

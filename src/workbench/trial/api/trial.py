@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -54,6 +54,15 @@ class Course(Protocol):
     def restore(self) -> Path | None:
         """The framework's own checkpoint to resume from."""
 
+    def is_due(self, step: int) -> bool:
+        """Whether a framework's loop should save at ``step``, before it reports that step."""
+
+    def write(self, step: int, write: Callable[[Path], None]) -> None:
+        """Keep a framework's own checkpoint of ``step``: ``write`` fills the empty folder that it is given."""
+
+    def trains(self) -> None:
+        """A framework's loop has restored what it resumes from, and trains from here on."""
+
 
 class Steps:
     """The turns of the training loop: iterate over it once."""
@@ -83,6 +92,8 @@ class Trial:
     ) -> None:
         self._course = course
         self._steps = False
+        #: The module of ``workbench`` whose framework runs this trial's training loop, once it does.
+        self.framework: str | None = None
         #: This trial's number in its experiment, from 0.
         self.number = number
         #: ``t0007`` for 7.

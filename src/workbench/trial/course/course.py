@@ -75,7 +75,8 @@ class LegCourse:
         self.preempted = False
         self._in_turn = False
         self._inside = Inside(self)
-        self._own = OwnLoop(self)
+        self._own = own = OwnLoop(self)
+        self.restore, self.is_due, self.write, self.trains = own.restore, own.is_due, own.write, own.trains
         self._state: State | None = None
         self._tracked: dict[str, Any] = {}
         self._data: dict[str, Any] = {}
@@ -476,9 +477,6 @@ class LegCourse:
         if self._state is not None:
             raise BadInput("trial.save() is for loops without trial.steps(), which saves by itself. Leave it out.")
         self._own.save(folder, step)
-
-    def restore(self) -> Path | None:
-        return self._own.restore()
 
     # -- loops that count their own steps: see own.py ----------------------------------------------------------------
 

@@ -104,6 +104,8 @@ class Saver:
         self._at = self._began = time.monotonic()
         #: Seconds that training waited for the last checkpoint, and seconds of background work on it.
         self._cost = self._worked = 0.0
+        #: Seconds that it took to stage a framework's own checkpoint.
+        self._staged_s = 0.0
         #: Seconds that it took to write.
         self._written = 0.0
         self._trouble: BaseException | None = None
@@ -192,7 +194,15 @@ class Saver:
 
     def keep(self, step: int, write: Callable[[Path], None]) -> None:
         """Keep a framework's own checkpoint, which ``write`` writes."""
+        self._staged_s = 0.0
         self._keep(step, partial(self._vault.keep, step, write))
+
+    def stage(self, step: int, write: Callable[[Path], None]) -> Path:
+        """Have ``write`` write a framework's own checkpoint of a step that is not reported yet, for :meth:`show`."""
+        begun = time.perf_counter()
+        aside = self._vault.stage(step, write)
+        self._staged_s = time.perf_counter() - begun
+        return aside
 
     def show(self, step: int, aside: Path, write: Callable[[Path], None]) -> None:
         """Keep a framework's own checkpoint, which was staged in ``aside`` and which ``write`` completes."""
@@ -201,7 +211,8 @@ class Saver:
     def _keep(self, step: int, keep: Callable[[], int]) -> None:
         begun = time.perf_counter()
         size = keep()
-        seconds = time.perf_counter() - begun
+        seconds = self._cost = self._staged_s + time.perf_counter() - begun
+        self._at = time.monotonic()
         self._tell(Saved(step=step, bytes=size, seconds=round(seconds, 6), stall=round(seconds, 6)), None)
 
     # -- in the writer's thread --------------------------------------------------------------------------------------

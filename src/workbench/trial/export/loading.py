@@ -9,7 +9,7 @@ import builtins
 import contextlib
 import os
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -95,6 +95,15 @@ class LoadCourse:
 
     def restore(self) -> Path | None:
         return None if (self._folder / GRAPH).exists() else saved_in(self._folder)
+
+    def is_due(self, step: int) -> bool:
+        return False
+
+    def write(self, step: int, write: Callable[[Path], None]) -> None:
+        """Does nothing: only training saves."""
+
+    def trains(self) -> None:
+        self._end_here()
 
 
 _Course = TypeVar("_Course", bound=LoadCourse)

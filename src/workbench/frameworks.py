@@ -1,0 +1,113 @@
+"""The training loop of a framework as a trial sees it: what ``workbench.lightning`` and its sisters share.
+
+Law: a step is reported once; what is saved for a step holds the random state at its end, so that a leg that resumes
+there draws the same numbers. Saving draws none. Outside of Workbench, the values are printed and nothing is saved.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import BadInput, CannotResume
+from workbench.trial import current, seeds
+from workbench.trial.api.local import LocalCourse
+
+#: The random state beside what the framework saved.
+RANDOM = "random.pickle"
+
+
+def need(extra: str, *modules: str) -> None:
+    """Raise ImportError unless one of ``modules`` is installed; it names the extra of Workbench that installs it."""
+    if not any(find_spec(module) for module in modules):
+        raise ImportError(
+            f"workbench.{extra} needs {' or '.join(modules)}, which is not installed for {sys.executable}. Run "
+            f"{sys.executable} -m pip install 'workbench[{extra}]'",
+            name=modules[0],
+        )
+
+
+def numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Those of ``values`` that are one number: plain ones, and tensors and arrays of one element."""
+    return {str(name): float(value) for name, value in values.items() if _is_number(value)}
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, int | float):
+        return True
+    numel = getattr(value, "numel", None)
+    size = numel() if callable(numel) else getattr(value, "size", None)
+    return size == 1 and hasattr(value, "item") and isinstance(value.item(), int | float)
+
+
+class Loop:
+    """The one training loop of the current trial, run by a framework. Make it when training starts."""
+
+    def __init__(self, framework: str) -> None:
+        """framework: the name of its module in ``workbench``. Raises BadInput for a second loop in one trial."""
+        self.trial = current()
+        self._course = self.trial._course
+        #: False outside of Workbench, where no leg ends and nothing is saved.
+        self.is_inside = not isinstance(self._course, LocalCourse)
+        if self.is_inside and self.trial.framework is not None:
+            raise BadInput(
+                f"workbench.{framework} was given a second training loop, but a trial has one, whose steps it counts. "
+                "Give the callback to that one only."
+            )
+        self.trial.framework = framework
+        #: The folder that was saved, to resume from; None at the start of a trial.
+        self.saved = self.trial.restore()
+        if self.saved is not None and not (self.saved / RANDOM).exists():
+            raise CannotResume(
+                f"the checkpoint of {self.trial.label} was not saved by workbench.{framework}, but the training code "
+                "uses that now. Start the experiment again with --again."
+            )
+
+    def check_length(self, steps: int, written: str, write: str) -> None:
+        """Raise BadInput if the framework trains another number of ``steps`` than the trial has.
+
+        written: how the code sets it. write: how it should.
+        """
+        if self.is_inside and steps != self.trial.max_steps:
+            raise BadInput(
+                f"{written} trains {steps} steps, but a trial of this experiment has {self.trial.max_steps}. Write "
+                f"{write}; or set the steps of the experiment (--steps FIRST-{steps})."
+            )
+
+    def trains(self) -> None:
+        """Everything saved is restored, and training starts: call it last, since it restores the random state."""
+        if self.saved is not None:
+            seeds.put(pickle.loads((self.saved / RANDOM).read_bytes()))
+        self._course.trains()
+
+    def step(
+        self, step: int, values: Mapping[str, Any], write: Callable[[Path], None], *, is_last: bool = False
+    ) -> bool:
+        """Report the values of ``step`` (steps done). True if training continues; False after the trial's last step.
+
+        write: writes the framework's checkpoint into a folder. is_last: the framework itself ends here.
+        Raises what leaves the training code where the leg ends.
+        """
+        is_saved = is_last or self._course.is_due(step)
+        if is_saved:
+            self._save(step, write)
+        continues = self.trial.report(values, step=step)
+        if not continues and not is_saved:
+            self._save(step, write)  # which leaves, except after the last step
+        return continues and not is_last
+
+    def _save(self, step: int, write: Callable[[Path], None]) -> None:
+        if not self.is_inside:
+            return
+
+        def fill(folder: Path) -> None:
+            before = seeds.state()
+            write(folder)
+            seeds.put(before)
+            (folder / RANDOM).write_bytes(pickle.dumps(before))
+
+        self._course.write(step, fill)

@@ -1,0 +1,154 @@
+"""Lightning's Trainer as a trial: ``Trainer(max_epochs=trial.max_steps, callbacks=[workbench.lightning.Callback()])``.
+
+Law: a step is an epoch with its validation. It is over when Lightning has finished it: schedulers have stepped, and
+loggers have the epoch's values. There the step is saved and reported, and the leg ends or continues.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workbench.frameworks import Loop, need, numbers
+from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
+
+need("lightning", "lightning", "pytorch_lightning")
+
+#: Lightning's checkpoint, and beside it what that lacks.
+CHECKPOINT, BESIDE = "lightning.ckpt", "beside.ckpt"
+_PACKAGES = ("lightning.pytorch", "pytorch_lightning")
+#: ``max_epochs`` of a Trainer that trains until something stops it.
+_ENDLESS = -1
+
+
+def Callback() -> Any:
+    """A callback that makes ``trainer.fit`` the training loop of the current trial, for a Trainer of either package.
+
+    Steps are epochs. The callback reports the numbers that an epoch has put into ``trainer.callback_metrics``, saves
+    where that costs little, resumes by itself, and leaves ``fit`` where the leg ends: the code after ``fit`` runs after
+    the trial's last epoch only. The sanity check is not reported, and runs only at the start of a trial.
+
+    ``fit`` raises BadInput if ``max_epochs`` is not ``trial.max_steps`` (with -1 the trial ends the training), or if it
+    is the second one of a trial.
+    """
+    names = [name for name in _PACKAGES if name in sys.modules]
+    if not names:
+        import lightning.pytorch  # noqa: F401
+
+        names = ["lightning.pytorch"]
+    bases = tuple(sys.modules[name].Callback for name in names)
+    return type("Callback", (_Hooks, *bases), {"__module__": __name__})()
+
+
+class _Hooks:
+    """What the callback does."""
+
+    _loop: Loop
+    #: What the Trainer said when the last step was reported. A value that is not logged again stays the same object.
+    _reported: dict[str, Any]
+    _beside: dict[str, Any] | None
+    #: False if the trial had taken all its steps, and there is nothing to train.
+    _trains: bool
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        self._loop = loop = Loop("lightning")
+        self._reported, self._beside, self._trains = {}, None, False
+        if trainer.max_epochs != _ENDLESS:
+            loop.check_length(
+                trainer.max_epochs, f"Trainer(max_epochs={trainer.max_epochs})", "Trainer(max_epochs=trial.max_steps)"
+            )
+        if loop.saved is not None:
+            self._restore(trainer, loop.saved)
+        fit_loop = trainer.fit_loop
+        over = fit_loop.on_advance_end
+
+        def epoch_over() -> None:
+            over()
+            self._epoch_over(trainer)
+
+        # Lightning's last hook of an epoch comes before schedulers that monitor a metric step, and before loggers get
+        # the epoch's values.
+        fit_loop.on_advance_end = epoch_over
+
+    def _restore(self, trainer: Any, saved: Path) -> None:
+        import torch
+
+        connector = trainer._checkpoint_connector
+        connector._loaded_checkpoint = torch.load(saved / CHECKPOINT, map_location="cpu", weights_only=False)
+        self._beside = torch.load(saved / BESIDE, map_location="cpu", weights_only=False)
+        connector.restore_model()
+        connector.restore_datamodule()
+        connector.restore_callbacks()
+        # The Trainer restores loops, optimizers and schedulers from `_loaded_checkpoint` itself, after this hook.
+        trainer.num_sanity_val_steps = 0
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        self._trains = True
+        if self._loop.is_inside:
+            # A notice of the machine's shutdown is the runner's to handle, which saves at the end of the epoch.
+            trainer._signal_connector.teardown()
+        beside, fit_loop = self._beside, trainer.fit_loop
+        if beside is not None:
+            trainer._logger_connector._callback_metrics.update(beside["metrics"])
+            self._reported = dict(beside["metrics"])
+            trainer.should_stop = beside["should_stop"]
+            fit_loop._last_train_dl_reload_epoch = beside["reloaded"]
+            for loader, states in zip(_loaders(trainer), beside["loaders"], strict=False):
+                put_samplers(samplers_of(loader), states)
+            # The loader's iterator was made before the random state is restored: the epoch must make it again. With
+            # `max_steps`, Lightning takes the epoch that is over for one that is not.
+            fit_loop._resuming_from_checkpoint = False
+            for loop in (fit_loop, fit_loop.epoch_loop, fit_loop.epoch_loop.val_loop):
+                loop._restarting = False
+        self._loop.trains()
+
+    def _epoch_over(self, trainer: Any) -> None:
+        now = dict(trainer.callback_metrics)
+        values = numbers({name: value for name, value in now.items() if value is not self._reported.get(name)})
+        self._reported = now
+
+        def write(folder: Path) -> None:
+            import torch
+
+            trainer.save_checkpoint(folder / CHECKPOINT)
+            beside = {
+                "metrics": now,
+                "should_stop": trainer.should_stop,
+                "reloaded": trainer.fit_loop._last_train_dl_reload_epoch,
+                "loaders": [
+                    sampler_states(samplers_of(loader), getattr(loader, "dataset", None))
+                    for loader in _loaders(trainer)
+                ],
+            }
+            torch.save(beside, folder / BESIDE)
+
+        step = trainer.fit_loop.epoch_progress.current.completed
+        continues = self._loop.step(step, values, write, is_last=_ends(trainer, step))
+        if not continues and (self._loop.is_inside or trainer.max_epochs == _ENDLESS):
+            trainer.should_stop = True
+
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+        if not self._trains:
+            self._loop.trains()
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        # The Trainer may be used again, outside of a trial.
+        vars(trainer.fit_loop).pop("on_advance_end", None)
+
+
+def _ends(trainer: Any, step: int) -> bool:
+    """Whether the Trainer itself ends after this epoch. Its ``done`` says the same, and prints."""
+    fit_loop = trainer.fit_loop
+    return (
+        step == trainer.max_epochs
+        or trainer.global_step == trainer.max_steps
+        or (trainer.should_stop and fit_loop._can_stop_early)
+    )
+
+
+def _loaders(trainer: Any) -> Iterator[Any]:
+    for loop in (trainer.fit_loop, trainer.fit_loop.epoch_loop.val_loop):
+        if loop._combined_loader is not None:
+            yield from loop._combined_loader.flattened

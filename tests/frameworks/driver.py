@@ -1,0 +1,119 @@
+"""A trial's legs as an engine orders them: from level to level, again after a kill, in new processes or in one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from trial.world import SOURCES, Experiment, Server, points, said
+
+Values = dict[tuple[str, int], str]
+
+
+class Driver:
+    """Every value that is reported, exactly (as hexadecimal floats), and how the legs went."""
+
+    def __init__(self, server: Server, cell: Experiment) -> None:
+        self.server, self.cell = server, cell
+        self.values: Values = {}
+        self.outcomes: list[str] = []
+        self.says: list[str] = []
+        #: What the legs resumed from, and what they saved.
+        self.began: list[int] = []
+        self.saved: set[int] = set()
+        #: How many processes trained.
+        self.runners = 0
+        self._told = 0
+
+    def run(self, *levels: int, kills: list[float] | None = None, in_place: bool = False) -> Driver:
+        """Train up to each of ``levels``. kills: seconds after which ``kill -9`` ends a leg, one for each leg."""
+        kills = list(kills or [])
+        runner = None
+        for until in levels:
+            while True:
+                order = self.cell.order(
+                    until,
+                    start=max(self._told, max((one for one in self.saved if one <= until), default=0)),
+                    levels=levels,
+                    told=self._told,
+                    known_step=max((step for _, step in self.values), default=0),
+                    resume=bool(self.outcomes),
+                    may_wait=in_place,
+                )
+                if runner is None or not in_place:
+                    runner = self.server.runner()
+                    self.runners += 1
+                timer = threading.Timer(kills.pop(0), _kill, (runner.pid,)) if kills else None
+                if timer is not None:
+                    timer.start()
+                left = self._hear(runner.leg(order))
+                if timer is not None:
+                    timer.cancel()
+                self.outcomes.append(left["outcome"] if left else "killed")
+                assert len(self.outcomes) < 50
+                if left is not None:
+                    break
+                runner = None
+            if left["outcome"] == "completed":
+                break
+            self._told = until
+        return self
+
+    def _hear(self, heard: list[dict[str, Any]]) -> dict[str, Any] | None:
+        for (name, step, _), value in points(heard).items():
+            exact = float(value).hex()
+            assert self.values.setdefault((name, step), exact) == exact, (name, step)
+        self.says += [one["text"] for one in said(heard, "says")]
+        self.began += [one["step"] for one in said(heard, "begun")]
+        self.saved |= {one["step"] for one in said(heard, "saved")}
+        if not heard or heard[-1]["op"] != "left":
+            return None
+        assert heard[-1]["error"] is None, heard[-1]["error"]["traceback"]
+        return heard[-1]
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def run_alone(text: str, folder: Path) -> list[str]:
+    """What ``text`` prints as a script, in ``folder`` and without Workbench; a trial has 3 steps there."""
+    script = folder / "script.py"
+    script.write_text("from workbench import trial\n" + text)
+    variables = {**os.environ, "PYTHONPATH": SOURCES, "WORKBENCH_STEPS": "3"}
+    done = subprocess.run(
+        [sys.executable, script], cwd=folder, env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def error_of(server: Server, cell: Experiment) -> str:
+    """The message with which the first leg of ``cell`` fails."""
+    error = server.runner().leg(cell.order())[-1]["error"]
+    assert error is not None, "it did not fail"
+    return str(error["message"])
+
+
+def undisturbed_and_killed(server: Server, make: Any, levels: tuple[int, ...], seed: int) -> tuple[Driver, Driver]:
+    """One run in one leg, and one through ``levels`` of whose legs eight are killed at random moments.
+
+    make: makes the experiment.
+    """
+    calm = Driver(server, make())
+    begun = time.monotonic()
+    calm.run(levels[-1])
+    seconds = time.monotonic() - begun
+    draw = random.Random(seed)
+    wild = Driver(server, make())
+    wild.run(*levels, kills=[draw.uniform(0.3, 1.1) * seconds for _ in range(8)])
+    return calm, wild

@@ -1,0 +1,174 @@
+"""Lightning's Trainer with one more callback: killed and promoted, it reports what an undisturbed run reports."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+
+import pytest
+import torch
+from frameworks.driver import Driver, error_of, run_alone, undisturbed_and_killed
+
+from workbench.lightning import CHECKPOINT
+from workbench.trial.export.loading import load
+
+PRELOAD = ("lightning.pytorch", "torchmetrics")
+#: Dropout, shuffling, noise from each generator, a scheduler that watches a metric, and validation in some epochs.
+CELL = """
+import random
+import numpy as np
+import torch
+import lightning.pytorch as pl
+from torch.utils.data import DataLoader, TensorDataset
+import workbench.lightning
+
+class Net(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 1))
+
+    def training_step(self, batch, index):
+        x, y = batch
+        noise = random.random() + np.random.rand()
+        loss = ((self.layers(x + 0.01 * noise) - y) ** 2).mean()
+        self.log("loss", loss, on_step=False, on_epoch=True)
+        return loss
+
+    def validation_step(self, batch, index):
+        x, y = batch
+        self.log("score", -((self.layers(x) - y) ** 2).mean())
+
+    def on_validation_start(self):
+        if self.trainer.sanity_checking:
+            with open("sanity", "a") as file:
+                file.write("checked ")
+
+    def on_train_epoch_start(self):
+        self.log("drawn", torch.rand(()))
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.Adam(self.parameters(), 0.01)
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, "max", factor=0.5, patience=0, threshold_mode="abs")
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau, "monitor": "score", "strict": False}}
+
+    def on_train_epoch_end(self):
+        self.log("rate", self.optimizers().param_groups[0]["lr"])
+
+x = torch.randn(64, 4)
+data = TensorDataset(x, x.sum(1, keepdim=True))
+train = DataLoader(data, 8, shuffle=True, generator=GENERATOR)
+trainer = pl.Trainer(
+    OPTIONS, accelerator="cpu", logger=LOGGER, enable_checkpointing=False, enable_progress_bar=False,
+    callbacks=[CALLBACKSworkbench.lightning.Callback()], enable_model_summary=False, log_every_n_steps=1,
+)
+net = Net()
+trainer.fit(net, train, DataLoader(data, 16))
+with open("ended", "a") as file:
+    file.write(f"{trainer.current_epoch} ")
+"""
+
+
+def cell(
+    options: str = "max_epochs=trial.max_steps", *, generator: str = "None", callbacks: str = "", logger: str = "False"
+) -> str:
+    text = CELL.replace("OPTIONS", options).replace("GENERATOR", generator).replace("LOGGER", logger)
+    return text.replace("CALLBACKS", callbacks)
+
+
+VARIANTS = {
+    "plain": cell(),
+    "its own generator": cell(generator="torch.Generator().manual_seed(3)"),
+    "the trial's loader": cell().replace("DataLoader(data, 8", "trial.loader(data, 8").replace(", generator=None", ""),
+    "validation every second epoch": cell("max_epochs=trial.max_steps, check_val_every_n_epoch=2"),
+    "loaders again each second epoch": cell("max_epochs=trial.max_steps, reload_dataloaders_every_n_epochs=2"),
+    "batches counted": cell("max_steps=8 * trial.max_steps"),
+    "endless": cell("max_epochs=-1"),
+    "gradients accumulated": cell("max_epochs=trial.max_steps, accumulate_grad_batches=3"),
+    "the other package": cell().replace("lightning.pytorch as pl", "pytorch_lightning as pl"),
+}
+
+
+LEVELS = (1, 2, 5, 9)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_killed_and_promoted_it_reports_what_an_undisturbed_run_reports(server, experiment, tmp_path, variant):
+    calm, wild = undisturbed_and_killed(server, lambda: experiment(VARIANTS[variant], steps=9), LEVELS, len(variant))
+    every = range(2, 9, 2) if "second epoch" in variant and "validation" in variant else range(1, 10)
+    assert {step for name, step in calm.values if name == "score"} == set(every)
+    assert {step for name, step in calm.values if name == "loss"} == set(range(1, 10))
+    assert wild.values == calm.values
+    assert wild.outcomes[-1] == "completed"
+    assert set((tmp_path / "ended").read_text().split()) == {"9"}
+
+
+def test_one_that_stops_early_ends_at_the_same_epoch(server, experiment):
+    early = 'pl.callbacks.EarlyStopping("score", mode="max", patience=3, min_delta=10.0), '
+    calm, wild = undisturbed_and_killed(server, lambda: experiment(cell(callbacks=early), steps=9), (2, 3, 4, 9), 5)
+    assert max(step for _, step in calm.values) == 4
+    assert wild.values == calm.values
+
+
+def test_promoted_at_once_it_continues_in_its_process(server, experiment, tmp_path):
+    calm = Driver(server, experiment(cell(), steps=9)).run(9)
+    quick = Driver(server, experiment(cell(), steps=9))
+    quick.run(*LEVELS, in_place=True)
+    assert quick.values == calm.values
+    assert quick.runners == 1
+    assert (tmp_path / "ended").read_text() == "9 9 "
+    assert (tmp_path / "sanity").read_text() == "checked checked "
+
+
+def test_the_sanity_check_runs_once_in_a_trial_and_each_level_is_saved(server, experiment, tmp_path):
+    driver = Driver(server, experiment(cell(), steps=9)).run(*LEVELS)
+    assert driver.began == [0, 1, 2, 5]
+    assert driver.saved >= set(LEVELS)
+    assert driver.outcomes == ["reached", "reached", "reached", "completed"]
+    assert (tmp_path / "sanity").read_text() == "checked "
+    assert driver.says == []
+
+
+def test_its_own_loggers_get_every_value(server, experiment):
+    logged = cell(logger="pl.loggers.CSVLogger(trial.folder)")
+    made = experiment(logged, steps=9)
+    driver = Driver(server, made).run(*LEVELS)
+    rows = [
+        row
+        for path in sorted(made.paths().files.glob("lightning_logs/*/metrics.csv"))
+        for row in csv.DictReader(path.read_text().splitlines())
+    ]
+    for name in ("loss", "score", "rate"):
+        values = {int(row["epoch"]) + 1: float(row[name]) for row in rows if row[name]}
+        assert values == {step: float.fromhex(value) for (of, step), value in driver.values.items() if of == name}
+
+
+def test_the_best_trial_loads_as_it_was_saved(server, experiment):
+    made = experiment(cell(), steps=4)
+    Driver(server, made).run(4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Lightning's own
+        loaded = load(made.store, made.spec, 0, {})
+    saved = torch.load(made.paths().checkpoints / "step-00000004" / "saved" / CHECKPOINT, weights_only=True)
+    state = loaded.net.state_dict()
+    assert state.keys() == saved["state_dict"].keys()
+    assert all(torch.equal(state[name], saved["state_dict"][name]) for name in state)
+
+
+def test_a_length_that_is_not_the_trials_is_refused(server, experiment):
+    says = error_of(server, experiment(cell("max_epochs=5"), steps=9))
+    assert "Trainer(max_epochs=5) trains 5 steps, but a trial of this experiment has 9" in says
+    assert "Write Trainer(max_epochs=trial.max_steps)" in says
+
+
+def test_a_second_fit_in_one_trial_is_refused(server, experiment):
+    text = cell() + "\ntrainer.fit(net, train, DataLoader(data, 16))\n"
+    assert "a trial has one" in error_of(server, experiment(text, steps=2))
+
+
+@pytest.mark.parametrize(("options", "steps"), [("max_epochs=trial.max_steps", 3), ("max_epochs=5", 5)])
+def test_without_workbench_the_code_trains_all_its_epochs_and_prints_them(tmp_path, options, steps):
+    printed = run_alone(cell(options), tmp_path)
+    assert [line.split(":")[0] for line in printed if line.startswith("step ")] == [
+        f"step {n + 1}" for n in range(steps)
+    ]
+    assert (tmp_path / "ended").read_text() == f"{steps} "
