@@ -48,7 +48,8 @@ class Net(pl.LightningModule):
 
     def configure_optimizers(self):
         optimizer = torch.optim.Adam(self.parameters(), 0.01)
-        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, "max", factor=0.5, patience=0, threshold_mode="abs")
+        schedulers = torch.optim.lr_scheduler
+        plateau = schedulers.ReduceLROnPlateau(optimizer, "max", factor=0.5, patience=0, threshold_mode="abs")
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau, "monitor": "score", "strict": False}}
 
     def on_train_epoch_end(self):

@@ -1,0 +1,111 @@
+"""The Trainer of Transformers with one more callback: killed and promoted, it reports what an undisturbed run reports."""
+
+from __future__ import annotations
+
+import pytest
+from frameworks.driver import Driver, error_of, run_alone, undisturbed_and_killed
+
+PRELOAD = ("transformers", "accelerate", "peft")
+CELL = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments, EarlyStoppingCallback
+import workbench.transformers
+
+config = LlamaConfig(
+    vocab_size=32, hidden_size=8, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+    attention_dropout=0.2, max_position_embeddings=16,
+)
+torch.manual_seed(1)
+model = LlamaForCausalLM(config)
+PREPARE
+rows = torch.randint(0, 32, (24, 6))
+data = [{"input_ids": row, "labels": row} for row in rows]
+arguments = TrainingArguments(
+    output_dir="out", OPTIONS, learning_rate=0.01, per_device_train_batch_size=4, report_to="none", use_cpu=True,
+    save_strategy="no", disable_tqdm=True, logging_steps=4,
+)
+trainer = Trainer(
+    model, arguments, train_dataset=data, eval_dataset=data[:8],
+    callbacks=[CALLBACKSworkbench.transformers.Callback()],
+)
+trainer.train()
+with open("ended", "a") as file:
+    file.write(f"{trainer.state.global_step} ")
+"""
+EPOCHS = 'num_train_epochs=trial.max_steps, eval_strategy="epoch"'
+EVALUATIONS = 'max_steps=4 * trial.max_steps, eval_strategy="steps", eval_steps=4'
+ADAPTERS = """
+from peft import LoraConfig, get_peft_model
+model = get_peft_model(model, LoraConfig(r=2, lora_dropout=0.1, target_modules=["q_proj"], task_type="CAUSAL_LM"))
+"""
+
+
+def cell(options: str = EPOCHS, *, prepare: str = "", callbacks: str = "") -> str:
+    return CELL.replace("OPTIONS", options).replace("PREPARE", prepare).replace("CALLBACKS", callbacks)
+
+
+VARIANTS = {
+    "epochs": cell(),
+    "evaluations inside epochs": cell(EVALUATIONS),
+    "gradients accumulated": cell(EPOCHS + ", gradient_accumulation_steps=4"),
+    "adapters": cell(prepare=ADAPTERS),
+}
+LEVELS = (1, 2, 4, 7)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_killed_and_promoted_it_reports_what_an_undisturbed_run_reports(server, experiment, tmp_path, variant):
+    def make():
+        return experiment(VARIANTS[variant], steps=7, goal="min eval_loss")
+
+    calm, wild = undisturbed_and_killed(server, make, LEVELS, len(variant))
+    assert {step for name, step in calm.values if name == "eval_loss"} == set(range(1, 8))
+    assert {name for name, _ in calm.values} == {"eval_loss", "loss", "grad_norm", "learning_rate"}
+    assert wild.values == calm.values
+    assert wild.outcomes[-1] == "completed"
+    assert len(set((tmp_path / "ended").read_text().split())) == 1
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_one_that_stops_early_ends_at_the_same_epoch(server, experiment):
+    early = cell(
+        EPOCHS + ', metric_for_best_model="eval_loss"',
+        callbacks="EarlyStoppingCallback(2, early_stopping_threshold=100.0), ",
+    )
+    calm, wild = undisturbed_and_killed(
+        server, lambda: experiment(early, steps=7, goal="min eval_loss"), (1, 2, 3, 7), 5
+    )
+    assert max(step for _, step in calm.values) == 3
+    assert wild.values == calm.values
+
+
+def test_promoted_at_once_it_continues_in_its_process(server, experiment):
+    calm = Driver(server, experiment(cell(), steps=7, goal="min eval_loss")).run(7)
+    quick = Driver(server, experiment(cell(), steps=7, goal="min eval_loss")).run(*LEVELS, in_place=True)
+    assert quick.values == calm.values
+    assert quick.runners == 1
+
+
+def test_of_a_model_with_adapters_only_these_are_saved(server, experiment):
+    made = experiment(cell(prepare=ADAPTERS), steps=2, goal="min eval_loss")
+    Driver(server, made).run(1, 2)
+    (kept,) = (made.paths().checkpoints / "step-00000002" / "saved").glob("checkpoint-*")
+    assert (kept / "adapter_model.safetensors").exists()
+    assert not (kept / "model.safetensors").exists()
+
+
+def test_a_length_that_is_not_the_trials_is_refused(server, experiment):
+    says = error_of(server, experiment(cell("num_train_epochs=5"), steps=7))
+    assert "TrainingArguments(num_train_epochs=5) trains 5 steps, but a trial of this experiment has 7" in says
+
+
+def test_a_callback_that_is_added_late_is_refused(server, experiment):
+    late = cell().replace("callbacks=[workbench.transformers.Callback()],", "")
+    late = late.replace("trainer.train()", "trainer.add_callback(workbench.transformers.Callback())\ntrainer.train()")
+    assert "added to a Trainer that exists already" in error_of(server, experiment(late, steps=7))
+
+
+def test_without_workbench_the_code_trains_all_its_epochs_and_prints_them(tmp_path):
+    printed = run_alone(cell(), tmp_path)
+    assert [line.split(":")[0] for line in printed if line.startswith("step ")] == ["step 1", "step 2", "step 3"]
+    assert (tmp_path / "ended").read_text() == "18 "
