@@ -13,6 +13,7 @@ __all__ = ["experiment"]
 
 @pytest.fixture(scope="module")
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    running = Server(preload=("torch", "numpy", *request.module.PRELOAD))
+    module = request.module
+    running = Server(preload=("torch", "numpy", *module.PRELOAD), **getattr(module, "ENV", {}))
     yield running
     running.close()

@@ -1,4 +1,4 @@
-"""The Trainer of Transformers with one more callback: killed and promoted, it reports what an undisturbed run reports."""
+"""The Trainer of Transformers with one more callback: killed and promoted, it reports the same as undisturbed."""
 
 from __future__ import annotations
 

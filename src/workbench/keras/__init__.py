@@ -1,0 +1,135 @@
+"""Keras' ``fit`` as a trial: ``model.fit(…, epochs=trial.max_steps, callbacks=[workbench.keras.Callback()])``.
+
+Law: a step is an epoch with its validation. It is over when all other callbacks have seen its end. There the step is
+saved and reported, and the leg ends or continues.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.frameworks import Loop, need, numbers
+from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
+
+need("keras", "keras")
+
+import keras  # noqa: E402 - after the message about the extra
+
+#: What is saved: the values of all variables in their order, and what the loop and its callbacks hold.
+STATE = "keras.pickle"
+#: Attributes of callbacks that belong to one run of ``fit``.
+_OF_FIT = ("_model", "model", "params")
+
+
+class Callback(keras.callbacks.Callback):
+    """Makes ``model.fit`` the training loop of the current trial. Its place among the callbacks does not matter.
+
+    Steps are epochs. It reports the epoch's logs, saves all variables of model and optimizer (random seeds too) and
+    the plain attributes of the other callbacks where that costs little, resumes by itself, and leaves ``fit`` where the
+    leg ends: the code after it runs after the trial's last epoch only.
+
+    ``fit`` raises BadInput if ``epochs`` is not ``trial.max_steps``, or if it is the second one of a trial.
+    """
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._loop = loop = Loop("keras")
+        epochs = self.params["epochs"]
+        loop.check_length(epochs, f"fit(epochs={epochs})", "fit(epochs=trial.max_steps)")
+        self._list, self._data = _calling()
+        state = pickle.loads((loop.saved / STATE).read_bytes()) if loop.saved is not None else None
+        if state is not None:
+            self._restore(state)
+            # As Keras' own BackupAndRestore does.
+            self.model._initial_epoch = epochs if state["stopped"] else state["step"]
+        begin, over, end = self._list.on_epoch_begin, self._list.on_epoch_end, self._list.on_train_end
+        self._trains = False
+
+        def start() -> None:
+            """The other callbacks have set themselves back for this ``fit``; now they get what they had."""
+            if self._trains:
+                return
+            self._trains = True
+            self.model._initial_epoch = 0
+            if state is not None:
+                self._restore_around(state)
+            loop.trains()
+
+        def epoch_begins(epoch: int, logs: Any = None) -> None:
+            start()
+            begin(epoch, logs)
+
+        def epoch_over(epoch: int, logs: Any = None) -> None:
+            over(epoch, logs)
+            stopped = bool(self.model.stop_training)
+
+            def write(folder: Path) -> None:
+                (folder / STATE).write_bytes(pickle.dumps(self._state(epoch + 1, stopped)))
+
+            loop.step(epoch + 1, numbers(logs or {}), write, is_last=stopped or epoch + 1 == epochs)
+
+        def train_ends(logs: Any = None) -> None:
+            start()
+            end(logs)
+
+        # No event comes after the other callbacks have seen the end of an epoch. The list is made for one `fit`.
+        self._list.on_epoch_begin, self._list.on_epoch_end = epoch_begins, epoch_over
+        self._list.on_train_end = train_ends
+
+    def _variables(self) -> Iterator[Any]:
+        yield from self.model.variables
+        if self.model.optimizer is not None:
+            yield from self.model.optimizer.variables
+        seeds = keras.src.backend.common.global_state.get_global_attribute("global_seed_generator")
+        if seeds is not None:
+            yield seeds.state
+
+    def _state(self, step: int, stopped: bool) -> dict[str, Any]:
+        return {
+            "step": step,
+            "stopped": stopped,
+            "variables": [keras.ops.convert_to_numpy(one) for one in self._variables()],
+            "callbacks": [_plain(one) for one in self._others()],
+            "order": sampler_states(samplers_of(self._data), getattr(self._data, "dataset", None)),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        if self.model.optimizer is not None and not self.model.optimizer.built:
+            self.model.optimizer.build(self.model.trainable_variables)
+        for variable, value in zip(self._variables(), state["variables"], strict=False):
+            variable.assign(value)
+
+    def _restore_around(self, state: Mapping[str, Any]) -> None:
+        for callback, attributes in zip(self._others(), state["callbacks"], strict=True):
+            vars(callback).update({name: pickle.loads(value) for name, value in attributes.items()})
+        put_samplers(samplers_of(self._data), state["order"])
+
+    def _others(self) -> list[Any]:
+        return [one for one in self._list.callbacks if one is not self]
+
+
+def _plain(callback: Any) -> dict[str, bytes]:
+    """The attributes of ``callback`` that can be pickled, by name."""
+    found = {}
+    for name, value in vars(callback).items():
+        if name not in _OF_FIT:
+            with contextlib.suppress(Exception):  # what cannot be pickled (an open file) is made for one `fit`
+                found[name] = pickle.dumps(value)
+    return found
+
+
+def _calling() -> tuple[Any, Any]:
+    """The list of callbacks that calls this one, and the data that ``fit`` was given."""
+    frame = sys._getframe(1)
+    found = None
+    while frame.f_back is not None:
+        if found is None and isinstance(frame.f_locals.get("self"), keras.callbacks.CallbackList):
+            found = frame.f_locals["self"]
+        elif found is not None and frame.f_code.co_name == "fit":
+            return found, frame.f_locals.get("x")
+        frame = frame.f_back
+    raise RuntimeError("workbench.keras.Callback() is for model.fit(…, callbacks=[…]), which did not call it.")
