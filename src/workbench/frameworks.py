@@ -6,9 +6,10 @@ there draws the same numbers. Saving draws none. Outside of Workbench, the value
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,35 @@ def _is_number(value: Any) -> bool:
     numel = getattr(value, "numel", None)
     size = numel() if callable(numel) else getattr(value, "size", None)
     return size == 1 and hasattr(value, "item") and isinstance(value.item(), int | float)
+
+
+def attributes_of(callback: Any, without: Collection[str] = ()) -> dict[str, bytes]:
+    """The attributes of another callback that can be pickled, by name: what it counts and remembers."""
+    found = {}
+    for name, value in vars(callback).items():
+        if name not in without:
+            with contextlib.suppress(Exception):  # what cannot be pickled (an open file) belongs to one run
+                found[name] = pickle.dumps(value)
+    return found
+
+
+def put_attributes(callback: Any, attributes: Mapping[str, bytes]) -> None:
+    """Restore what :func:`attributes_of` returned."""
+    vars(callback).update({name: pickle.loads(value) for name, value in attributes.items()})
+
+
+def calling(kind: type[Any]) -> tuple[Any, dict[str, Any]]:
+    """The object of ``kind`` whose method calls this callback, and the local names of the function that called that.
+
+    Frameworks give their callbacks parts of a run, but not all that a checkpoint needs.
+    """
+    frame = sys._getframe(2)
+    while not isinstance(found := frame.f_locals.get("self"), kind):
+        assert frame.f_back is not None, f"a callback was not called by {kind.__name__}"
+        frame = frame.f_back
+    while frame.f_back is not None and frame.f_locals.get("self") is found:
+        frame = frame.f_back
+    return found, frame.f_locals
 
 
 class Loop:
@@ -78,26 +108,33 @@ class Loop:
                 f"{write}; or set the steps of the experiment (--steps FIRST-{steps})."
             )
 
-    def trains(self) -> None:
-        """Everything saved is restored, and training starts: call it last, since it restores the random state."""
+    def trains(self, *, repeats: bool = False) -> None:
+        """Everything saved is restored, and training starts: call it last, since it restores the random state.
+
+        repeats: the framework cannot continue exactly, so that each leg trains from the start.
+        """
         if self.saved is not None:
             seeds.put(pickle.loads((self.saved / RANDOM).read_bytes()))
-        self._course.trains()
+        self._course.trains(repeats)
 
     def step(
-        self, step: int, values: Mapping[str, Any], write: Callable[[Path], None], *, is_last: bool = False
+        self, step: int, values: Mapping[str, Any], write: Callable[[Path], None] | None, *, is_last: bool = False
     ) -> bool:
         """Report the values of ``step`` (steps done). True if training continues; False after the trial's last step.
 
-        write: writes the framework's checkpoint into a folder. is_last: the framework itself ends here.
-        Raises what leaves the training code where the leg ends.
+        write: writes the framework's checkpoint into a folder; None if it cannot resume, and each leg trains from the
+        start. is_last: the framework itself ends here. Raises what leaves the training code where the leg ends.
         """
-        is_saved = is_last or self._course.is_due(step)
-        if is_saved:
+        is_saved = write is not None and (is_last or self._course.is_due(step))
+        if is_saved and write is not None:
             self._save(step, write)
         continues = self.trial.report(values, step=step)
-        if not continues and not is_saved:
-            self._save(step, write)  # which leaves, except after the last step
+        if not continues and not is_saved and self.is_inside:
+            # Each of these leaves, except after the trial's last step.
+            if write is not None:
+                self._save(step, write)
+            elif step < self.trial.max_steps:
+                self.trial.report(step=step)
         return continues and not is_last
 
     def _save(self, step: int, write: Callable[[Path], None]) -> None:

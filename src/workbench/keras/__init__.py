@@ -6,14 +6,12 @@ saved and reported, and the leg ends or continues.
 
 from __future__ import annotations
 
-import contextlib
 import pickle
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.frameworks import Loop, need, numbers
+from workbench.frameworks import Loop, attributes_of, calling, need, numbers, put_attributes
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
 need("keras", "keras")
@@ -40,7 +38,8 @@ class Callback(keras.callbacks.Callback):
         self._loop = loop = Loop("keras")
         epochs = self.params["epochs"]
         loop.check_length(epochs, f"fit(epochs={epochs})", "fit(epochs=trial.max_steps)")
-        self._list, self._data = _calling()
+        self._list, around = calling(keras.callbacks.CallbackList)
+        self._data = around.get("x")
         state = pickle.loads((loop.saved / STATE).read_bytes()) if loop.saved is not None else None
         if state is not None:
             self._restore(state)
@@ -93,7 +92,7 @@ class Callback(keras.callbacks.Callback):
             "step": step,
             "stopped": stopped,
             "variables": [keras.ops.convert_to_numpy(one) for one in self._variables()],
-            "callbacks": [_plain(one) for one in self._others()],
+            "callbacks": [attributes_of(one, _OF_FIT) for one in self._others()],
             "order": sampler_states(samplers_of(self._data), getattr(self._data, "dataset", None)),
         }
 
@@ -105,31 +104,8 @@ class Callback(keras.callbacks.Callback):
 
     def _restore_around(self, state: Mapping[str, Any]) -> None:
         for callback, attributes in zip(self._others(), state["callbacks"], strict=True):
-            vars(callback).update({name: pickle.loads(value) for name, value in attributes.items()})
+            put_attributes(callback, attributes)
         put_samplers(samplers_of(self._data), state["order"])
 
     def _others(self) -> list[Any]:
         return [one for one in self._list.callbacks if one is not self]
-
-
-def _plain(callback: Any) -> dict[str, bytes]:
-    """The attributes of ``callback`` that can be pickled, by name."""
-    found = {}
-    for name, value in vars(callback).items():
-        if name not in _OF_FIT:
-            with contextlib.suppress(Exception):  # what cannot be pickled (an open file) is made for one `fit`
-                found[name] = pickle.dumps(value)
-    return found
-
-
-def _calling() -> tuple[Any, Any]:
-    """The list of callbacks that calls this one, and the data that ``fit`` was given."""
-    frame = sys._getframe(1)
-    found = None
-    while frame.f_back is not None:
-        if found is None and isinstance(frame.f_locals.get("self"), keras.callbacks.CallbackList):
-            found = frame.f_locals["self"]
-        elif found is not None and frame.f_code.co_name == "fit":
-            return found, frame.f_locals.get("x")
-        frame = frame.f_back
-    raise RuntimeError("workbench.keras.Callback() is for model.fit(…, callbacks=[…]), which did not call it.")

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import BadInput
-from workbench.frameworks import Loop, need, numbers
+from workbench.frameworks import Loop, calling, need, numbers
 
 need("transformers", "transformers")
 
@@ -48,8 +47,7 @@ class Callback(TrainerCallback):
         self._is_over = False
 
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        # Callbacks are given the Trainer's parts, but only the Trainer itself can save and resume.
-        self._trainer = trainer = _calling()
+        self._trainer = trainer = calling(Trainer)[0]
         train, finish = trainer.train, trainer._maybe_log_save_evaluate
 
         def train_as_trial(resume_from_checkpoint: Any = None, *more: Any, **options: Any) -> Any:
@@ -153,12 +151,3 @@ class Callback(TrainerCallback):
 def _checkpoint(saved: Path) -> Path:
     (found,) = saved.glob("checkpoint-*")
     return found
-
-
-def _calling() -> Any:
-    """The Trainer that calls this callback."""
-    frame = sys._getframe(1)
-    while not isinstance(trainer := frame.f_locals.get("self"), Trainer):
-        assert frame.f_back is not None
-        frame = frame.f_back
-    return trainer

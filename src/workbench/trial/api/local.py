@@ -75,7 +75,7 @@ class LocalCourse:
     def write(self, step: int, write: Callable[[Path], None]) -> None:
         """Nothing is saved."""
 
-    def trains(self) -> None:
+    def trains(self, repeats: bool = False) -> None:
         """Nothing needs to be done."""
 
     def show(self, figure: Any) -> None:

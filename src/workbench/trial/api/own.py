@@ -38,6 +38,10 @@ SAVES_NOTHING = (
     "this loop counts its own steps and saves nothing: each promotion trains it again from the start; "
     "use trial.save/trial.restore"
 )
+REPEATS = (
+    "this framework cannot continue exactly from what it saves: each promotion trains again from the start, and reports "
+    "the same values"
+)
 NEVER_RESTORES = (
     "this loop counts its own steps and does not restore what it saved: each promotion trains it again from the start; "
     "use trial.restore"
@@ -76,7 +80,7 @@ class OwnLoop:
         self._at = 0
         #: True once the training code has shown that it has a loop of this kind.
         self.began = False
-        self._goes_on = False
+        self._goes_on = self._repeats = False
         #: The highest level that was sent, and what was reported there.
         self._told = 0
         self._values: dict[str, float] = {}
@@ -114,7 +118,8 @@ class OwnLoop:
             self._told = max(self._told, course.step)
         course.begin_own()
         if order.told and not self._goes_on:
-            course.says(SAVES_NOTHING if self._folder is None else NEVER_RESTORES)
+            nothing = REPEATS if self._repeats else SAVES_NOTHING
+            course.says(nothing if self._folder is None else NEVER_RESTORES)
         for step in course.reports.history:
             if step > order.known_step:
                 course.reports.send(step)
@@ -206,8 +211,9 @@ class OwnLoop:
             return True
         return course.saver.affords() if step in order.levels else course.saver.is_due(step)
 
-    def trains(self) -> None:
-        """A framework's loop trains from here on. Its first report will tell."""
+    def trains(self, repeats: bool = False) -> None:
+        """A framework's loop trains from here on. repeats: it saves nothing, since it cannot continue exactly."""
+        self._repeats = repeats
 
     def write(self, step: int, write: Callable[[Path], None]) -> None:
         """Keep what ``write`` puts into an empty folder as the checkpoint of ``step``."""

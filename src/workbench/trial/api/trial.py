@@ -60,8 +60,11 @@ class Course(Protocol):
     def write(self, step: int, write: Callable[[Path], None]) -> None:
         """Keep a framework's own checkpoint of ``step``: ``write`` fills the empty folder that it is given."""
 
-    def trains(self) -> None:
-        """A framework's loop has restored what it resumes from, and trains from here on."""
+    def trains(self, repeats: bool = False) -> None:
+        """A framework's loop has restored what it resumes from, and trains from here on.
+
+        repeats: it saves nothing, since it cannot continue exactly.
+        """
 
 
 class Steps:

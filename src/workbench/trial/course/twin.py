@@ -83,7 +83,7 @@ class TwinCourse:
     def write(self, step: int, write: Callable[[Path], None]) -> None:
         """Does nothing: the first run saves."""
 
-    def trains(self) -> None:
+    def trains(self, repeats: bool = False) -> None:
         self.report({}, 1)
 
 

@@ -102,7 +102,7 @@ class LoadCourse:
     def write(self, step: int, write: Callable[[Path], None]) -> None:
         """Does nothing: only training saves."""
 
-    def trains(self) -> None:
+    def trains(self, repeats: bool = False) -> None:
         self._end_here()
 
 
