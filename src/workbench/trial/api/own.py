@@ -39,8 +39,8 @@ SAVES_NOTHING = (
     "use trial.save/trial.restore"
 )
 REPEATS = (
-    "this framework cannot continue exactly from what it saves: each promotion trains again from the start, and reports "
-    "the same values"
+    "this framework cannot continue exactly from what it saves: each promotion trains again from the start, and "
+    "reports the same values"
 )
 NEVER_RESTORES = (
     "this loop counts its own steps and does not restore what it saved: each promotion trains it again from the start; "
