@@ -141,11 +141,8 @@ class _Hooks:
 def _ends(trainer: Any, step: int) -> bool:
     """Whether the Trainer itself ends after this epoch. Its ``done`` says the same, and prints."""
     fit_loop = trainer.fit_loop
-    return (
-        step == trainer.max_epochs
-        or trainer.global_step == trainer.max_steps
-        or (trainer.should_stop and fit_loop._can_stop_early)
-    )
+    stops_early = trainer.should_stop and fit_loop._can_stop_early
+    return bool(step == trainer.max_epochs or trainer.global_step == trainer.max_steps or stops_early)
 
 
 def _loaders(trainer: Any) -> Iterator[Any]:

@@ -6,8 +6,8 @@ evaluated and saved what its arguments say. There the step is saved and reported
 
 from __future__ import annotations
 
-import json
 import math
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ need("transformers", "transformers")
 from transformers import Trainer, TrainerCallback  # noqa: E402 - after the message about the extra
 
 #: What is saved beside the Trainer's own checkpoint, which lacks it.
-BESIDE = "beside.json"
+BESIDE = "beside.pickle"
+#: What the trainers of TRL sum up between logs.
+_SUMMED = ("_metrics", "_stored_metrics", "_total_train_tokens")
 #: Values of the Trainer that are not of the model: they measure time, or count what the step says.
 _NOT_METRICS = ("_runtime", "_per_second", "epoch")
 #: A share of an epoch that is only rounding.
@@ -87,6 +89,7 @@ class Callback(TrainerCallback):
             trainer._tr_loss += beside["loss"]
             trainer._globalstep_last_logged = beside["logged"]
             trainer._total_loss_scalar = beside["total"]
+            vars(trainer).update(beside["summed"])
         if not stopped:
             if self._by_evaluations():
                 steps, written = state.max_steps // state.eval_steps, f"TrainingArguments(eval_steps={args.eval_steps})"
@@ -139,12 +142,13 @@ class Callback(TrainerCallback):
             "loss": trainer._tr_loss.item(),
             "logged": trainer._globalstep_last_logged,
             "total": trainer._total_loss_scalar,
+            "summed": {name: vars(trainer)[name] for name in _SUMMED if name in vars(trainer)},
         }
-        (folder / BESIDE).write_text(json.dumps(beside), encoding="utf-8")
+        (folder / BESIDE).write_bytes(pickle.dumps(beside))
 
     def _beside(self) -> dict[str, Any]:
         assert self._loop.saved is not None
-        found: dict[str, Any] = json.loads((self._loop.saved / BESIDE).read_text(encoding="utf-8"))
+        found: dict[str, Any] = pickle.loads((self._loop.saved / BESIDE).read_bytes())
         return found
 
 
