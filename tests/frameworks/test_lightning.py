@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import textwrap
 import warnings
 
 import pytest
@@ -143,16 +144,19 @@ def test_its_own_loggers_get_every_value(server, experiment):
         assert values == {step: float.fromhex(value) for (of, step), value in driver.values.items() if of == name}
 
 
-def test_the_best_trial_loads_as_it_was_saved(server, experiment):
-    made = experiment(cell(), steps=4)
-    Driver(server, made).run(4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Lightning's own
-        loaded = load(made.store, made.spec, 0, {})
-    saved = torch.load(made.paths().checkpoints / "step-00000004" / "saved" / CHECKPOINT, weights_only=True)
-    state = loaded.net.state_dict()
-    assert state.keys() == saved["state_dict"].keys()
-    assert all(torch.equal(state[name], saved["state_dict"][name]) for name in state)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_trial_loads_as_it_was_saved(server, experiment, inside):
+    text = "def main():\n" + textwrap.indent(cell(), "    ") + "\nmain()\n" if inside else cell()
+    made = experiment(text, steps=4)
+    Driver(server, made).run(2, 4)
+    for step in (2, 4):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Lightning's own
+            loaded = load(made.store, made.spec, 0, {}, step)
+        saved = torch.load(made.paths().checkpoints / f"step-{step:08d}" / "saved" / CHECKPOINT, weights_only=True)
+        state = loaded.net.state_dict()
+        assert state.keys() == saved["state_dict"].keys()
+        assert all(torch.equal(state[name], saved["state_dict"][name]) for name in state)
 
 
 def test_a_length_that_is_not_the_trials_is_refused(server, experiment):

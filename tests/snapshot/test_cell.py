@@ -9,6 +9,7 @@ from snapshot.cells import LOOP, defined, notebook, read, refused, run, text
 from workbench.errors import BadCell, BadMetric, BadSpace
 from workbench.records import Goal
 from workbench.snapshot.reading.cell import read_cell, transform
+from workbench.snapshot.reading.loop import FRAMEWORKS
 
 # ---------------------------------------------------------------------------------------------------------------------
 # trial.steps()
@@ -420,3 +421,29 @@ def test_content_ignores_comments_and_layout_only():
 def test_a_long_cell_is_read_quickly():
     source = "\n".join(f"x{i} = [{i}, os.path.join('a', str({i}))]" for i in range(2000)) + LOOP
     assert len(read(source, os=os).bound) > 2000
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("import workbench.lightning\nfit(workbench.lightning.Callback())", {}),
+        ("from workbench.keras import Callback\nfit(Callback())", {}),
+        ("from workbench import xgboost\nfit(xgboost.Callback())", {}),
+        ("fit(wb.transformers.Callback())", {}),
+        ("fit(ours.Callback())", {"ours": types.ModuleType("workbench.lightgbm")}),
+        ("fit(Ours())", {"Ours": type("Callback", (), {"__module__": "workbench.lightning"})}),
+    ],
+)
+def test_a_cell_that_gives_a_framework_our_callback_needs_no_steps(source, names):
+    read("lr = uniform(0, 1)\n" + source, fit=None, **names)
+
+
+def test_a_cell_that_uses_the_framework_alone_is_told_of_our_callback():
+    error = refused("lr = uniform(0, 1)\nimport lightning\nfit(lightning.Trainer())", fit=None)
+    assert "wb.lightning.Callback()" in str(error)
+
+
+def test_the_frameworks_that_a_cell_may_use_are_those_of_the_package():
+    import workbench
+
+    assert workbench._FRAMEWORKS == FRAMEWORKS

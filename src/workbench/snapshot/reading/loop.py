@@ -33,6 +33,8 @@ _TRAINS = frozenset({"backward", "step", "zero_grad", "partial_fit", "fit", "tra
 _SUGGESTIONS = tuple(
     f"suggest_{kind}" for kind in ("float", "int", "categorical", "uniform", "loguniform", "discrete_uniform")
 )
+#: Modules of ``workbench`` whose callbacks make a framework's loop the trial's.
+FRAMEWORKS = ("keras", "lightgbm", "lightning", "transformers", "xgboost")
 _LOADERS = ("loader", "batches", "dataset", "_dl", "dl_")
 
 
@@ -81,13 +83,15 @@ def use_of_trial(
         )
     )
     named = {keyword.arg for call in reports for keyword in call.keywords}
-    elsewhere = bool(_methods(cell, "save", "restore")) or "step" in named
+    framework = _uses_framework(cell, needs, namespace)
+    elsewhere = framework or bool(_methods(cell, "save", "restore")) or "step" in named
     if steps:
         _check_steps(cell, steps)
     elif not escapes and not elsewhere:
         raise BadCell(_no_steps(cell, needs, namespace), line=_line_of_loop(cell))
     hidden = (
         escapes
+        or framework
         or None in named
         or any(call.args for call in reports)
         or len(_methods(cell, "report")) > len(reports)  # passed on without being called
@@ -96,6 +100,27 @@ def use_of_trial(
         steps=cell.line(steps[0]) if steps else None,
         reports=None if hidden else frozenset(name for name in named if name is not None and name != "step"),
         report=cell.line(reports[0]) if reports else None,
+    )
+
+
+def _uses_framework(cell: Text, needs: Iterable[str], namespace: Mapping[str, Any]) -> bool:
+    """Whether the cell names one of :data:`FRAMEWORKS`, or uses a name that an earlier cell imported from there."""
+    modules = {f"workbench.{name}" for name in FRAMEWORKS}
+    for node in cell.nodes:
+        if isinstance(node, ast.Import):
+            named = {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            named = {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in ("workbench", "wb"):
+            named = {f"workbench.{node.attr}"}
+        else:
+            continue
+        if named & modules:
+            return True
+    values = [namespace[name] for name in needs if name in namespace]
+    return any(
+        (value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)) in modules
+        for value in values
     )
 
 
@@ -260,7 +285,8 @@ def _no_steps(cell: Text, needs: Iterable[str], namespace: Mapping[str, Any]) ->
     return (
         f"This {cell.kind} has no loop over trial.steps(). {why} Write one turn of the training as one turn of\n"
         "    for epoch in trial.steps():\n        ...\n        trial.report(val_acc=...)\n"
-        "or, where a framework has the loop, hand `trial` to its callback, or call trial.report(step=..., ...)."
+        "or, where a framework has the loop, give it our callback (wb.lightning.Callback(); also wb.transformers, "
+        "wb.keras, wb.xgboost, wb.lightgbm), or call trial.report(step=..., ...)."
     )
 
 

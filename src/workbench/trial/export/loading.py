@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import os
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -72,7 +73,9 @@ class LoadCourse:
         return True
 
     def _end_here(self) -> NoReturn:
-        self.names = dict(self._namespace)
+        frames = frames_around(sys._getframe(1), self._namespace, run_code.__code__)
+        inside = {name: value for frame in frames for name, value in frame.f_locals.items()}
+        self.names = {**self._namespace, **inside}
         raise LegLeft("loaded")
 
     def log(self, values: Mapping[str, Any]) -> None:
