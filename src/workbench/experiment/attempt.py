@@ -45,7 +45,7 @@ def attempt(made: Draft, say: Callable[[str], None], then: str = "remove --try t
     before, random_state = current_or_none(), seeds.state()
     with tempfile.TemporaryDirectory(prefix="workbench-try-") as folder:
         seed = trial_seed(spec.seed, number, "loader")
-        course = LocalCourse(steps, Path(folder), ends_loops=True)
+        course = LocalCourse(steps, Path(folder), own_steps=steps, is_short=True)
         trial = Trial(course, number, configuration, spec.scheduler.last, seed, Path(folder))
         make_current(trial)
         seeds.set_all(spec.seed, number)

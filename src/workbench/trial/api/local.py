@@ -19,14 +19,15 @@ STEPS = 10
 class LocalCourse:
     """A trial without a leg: turns are counted, values printed.
 
-    ends_loops: whether a loop that counts its own steps ends with ``max_steps`` too.
+    own_steps: steps after which a loop that counts its own is told to end; None: it has its own end. is_short: it is
+    left if it continues nevertheless.
     """
 
-    def __init__(self, max_steps: int, folder: Path, *, ends_loops: bool = False) -> None:
+    def __init__(self, max_steps: int, folder: Path, *, own_steps: int | None = None, is_short: bool = False) -> None:
         self.step = -1
         self._max_steps = max_steps
         self._folder = folder
-        self._ends_loops = ends_loops
+        self._own_steps, self._is_short = own_steps, is_short
         #: Values reported, by step.
         self.history: dict[int, dict[str, float]] = {}
 
@@ -40,14 +41,14 @@ class LocalCourse:
         return self._max_steps - max(0, self.step)
 
     def report(self, values: Mapping[str, Any], step: int | None) -> bool:
-        is_own = step is not None
+        last = self._max_steps if step is None else self._own_steps
         step = self._current() if step is None else step
         found = {name: metrics.number(value, name, 0, step) for name, value in values.items()}
         self.history.setdefault(step, {}).update(found)
         print(f"step {step}: " + ", ".join(f"{name} {value:.6g}" for name, value in found.items()))  # noqa: T201
-        if is_own and self._ends_loops and step > self._max_steps:
-            raise LegLeft("completed")  # it continued although it was told to end
-        return step < self._max_steps if self._ends_loops or not is_own else True
+        if self._is_short and step > self._max_steps:
+            raise LegLeft("completed")
+        return last is None or step < last
 
     def log(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
@@ -94,6 +95,7 @@ def local_trial(
 ) -> Trial:
     """A trial that takes all its steps here: ``max_steps``, or WORKBENCH_STEPS, or ten."""
     told = os.environ.get(STEPS_VARIABLE) if max_steps is None else str(max_steps)
-    steps = int(told or STEPS)
+    own_steps = int(told) if told else None
+    steps = own_steps or STEPS
     place = folder or Path.cwd() / "trial-files"
-    return Trial(LocalCourse(steps, place, ends_loops=told is not None), 0, configuration or {}, steps, seed, place)
+    return Trial(LocalCourse(steps, place, own_steps=own_steps), 0, configuration or {}, steps, seed, place)
