@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import textwrap
 import warnings
 
@@ -11,6 +12,7 @@ import torch
 from frameworks.driver import Driver, error_of, run_alone, undisturbed_and_killed
 
 from workbench.lightning import CHECKPOINT
+from workbench.records import Scheduler
 from workbench.trial.export.loading import load
 
 PRELOAD = ("lightning.pytorch", "torchmetrics")
@@ -102,6 +104,17 @@ def test_killed_and_promoted_it_reports_what_an_undisturbed_run_reports(server, 
     assert wild.values == calm.values
     assert wild.outcomes[-1] == "completed"
     assert set((tmp_path / "ended").read_text().split()) == {"9"}
+
+
+@pytest.mark.parametrize("options", ["max_epochs=trial.max_steps", "max_epochs=-1", "max_steps=8 * trial.max_steps"])
+def test_after_its_last_epoch_it_trains_none_unless_it_was_extended(server, experiment, tmp_path, options):
+    made = experiment(cell(options), steps=4)
+    driver = Driver(server, made).run(4).run(4)  # killed before it could say that it was over
+    assert driver.began == [0, 4]
+    made.spec = dataclasses.replace(made.spec, scheduler=Scheduler("all", 1, 6))
+    driver.run(6)
+    assert {step for _, step in driver.values} == {1, 2, 3, 4, 5, 6}
+    assert (tmp_path / "ended").read_text() == "4 4 6 "
 
 
 def test_one_that_stops_early_ends_at_the_same_epoch(server, experiment):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from frameworks.driver import Driver, error_of, run_alone, undisturbed_and_killed
+
+from workbench.records import Scheduler
 
 PRELOAD = ("transformers", "accelerate", "peft")
 CELL = """
@@ -65,6 +69,18 @@ def test_killed_and_promoted_it_reports_what_an_undisturbed_run_reports(server, 
     assert wild.outcomes[-1] == "completed"
     assert len(set((tmp_path / "ended").read_text().split())) == 1
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("variant", ["epochs", "evaluations inside epochs"])
+def test_after_its_last_step_it_takes_no_further_one_unless_it_was_extended(server, experiment, tmp_path, variant):
+    made = experiment(VARIANTS[variant], steps=4, goal="min eval_loss")
+    driver = Driver(server, made).run(4).run(4)  # killed before it could say that it was over
+    (last,) = set((tmp_path / "ended").read_text().split())
+    assert driver.began == [0, 4]
+    made.spec = dataclasses.replace(made.spec, scheduler=Scheduler("all", 1, 6))
+    driver.run(6)
+    assert {step for _, step in driver.values} == {1, 2, 3, 4, 5, 6}
+    assert (tmp_path / "ended").read_text().split() == [last, last, str(int(last) // 4 * 6)]
 
 
 def test_one_that_stops_early_ends_at_the_same_epoch(server, experiment):

@@ -93,7 +93,8 @@ class _Hooks:
         if beside is not None:
             trainer._logger_connector._callback_metrics.update(beside["metrics"])
             self._reported = dict(beside["metrics"])
-            trainer.should_stop = beside["should_stop"]
+            is_over = fit_loop.epoch_progress.current.completed >= self._loop.trial.max_steps
+            trainer.should_stop = beside["should_stop"] or is_over
             fit_loop._last_train_dl_reload_epoch = beside["reloaded"]
             for loader, states in zip(_loaders(trainer), beside["loaders"], strict=False):
                 put_samplers(samplers_of(loader), states)

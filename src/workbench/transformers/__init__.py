@@ -47,23 +47,30 @@ class Callback(TrainerCallback):
         self._values: dict[str, float] = {}
         #: True from the end of a step's training up to its report.
         self._is_over = False
+        #: True if another callback has ended the training before its last step.
+        self._stopped = False
 
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._trainer = trainer = calling(Trainer)[0]
-        train, finish = trainer.train, trainer._maybe_log_save_evaluate
+        train, finish, run_epoch = trainer.train, trainer._maybe_log_save_evaluate, trainer._run_epoch
 
         def train_as_trial(resume_from_checkpoint: Any = None, *more: Any, **options: Any) -> Any:
             self._loop = Loop("transformers")
-            before = trainer.args.max_steps, trainer.args.restore_callback_states_from_checkpoint
+            before = trainer.args.restore_callback_states_from_checkpoint
             if self._loop.saved is not None:
                 resume_from_checkpoint = str(_checkpoint(self._loop.saved))
                 trainer.args.restore_callback_states_from_checkpoint = True
-                if self._beside()["stopped"]:
-                    trainer.args.max_steps = self._beside()["global_step"]
             try:
                 return train(resume_from_checkpoint, *more, **options)
             finally:
-                trainer.args.max_steps, trainer.args.restore_callback_states_from_checkpoint = before
+                trainer.args.restore_callback_states_from_checkpoint = before
+
+        def run_epoch_if_any(*values: Any, **named: Any) -> None:
+            # Resumed inside an epoch, the Trainer takes one step more, even after its last one.
+            if self._stopped or trainer.state.global_step >= trainer.state.max_steps:
+                trainer.control.should_training_stop = True
+            else:
+                run_epoch(*values, **named)
 
         def finish_and_report(*values: Any, **named: Any) -> None:
             finish(*values, **named)
@@ -73,6 +80,7 @@ class Callback(TrainerCallback):
 
         # No event comes after a step was evaluated and saved.
         trainer.train, trainer._maybe_log_save_evaluate = train_as_trial, finish_and_report
+        trainer._run_epoch = run_epoch_if_any
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if not hasattr(self, "_loop"):
@@ -81,23 +89,21 @@ class Callback(TrainerCallback):
                 "when you make it: Trainer(…, callbacks=[workbench.transformers.Callback()])."
             )
         loop, trainer = self._loop, self._trainer
-        self._values, self._is_over = {}, False
-        stopped = False
+        self._values, self._is_over, self._stopped = {}, False, False
         if loop.saved is not None:
             beside = self._beside()
-            stopped = beside["stopped"]
+            self._stopped = beside["stopped"]
             trainer._tr_loss += beside["loss"]
             trainer._globalstep_last_logged = beside["logged"]
             trainer._total_loss_scalar = beside["total"]
             vars(trainer).update(beside["summed"])
-        if not stopped:
-            if self._by_evaluations():
-                steps, written = state.max_steps // state.eval_steps, f"TrainingArguments(eval_steps={args.eval_steps})"
-                write = "max_steps=trial.max_steps * eval_steps"
-            else:
-                steps, written = state.num_train_epochs, f"TrainingArguments(num_train_epochs={args.num_train_epochs})"
-                write = "TrainingArguments(num_train_epochs=trial.max_steps)"
-            loop.check_length(steps, written, write)
+        if self._by_evaluations():
+            steps, written = state.max_steps // state.eval_steps, f"TrainingArguments(eval_steps={args.eval_steps})"
+            write = "max_steps=trial.max_steps * eval_steps"
+        else:
+            steps, written = state.num_train_epochs, f"TrainingArguments(num_train_epochs={args.num_train_epochs})"
+            write = "TrainingArguments(num_train_epochs=trial.max_steps)"
+        loop.check_length(steps, written, write)
         loop.trains()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
@@ -137,8 +143,7 @@ class Callback(TrainerCallback):
         finally:
             vars(args).update(before)
         beside = {
-            "stopped": trainer.control.should_training_stop,
-            "global_step": trainer.state.global_step,
+            "stopped": trainer.control.should_training_stop and trainer.state.global_step < trainer.state.max_steps,
             "loss": trainer._tr_loss.item(),
             "logged": trainer._globalstep_last_logged,
             "total": trainer._total_loss_scalar,
