@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from running import engine
+from running import engine, until
 from trial.test_scripts import PRINTS, TRAIN
 
 import workbench as wb
@@ -81,7 +81,8 @@ def test_a_version_says_what_changed_in_arguments_and_in_modules_beside_it(typed
     (folder / "src" / "near.py").write_text("FACTOR = 2\n")
     assert "train@3 is started" in typed(*asked, *SPACE, "--amp").stdout
     assert typed("watch", "train").returncode == 0
-    told = typed("history", "train").stdout
+    # The list of experiments is written at most twice a second.
+    told = until(lambda: "train@3" in (shown := typed("history", "train").stdout) and shown, what="the third version")
     assert "--amp added" in told
     assert "near" in told
     assert "--amp" in typed("diff", "train@1", "train@2").stdout
