@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,3 +59,14 @@ def test_a_search_in_which_things_die_equals_the_calm_one(tmp_path):
     shown = executed("faults.ipynb", tmp_path)
     assert shown.count("kill -9") == 3
     assert shown.count("   identical") == 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of papermill's own
+def test_frameworks_are_searched_and_a_replay_is_identical(tmp_path):
+    shown = executed("frameworks.ipynb", tmp_path)
+    assert "identical" in shown
+    for name, least in (("Lightning", 0.9), ("XGBoost", 0.8), ("scikit-learn", 0.9)):
+        (value,) = re.findall(rf"^{name}: (\S+) with", shown, re.MULTILINE)
+        assert float(value) > least
