@@ -94,6 +94,24 @@ def test_a_killed_one_resumes_bit_for_bit(server, script):
     assert (heard | points(told)) == whole
 
 
+def test_distributions_in_its_text_are_replaced_by_the_trials_values(server, script):
+    source = """
+        import workbench as wb
+        from workbench import trial
+        def twice(x): return 2 * x
+        lr = wb.loguniform(1e-4, 1.0, default=0.01)
+        kind = wb.choice(twice, float, default=float)
+        for step in trial.steps():
+            trial.report(score=kind(lr) + step)
+        """
+    given = {"lr": 0.25, "kind": "twice"}
+    cell = script(source, (Argument("--other", "other"),), steps=3)
+    told = server.runner().leg(cell.order(1, configuration={**given, "other": 1}))
+    told += server.runner().leg(cell.order(3, start=1, configuration={**given, "other": 1}))
+    assert told[-1]["outcome"] == "completed", told[-1]["error"]["traceback"]
+    assert [points(told)["score", step, 0] for step in (1, 2, 3)] == [0.5, 1.5, 2.5]
+
+
 @pytest.mark.parametrize(
     ("end", "outcome"),
     [

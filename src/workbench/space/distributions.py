@@ -13,6 +13,7 @@ from typing import Any
 from workbench.errors import BadSpace
 from workbench.records import Json
 from workbench.space.conditions import Condition
+from workbench.space.defaults import NO_DEFAULT, or_default
 from workbench.space.forms import (
     Distribution,
     at_point,
@@ -189,13 +190,16 @@ class Choice(Distribution):
         return f"choice({', '.join([*given, *([f'when={self.when}'] if self.when is not None else [])])})"
 
 
-def uniform(low: float, high: float, *, when: Condition | None = None) -> Uniform:
-    """A real number between ``low`` and ``high``."""
+def uniform(low: float, high: float, *, when: Condition | None = None, default: Any = NO_DEFAULT) -> Uniform:
+    """A real number between ``low`` and ``high``.
+
+    default, of each distribution: the value in a script that runs without Workbench (:mod:`workbench.space.defaults`).
+    """
     low, high = _bounds("uniform", low, high)
-    return Uniform(low, high, _condition("uniform", when))
+    return or_default(Uniform(low, high, _condition("uniform", when)), default)
 
 
-def loguniform(low: float, high: float, *, when: Condition | None = None) -> LogUniform:
+def loguniform(low: float, high: float, *, when: Condition | None = None, default: Any = NO_DEFAULT) -> LogUniform:
     """A positive real number whose logarithm is uniform: for learning rates, weight decay and the like."""
     if is_real(low) and low <= 0:
         raise BadSpace(
@@ -203,10 +207,10 @@ def loguniform(low: float, high: float, *, when: Condition | None = None) -> Log
             "Use a small positive bound such as 1e-6, or uniform."
         )
     low, high = _bounds("loguniform", low, high)
-    return LogUniform(low, high, _condition("loguniform", when))
+    return or_default(LogUniform(low, high, _condition("loguniform", when)), default)
 
 
-def randint(low: Any, high: Any, *, when: Condition | None = None) -> RandInt:
+def randint(low: Any, high: Any, *, when: Condition | None = None, default: Any = NO_DEFAULT) -> RandInt:
     """An integer, ``low`` ≤ n ≤ ``high``: both bounds are possible."""
     for bound in (low, high):
         if not is_real(bound) or not isinstance(bound, Integral):
@@ -215,10 +219,12 @@ def randint(low: Any, high: Any, *, when: Condition | None = None) -> RandInt:
                 "or use uniform for real numbers."
             )
     _bounds("randint", low, high)
-    return RandInt(int(low), int(high), _condition("randint", when))
+    return or_default(RandInt(int(low), int(high), _condition("randint", when)), default)
 
 
-def quniform(low: float, high: float, q: float, *, when: Condition | None = None) -> QUniform:
+def quniform(
+    low: float, high: float, q: float, *, when: Condition | None = None, default: Any = NO_DEFAULT
+) -> QUniform:
     """``low``, ``low + q``, … up to ``high``; integers where all three are."""
     if not is_real(q) or not math.isfinite(q) or q <= 0:
         raise BadSpace(f"quniform({low!r}, {high!r}, {q!r}): expected a step q above 0. For example: q=0.1.")
@@ -228,10 +234,10 @@ def quniform(low: float, high: float, q: float, *, when: Condition | None = None
             f"quniform({low!r}, {high!r}, {q!r}): the step is larger than the range, so only {low!r} is left. "
             "Use a smaller q, or assign the constant."
         )
-    return QUniform(low, high, _number(q), _condition("quniform", when))
+    return or_default(QUniform(low, high, _number(q), _condition("quniform", when)), default)
 
 
-def choice(*options: Any, when: Condition | None = None) -> Choice:
+def choice(*options: Any, when: Condition | None = None, default: Any = NO_DEFAULT) -> Choice:
     """One of ``options``: numbers, strings, None, tuples, classes, functions, modules, any object.
 
     An option may itself be a distribution, or a dict of them (then the value is a dict).
@@ -254,7 +260,7 @@ def choice(*options: Any, when: Condition | None = None) -> Choice:
                 "tell them apart. Remove one, or give them different names (a def each, for lambdas)."
             )
         seen[key] = index
-    return Choice(options, forms, _condition("choice", when))
+    return or_default(Choice(options, forms, _condition("choice", when)), default)
 
 
 def form_from_json(data: Mapping[str, Json]) -> Any:

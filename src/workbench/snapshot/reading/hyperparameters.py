@@ -74,7 +74,12 @@ def hyperparameters(
     tree: ast.Module, source: str, namespace: Mapping[str, Any], first_line: int
 ) -> tuple[list[Hyperparameter], Space]:
     """The cell's hyperparameters in order, and the space that they make. Raises BadCell or BadSpace with the line."""
-    return _Reader(Text(tree, source, first_line), namespace).read()
+    return _Reader(Text(tree, source, first_line), namespace, supplied()).read()
+
+
+def of_script(tree: ast.Module, source: str) -> tuple[list[Hyperparameter], Space]:
+    """The same of a script, which imports what it uses: a name such as ``uniform`` may be another library's."""
+    return _Reader(Text(tree, source, 1, "script"), {}, None).read()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +111,12 @@ class _Imported:
 
 
 class _Reader:
-    def __init__(self, text: Text, namespace: Mapping[str, Any]) -> None:
+    def __init__(self, text: Text, namespace: Mapping[str, Any], given: Mapping[str, Any] | None) -> None:
+        """given: the names that need no import, which no other object may have; None: there are none."""
         self.text = text
         self.namespace = namespace
-        self.supplied = supplied()
+        self.supplied = given or {}
+        self.may_shadow = given is None
         #: The names that the cell's lines have bound so far.
         self.own: dict[str, Any] = {}
         self.found: dict[str, Hyperparameter] = {}
@@ -282,7 +289,8 @@ class _Reader:
                 continue
             line = self.text.line(call)
             top = given is not None and given[1] is call
-            self.check_shadow(call, line, top=top, place=place)
+            if not self.may_shadow:
+                self.check_shadow(call, line, top=top, place=place)
             if is_distribution_function(_unwrapped(self.resolve(function))):
                 raise BadCell(
                     f"line {line}: `{self.text.segment(call)}` stands {place or 'inside an expression'}. Expected a "

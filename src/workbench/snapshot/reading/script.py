@@ -17,12 +17,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from workbench.errors import BadCell, BadOption
+from workbench.errors import BadCell, BadOption, BadSpace
 from workbench.snapshot.modules import project_modules
 from workbench.snapshot.reading.arguments import read_arguments
 from workbench.snapshot.reading.cell import Cell, content_of
+from workbench.snapshot.reading.hyperparameters import Hyperparameter, of_script
 from workbench.snapshot.reading.loop import use_of_trial
 from workbench.snapshot.reading.names import names_of
+from workbench.space import Space
 
 #: Packages whose users say their metrics to them.
 LOGGERS = ("tensorboard", "tensorboardX", "wandb", "mlflow")
@@ -36,7 +38,8 @@ def read_script(path: str | Path, words: Sequence[str] = (), metrics: Sequence[s
     metric of that name, a plain one the goal. Raises BadCell, BadOption or BadSpace.
     """
     file, source, tree = _parsed(Path(path))
-    arguments, space = read_arguments(words)
+    arguments, given = read_arguments(words)
+    found, space = _whole_space(file, tree, source, given)
     names = names_of(source, tree)
     imported = _imported(file, names.imports)
     uses_trial = any(_gives_trial(node) for node in ast.walk(tree))
@@ -46,13 +49,13 @@ def read_script(path: str | Path, words: Sequence[str] = (), metrics: Sequence[s
         raise BadCell(f"{file.name}, {error}" if error.line else str(error)) from None
     if not metrics and not imported & {"workbench", *LOGGERS}:
         raise BadCell(_says_nothing(file))
-    given = [dataclasses.asdict(one) for one in arguments]
+    template = [dataclasses.asdict(one) for one in arguments]
     named = _named(metrics)
     return Cell(
         kind="script",
         source=source,
         space=space,
-        hyperparameters=(),
+        hyperparameters=tuple(found),
         needs={},
         assigned=names.assigned,
         bound=names.bound,
@@ -61,7 +64,7 @@ def read_script(path: str | Path, words: Sequence[str] = (), metrics: Sequence[s
         steps=None,
         reports=use.reports if use else named,
         report=None,
-        content=hashlib.sha256(json.dumps([content_of(tree), given, [*metrics]]).encode()).hexdigest(),
+        content=hashlib.sha256(json.dumps([content_of(tree), template, [*metrics]]).encode()).hexdigest(),
         file=str(file),
         arguments=arguments,
         metrics=tuple(metrics),
@@ -102,6 +105,21 @@ def _parsed(path: Path) -> tuple[Path, str, ast.Module]:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise BadOption(f"{path} cannot be read ({why}). Expected a Python file, such as train.py.") from None
     return path.absolute(), source, tree
+
+
+def _whole_space(file: Path, tree: ast.Module, source: str, given: Space) -> tuple[list[Hyperparameter], Space]:
+    """The script's own hyperparameters, and the space of these and of those in its arguments."""
+    try:
+        found, own = of_script(tree, source)
+    except (BadCell, BadSpace) as error:  # its line is the script's, not that of the cell that names it
+        raise type(error)(f"{file.name}, {error}") from None
+    both = sorted(set(own.names) & set(given.names))
+    if both:
+        raise BadOption(
+            f"{both[0]} is a hyperparameter in {file.name} and in its arguments. Expected one distribution for each; "
+            "leave one out."
+        )
+    return found, Space({**own.parameters, **given.parameters})
 
 
 def _gives_trial(node: ast.AST) -> bool:

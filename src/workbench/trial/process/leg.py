@@ -48,7 +48,7 @@ from workbench.trial.process.forkserver import made_by_imports, search_path
 from workbench.trial.process.isolation import Baseline
 from workbench.trial.process.processes import descendants
 from workbench.trial.process.runner import Link, Runner
-from workbench.trial.process.script import command_line, ending
+from workbench.trial.process.script import command_line, ending, in_text
 from workbench.trial.process.surroundings import arranged
 from workbench.trial.process.view import View, arrange
 
@@ -244,7 +244,7 @@ class Legs:
             overlays=program.overlays,
             source="" if program.kind == "function" else program.source,
             filename=program.filename,
-            values=order.configuration if program.kind == "cell" else None,
+            values=in_text(program, order.configuration),
             is_script=program.kind == "script",
             seen=self._sight.seen.file if self._sight is not None else None,
         )
@@ -301,14 +301,14 @@ def prepare(
         return function.function, function.arguments(trial.configuration, trial)
     if program.kind == "script":
         namespace["__file__"] = program.filename
-        return compile(program.source, program.filename, "exec", dont_inherit=True), None
-    import workbench
+    else:
+        import workbench
 
-    for name, value in {**cell.supplied(), "wb": workbench}.items():
-        namespace.setdefault(name, value)
-    namespace["trial"] = trial
+        for name, value in {**cell.supplied(), "wb": workbench}.items():
+            namespace.setdefault(name, value)
+        namespace["trial"] = trial
     namespace[cell.PICK] = cell.picker(trial.configuration)
-    return cell.transform(program.source, program.filename, trial.configuration), None
+    return cell.transform(program.source, program.filename, in_text(program, trial.configuration)), None
 
 
 def hidden_names(namespace: dict[str, Any]) -> frozenset[str]:

@@ -20,6 +20,12 @@ def command_line(program: Program, configuration: Mapping[str, Any]) -> list[str
     return [program.filename, *argument_words(program.arguments, configuration)]
 
 
+def in_text(program: Program, configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the hyperparameters that stand in the program's text."""
+    outside = {one.name for one in program.arguments}
+    return {name: value for name, value in configuration.items() if name not in outside}
+
+
 @contextlib.contextmanager
 def as_main(program: Program, configuration: Mapping[str, Any]) -> Iterator[None]:
     """In a process that is not the program's own, lend it its command line, and a script its place for imports."""
