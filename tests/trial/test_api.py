@@ -45,6 +45,14 @@ def test_a_trial_outside_of_workbench_takes_all_steps_and_prints(capsys, tmp_pat
         trial.steps()
 
 
+def test_its_folder_is_made_when_it_is_asked_for(tmp_path):
+    trial = local_trial(folder=tmp_path / "files")
+    assert not (tmp_path / "files").exists()
+    (trial.folder / "best.pt").write_text("weights")
+    (tmp_path / "file").touch()
+    assert local_trial(folder=tmp_path / "file" / "no folder").folder == tmp_path / "file" / "no folder"
+
+
 def test_the_module_is_the_trial(monkeypatch, capsys):
     from workbench import trial
 

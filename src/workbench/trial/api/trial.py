@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -107,11 +108,18 @@ class Trial:
         self.max_steps = max_steps
         #: This trial's own seed, for generators made in the training code.
         self.seed = seed
-        #: A folder for this trial's files. It is kept when the trial ends.
-        self.folder = folder
+        self._folder = folder
 
     def __repr__(self) -> str:
         return f"<trial {self.label}: {self.configuration}>"
+
+    @property
+    def folder(self) -> Path:
+        """A folder for this trial's files, such as its best weights. It is kept when the trial ends."""
+        # Most trials write none. Where it cannot be made, writing into it says why.
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return self._folder
 
     @property
     def device(self) -> str:
