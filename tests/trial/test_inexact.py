@@ -81,6 +81,30 @@ engine = Engine()
 for epoch in trial.steps(): trial.report(score=engine.step())""",
         {"engine"},
     ),
+    "losses of which only a part was taken": (
+        """
+one, two, kept = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1), []
+for epoch in trial.steps():
+    first = one(torch.ones(3)).sum()
+    kept.append(first + two(torch.ones(3)).sum())
+    first.backward()
+    trial.report(score=sum(kept).item())""",
+        {"the graph of kept[…]"},
+    ),
+    "what a function of its own has made, which keeps nothing": (
+        """
+class Straight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return x.round()
+    @staticmethod
+    def backward(ctx, gradient): return gradient
+weight, kept = torch.ones(3, requires_grad=True), []
+for epoch in trial.steps():
+    kept.append(Straight.apply(weight).sum())
+    kept[-1].backward()
+    trial.report(score=kept[0].item())""",
+        {"the graph of kept[…]"},
+    ),
     "generators of a data set in workers that outlive a pass": (
         """
 import numpy as np
@@ -126,6 +150,23 @@ class Augmented(Dataset):
     def __getitem__(self, place): return place + torch.rand(())
 loader = DataLoader(Augmented(), 4, num_workers=1, persistent_workers=True)
 for epoch in trial.steps(): trial.report(score=sum(batch.sum() for batch in loader))""",
+    "hidden state that is carried on without its graph": """
+rnn = torch.nn.LSTM(3, 4)
+hidden = None
+for epoch in trial.steps():
+    if hidden is not None: hidden = tuple(part.detach() for part in hidden)
+    out, hidden = rnn(torch.rand(5, 3), hidden)
+    out.sum().backward()
+    trial.report(score=out.sum())""",
+    "losses whose gradients were taken": """
+layer, kept, last = torch.nn.Linear(3, 2), [], None
+for epoch in trial.steps():
+    if epoch % 2 == 0:
+        last = torch.nn.functional.mse_loss(layer(torch.rand(4, 3)), torch.zeros(4, 2))
+        last.backward()
+    kept.append(layer(torch.rand(3)).square().sum())
+    kept[-1].backward()
+    trial.report(score=last.item() + sum(one.item() for one in kept))""",
     "a large batch that each turn assigns": """
 for epoch in trial.steps():
     batch = torch.rand(1000, 1000)

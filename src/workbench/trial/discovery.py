@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.snapshot.imported import loaded
-from workbench.trial import kinds
+from workbench.trial import kinds, torch_kinds
 from workbench.trial.classifier import (
     LATE_REASONS,
     OPAQUE,
@@ -440,6 +440,8 @@ class Survey:
         for number in self._computed:
             if number < self.size and number not in changed:
                 continue
+            if torch_kinds.is_used_up(self.objects[number]):
+                continue  # going back through it would be an error, with or without a resume
             for holder in self._holders[number]:
                 if not isinstance(holder, int):
                     root = self.roots[-1 - holder[0]]

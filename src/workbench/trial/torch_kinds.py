@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import functools
 import itertools
 from typing import Any
 
@@ -168,3 +169,43 @@ def is_strided(tensor: Any) -> bool:
         or tensor.is_neg()
         or (tensor.is_complex() and tensor.is_conj())
     )
+
+
+#: The most functions of a graph that are looked at: a graph that grows with each turn has any number.
+_MOST_FUNCTIONS = 1000
+
+
+def is_used_up(tensor: Any) -> bool:
+    """Whether no gradient can flow back through the graph of ``tensor``: ``backward`` has freed what it needs.
+
+    False if that is not certain.
+    """
+    waiting, seen = [tensor.grad_fn], set()
+    while waiting:
+        function = waiting.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        if len(seen) > _MOST_FUNCTIONS or not function.next_functions:
+            return False  # gradients would reach this leaf
+        if not _is_freed(function):
+            waiting += [following for following, _ in function.next_functions if following is not None]
+    return True
+
+
+def _is_freed(function: Any) -> bool:
+    """Whether the tensors that a function of a graph needs are freed. Only then does reading one of them raise this."""
+    cls: Any = type(function)
+    try:
+        for name in _needed(cls):
+            getattr(function, name, None)
+    except RuntimeError:
+        return True
+    return False
+
+
+@functools.cache
+def _needed(cls: type) -> tuple[str, ...]:
+    """The attributes in which a function of this class has tensors. Of a function in Python they do not tell: its
+    ``backward`` may not need them."""
+    return tuple(name.replace("_raw", "", 1) for name in dir(cls) if name.startswith("_raw_saved_"))
