@@ -14,7 +14,6 @@ from workbench.snapshot.reading.hyperparameters import supplied
 from workbench.snapshot.reading.script import read_script
 
 CODE = Path(__file__).parent / "code"
-MAGIC = "%%train"
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,12 @@ LR = "loguniform(1e-4, 1)"
 PROGRAMS = {
     "nested_functions": Searched("max acc"),
     "trainer_class": Searched("max val_acc"),
-    "batch_generator": Searched("max accuracy", configuration={"lr": 0.003}),
+    "batch_generator": Searched("max accuracy", file="after.ipy", configuration={"lr": 0.003}),
     "infinite_batches": Searched("min loss", resumes="inexact", lost=frozenset({"data"})),
     "infinite_batches/after_exact.py": Searched("min loss", file="after_exact.py"),
     "while_patience": Searched("min val_loss", steps=12),
-    "two_optimizers": Searched("max acc"),
-    "gan": Searched("min loss_g"),
+    "two_optimizers": Searched("max acc", file="after.ipy"),
+    "gan": Searched("min loss_g", file="after.ipy"),
     "reinforce": Searched("max reward", words=("--lr", LR, "--gamma", "0.95"), configuration={"lr": 0.02}),
     "dqn": Searched("max episode_return", steps=8),
     "tbptt": Searched("min loss"),
@@ -57,7 +56,7 @@ PROGRAMS = {
     "early_stopping": Searched("min val_loss", steps=15),
     "kfold": Searched("max mean", steps=5),
     "kfold_epochs": Searched("max val_acc", steps=3),
-    "evaluation_after": Searched("max val_acc"),
+    "evaluation_after": Searched("max val_acc", file="after.ipy"),
     "global_counters": Searched("max acc", appends=("train.log",)),
     "dataclass_config": Searched("min val_loss", words=(f"--optim.lr={LR}",), configuration={"optim_lr": 0.004}),
     "argparse_main": Searched(
@@ -77,7 +76,7 @@ PROGRAMS = {
         appends=("after.log",),
     ),
     "streaming": Searched("min loss"),
-    "custom_sampler": Searched("max acc"),
+    "custom_sampler": Searched("max acc", file="after.ipy"),
     "weighted_workers": Searched("max balanced"),
     "lr_finder": Searched("min valid_loss"),
     "numpy_mlp": Searched(
@@ -99,7 +98,7 @@ def changed(name: str) -> int:
 
 
 def is_cell(name: str) -> bool:
-    return path(name).read_text().startswith(MAGIC)
+    return path(name).suffix == ".ipy"
 
 
 def read(name: str) -> Cell:
@@ -108,7 +107,9 @@ def read(name: str) -> Cell:
     if not is_cell(name):
         cell = read_script(path(name), program.words, program.metrics)
     else:
-        cell = read_cell(path(name).read_text().partition("\n")[2], supplied(), first_line=2)
+        magic, _, text = path(name).read_text().partition("\n")
+        assert magic.startswith("%%train --goal " + PROGRAMS[name].goal)
+        cell = read_cell(text, supplied(), first_line=2)
     mode, metric = program.goal.split()
     cell.check_goal(Goal(metric, mode))  # type: ignore[arg-type]
     return cell
