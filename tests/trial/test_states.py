@@ -45,6 +45,24 @@ def test_resuming_exactly_gives_the_same_state(server, experiment, name):
     assert differing(*states(server, experiment, ALL[name] + FOOT)) == []
 
 
+@pytest.mark.parametrize("rows", [1, 4, 1024])
+@pytest.mark.parametrize("name", ["mse_loss", "smooth_l1_loss"])
+def test_what_torch_never_wrote_beside_a_loss_is_no_difference(server, experiment, name, rows):
+    loop = f"""
+import torch
+model = torch.nn.Linear(8, 4)
+opt = torch.optim.SGD(model.parameters(), 0.1)
+for epoch in trial.steps():
+    loss = torch.nn.functional.{name}(model(torch.rand({rows}, 8)), torch.zeros({rows}, 4))
+    both = [loss, loss.detach()]
+    opt.zero_grad(); loss.backward(); opt.step()
+    trial.report(score=loss)
+def result(): return loss, both
+"""
+    trial, calm, files = states(server, experiment, loop + FOOT)
+    assert differing(trial, calm, files) == []
+
+
 PARTS = {
     "a number": ("turns = []", "turns.append(os.getpid())", ["turns"]),
     "a tensor": ("weights = torch.zeros(3)", "weights += os.getpid()", ["tensors"]),

@@ -50,6 +50,9 @@ class GraphPickler(cloudpickle.Pickler):
         #: New storages, with their key in tensors.safetensors.
         self.storages: dict[int, str] = {}
         self.new_storages: dict[str, Any] = {}
+        #: How often the graph refers to each of them, and where tensors of no dimension lie in it: offset and size.
+        self._uses: collections.Counter[str] = collections.Counter()
+        self._scalars: dict[int, list[tuple[int, int]]] = {}
         #: Cells with contents still to be written: separately, so that a closure over itself can be recreated.
         self.cells: list[types.CellType] = []
         #: Of each long container: its form in the graph, and itself, so that its id is not reused.
@@ -90,6 +93,7 @@ class GraphPickler(cloudpickle.Pickler):
         if key is None:
             key = self.storages[storage._cdata] = str(len(self.storages))
             self.new_storages[key] = storage
+        self._uses[key] += 1
         return ("storage", key, str(storage.device))
 
     def reducer_override(self, obj: Any) -> Any:
@@ -122,8 +126,10 @@ class GraphPickler(cloudpickle.Pickler):
         state = {name: getattr(function, name) for name in kept}, dict(function.__dict__)
         return _function, made, state, None, None, _set_function
 
-    @staticmethod
-    def _reduce_tensor(tensor: Any) -> Any:
+    def _reduce_tensor(self, tensor: Any) -> Any:
+        if not tensor.shape:
+            place = tensor.storage_offset() * tensor.itemsize, tensor.itemsize
+            self._scalars.setdefault(tensor.untyped_storage()._cdata, []).append(place)
         made = (
             type(tensor).__name__,
             tensor.untyped_storage(),
@@ -139,6 +145,24 @@ class GraphPickler(cloudpickle.Pickler):
         if grad is None and not attributes:
             return _tensor, made
         return _tensor, made, (grad, attributes), None, None, _set_tensor
+
+    def clear_unused(self) -> None:
+        """Have a storage of nothing but tensors of no dimension hold zeros elsewhere.
+
+        Some of torch's losses leave their value in a storage for a whole batch, of which the rest was never written: it
+        would make each checkpoint another one.
+        """
+        torch = loaded("torch")
+        for key, storage in self.new_storages.items():
+            places = self._scalars.get(storage._cdata, ())
+            is_full = sum(size for _, size in {*places}) >= storage.nbytes()
+            if is_full or storage.device.type != "cpu" or len(places) != self._uses[key]:
+                continue
+            held = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
+            cleared = torch.zeros_like(held)
+            for start, size in places:
+                cleared[start : start + size] = held[start : start + size]
+            self.new_storages[key] = cleared.untyped_storage()
 
 
 def digest_of(obj: Any, survey: Survey) -> tuple[bytes, set[int]]:
@@ -217,6 +241,7 @@ def _write(
         cells, pickler.cells = pickler.cells, []
         pickler.dump([(cell, kinds.Cell().content(cell, survey.is_left)) for cell in cells])
     pickler.dump(None)
+    pickler.clear_unused()
     return pickler
 
 
