@@ -159,7 +159,7 @@ _heard: Heard | None = None
 
 def _alone(trial: Trial) -> dict[str, str]:
     """Variables by which loggers need no account and no server, where the user has not chosen one."""
-    runs = {"MLFLOW_TRACKING_URI": f"file:{trial.folder}/mlruns", "MLFLOW_ALLOW_FILE_STORE": "true"}
+    runs = {"MLFLOW_TRACKING_URI": f"file:{trial._folder}/mlruns", "MLFLOW_ALLOW_FILE_STORE": "true"}
     return {"WANDB_MODE": "disabled", **runs}
 
 
