@@ -279,6 +279,7 @@ def test_the_sockets_of_those_that_ended_are_removed(tmp_path, monkeypatch):
         assert killed._process is not None
         killed._process.kill()
         await asyncio.wait_for(until_alive(0), 20)
+        killed._process.wait(20)  # a process that ends loses its command line before its sockets
         (left,) = (place / "forkservers").glob("*.sock")
         os.utime(left, (0, 0))
         met = Meeting("another", "environment").meet()
