@@ -148,6 +148,14 @@ def test_bad_input_is_refused_before_anything_is_written(folder: Path, capsys, w
     assert not (folder / ".workbench").exists()
 
 
+def test_a_plan_writes_nothing(folder: Path, capsys) -> None:
+    from workbench.cli import main
+
+    assert main(["run", "src/train.py", *ASKS, "--plan", "--", *SPACE]) == 0
+    assert "trials" in capsys.readouterr().out
+    assert not (folder / ".workbench").exists()
+
+
 @pytest.mark.parametrize("verb", ["run", "try"])
 def test_help_shows_the_options_and_how_to_write_the_space(capsys, verb: str) -> None:
     from workbench.cli import main

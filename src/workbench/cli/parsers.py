@@ -1,4 +1,5 @@
-"""The options of each verb. Law: argparse alone; nothing of a verb's own is imported to read its options."""
+"""The options of each verb. Law: argparse alone; what a verb's options need of its room is imported when
+they are read."""
 
 from __future__ import annotations
 

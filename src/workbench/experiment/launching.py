@@ -1,4 +1,4 @@
-"""From a draft and its options to the experiment that is shown: a new one, or one that has the same content."""
+"""From options as they were written to the experiment that is shown: a new one, or one that has the same content."""
 
 from __future__ import annotations
 
@@ -6,7 +6,23 @@ from workbench.asking import check_cluster
 from workbench.experiment.experiment import Experiment
 from workbench.experiment.grammar import Options
 from workbench.experiment.opening import remember
-from workbench.launch import Draft
+from workbench.launch import Draft, Settings, settled
+from workbench.snapshot.reading.cell import Cell
+
+
+def settings_of(cell: Cell, options: Options) -> Settings:
+    """How to search over ``cell`` as the options say. Raises as :func:`workbench.launch.settled`."""
+    return settled(
+        cell,
+        goal=options.goal,
+        steps=options.steps,
+        scheduler=options.scheduler_of(cell),
+        searcher=options.searcher_record,
+        first=options.first,
+        configurations=options.configurations,
+        notify=options.notify,
+        **options.chosen(),
+    )
 
 
 def experiment_of(made: Draft, options: Options) -> tuple[Experiment, bool]:

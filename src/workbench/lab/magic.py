@@ -117,8 +117,8 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
     trained.
     """
     from workbench.engine.telling.notify import masked
-    from workbench.experiment.launching import experiment_of
-    from workbench.launch import draft, settled
+    from workbench.experiment.launching import experiment_of, settings_of
+    from workbench.launch import draft
     from workbench.snapshot.reading.cell import read_cell
     from workbench.snapshot.reading.script import read_script
     from workbench.store import Store
@@ -143,17 +143,7 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         options, parent = _forked(store.check(), options)
     else:
         store = Store.to_train(options.store)
-    settings = settled(
-        read,
-        goal=options.goal,
-        steps=options.steps,
-        scheduler=options.scheduler_of(read),
-        searcher=options.searcher_record,
-        first=options.first,
-        configurations=options.configurations,
-        notify=notify,
-        **options.chosen(),
-    )
+    settings = settings_of(read, options)
     if options.plan:
         from workbench.launch import planned
 

@@ -18,6 +18,7 @@ from workbench.experiment import grammar
 
 if TYPE_CHECKING:
     from workbench.launch import Draft
+    from workbench.snapshot.reading.cell import Cell
 
 #: What only the command line has: to start and not wait, and to print JSON; `try`: the debugger.
 _DETACH, _JSON, _DEBUG = "--detach", "--json", "--pdb"
@@ -25,15 +26,19 @@ _DETACH, _JSON, _DEBUG = "--detach", "--json", "--pdb"
 
 def run(options: Any) -> int:
     """Search over the script's arguments, and follow the search until it ends."""
+    from workbench.experiment.launching import experiment_of, settings_of
+    from workbench.launch import planned
+
     words, flags = _taken(options.words, (_DETACH, _JSON))
-    chosen = _options(words, options.store)
-    if chosen.attempt:
-        return _tried(_drafted(chosen, "run", words), debug=False)
-    made = _drafted(chosen, "run", words)
+    chosen = _options("run", words, options.store)
+    cell = _read(chosen)
     if chosen.plan:
-        say_json({"plan": made.plan.to_json()}) if _JSON in flags else say(str(made.plan))
+        found = planned(cell.space, settings_of(cell, chosen))
+        say_json({"plan": found.to_json()}) if _JSON in flags else say(str(found))
         return OK
-    from workbench.experiment.launching import experiment_of
+    made = _drafted(cell, chosen, "run", words)
+    if chosen.attempt:
+        return _tried(made, debug=False)
 
     experiment, is_new = experiment_of(made, chosen)
     label = clean(experiment.label)
@@ -55,8 +60,10 @@ def run(options: Any) -> int:
 def attempt(options: Any) -> int:
     """Train two steps of the first trial in this process."""
     words, flags = _taken(options.words, (_DEBUG,))
-    made = _drafted(_options(words, options.store, needs_steps=False), "try", words)
-    return _tried(made, debug=_DEBUG in flags)
+    chosen = _options("try", words, options.store)
+    if chosen.steps is None:
+        chosen = dataclasses.replace(chosen, steps=(1, 2))
+    return _tried(_drafted(_read(chosen), chosen, "try", words), debug=_DEBUG in flags)
 
 
 def _taken(words: list[str], flags: tuple[str, ...]) -> tuple[list[str], set[str]]:
@@ -66,42 +73,33 @@ def _taken(words: list[str], flags: tuple[str, ...]) -> tuple[list[str], set[str
     return [word for word in words[:end] if word not in flags] + words[end:], given
 
 
-def _options(words: list[str], store: str | None, *, needs_steps: bool = True) -> grammar.Options:
+def _options(verb: str, words: list[str], store: str | None) -> grammar.Options:
     chosen = grammar.parse_script(words)
     for name, value in (("--from", chosen.parent), ("--wait", chosen.wait or None)):
         if value is not None:
-            raise BadOption(f"workbench run: {name} is for train cells. Leave it out.")
-    if chosen.steps is None and not needs_steps:
-        chosen = dataclasses.replace(chosen, steps=(1, 2))
+            raise BadOption(f"workbench {verb}: {name} is for train cells. Leave it out.")
     return dataclasses.replace(chosen, store=chosen.store or store)
 
 
-def _drafted(chosen: grammar.Options, verb: str, words: list[str]) -> Draft:
-    from workbench.engine.telling.notify import masked
-    from workbench.experiment.notebook import name_of
-    from workbench.launch import Origin, draft, settled
+def _read(chosen: grammar.Options) -> Cell:
     from workbench.snapshot.reading.script import read_script
+
+    assert chosen.script is not None
+    return read_script(chosen.script, chosen.words, chosen.metrics)
+
+
+def _drafted(cell: Cell, chosen: grammar.Options, verb: str, words: list[str]) -> Draft:
+    from workbench.engine.telling.notify import masked
+    from workbench.experiment.launching import settings_of
+    from workbench.experiment.notebook import name_of
+    from workbench.launch import Origin, draft
     from workbench.store import Store
     from workbench.store.keeping.remote import shown
 
-    assert chosen.script is not None
-    cell = read_script(chosen.script, chosen.words, chosen.metrics)
-    notify = chosen.notify
-    typed = masked(shlex.join(["workbench", verb, *words]), notify)
+    typed = masked(shlex.join(["workbench", verb, *words]), chosen.notify)
     if chosen.storage:
         typed = typed.replace(chosen.storage, shown(chosen.storage))
-    settings = settled(
-        cell,
-        goal=chosen.goal,
-        steps=chosen.steps,
-        scheduler=chosen.scheduler_of(cell),
-        searcher=chosen.searcher_record,
-        first=chosen.first,
-        configurations=chosen.configurations,
-        notify=notify,
-        **chosen.chosen(),
-    )
-    name = chosen.name or name_of(cell.file)
+    settings, name = settings_of(cell, chosen), chosen.name or name_of(cell.file)
     return draft(cell, {}, name, settings, Store.to_train(chosen.store), Origin(typed, typed))
 
 

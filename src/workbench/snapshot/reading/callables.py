@@ -140,9 +140,7 @@ def _fixed(function: functools.partial[Any]) -> Iterator[Part]:
 def _attributes(owner: Any) -> Iterator[Part]:
     """The attributes of an object that travels as they are; one that describes its own state is shown as one."""
     kind = type(owner)
-    own = any(
-        name in vars(base) for base in kind.__mro__[:-1] for name in ("__reduce__", "__reduce_ex__", "__getstate__")
-    )
+    own = any(name in vars(base) for base in kind.__mro__[:-1] for name in _DESCRIBES)
     attributes = getattr(owner, "__dict__", None)
     if isinstance(owner, type) or own or type(attributes) is not dict or len(attributes) > _MOST:
         return

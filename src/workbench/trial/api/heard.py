@@ -21,7 +21,7 @@ from workbench.records import Program
 from workbench.snapshot.surroundings.arriving import when_imported
 from workbench.trial.api.trial import Trial
 
-#: Where scalars arrive, by module: the name of the function, and what it says from its arguments.
+#: From the arguments of a logger's function: the values that it is given, and the step of the script's own count.
 _Said = Callable[..., tuple[Mapping[str, Any], Any]]
 #: The characters of a longest unfinished line.
 _LONGEST = 65_536
