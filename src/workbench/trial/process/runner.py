@@ -114,6 +114,8 @@ class Runner:
         self._ordered, self._order = os.pipe()
         #: The other thread is idle: only then does a point wake it, since that costs microseconds.
         self._rests = False
+        #: It is idle without end: it did not see that a short leg began.
+        self._sleeps = False
         #: When memory was last freed (monotonic seconds).
         self._freed = -math.inf
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -123,8 +125,7 @@ class Runner:
     def report(self, points: Sequence[Point]) -> None:
         self._outbox.points.extend(points)
         if self._rests:
-            self._rests = False
-            os.eventfd_write(self._bell, 1)
+            self._wake()
 
     def send(self, message: FromLeg | Awake) -> None:
         frame, leg = encode(message), self._running
@@ -132,8 +133,14 @@ class Runner:
             frames = self._outbox.frames() + frame
             if leg is not None and leg.order.is_short and isinstance(message, Begun | Saved):
                 self._outbox.held = frames  # the leg's end follows soon, or else the other thread sends it
+                if self._sleeps:
+                    self._wake()
             else:
                 self.connection.send_bytes(frames)
+
+    def _wake(self) -> None:
+        self._rests = self._sleeps = False
+        os.eventfd_write(self._bell, 1)
 
     def flush(self) -> None:
         with self._flushing:
@@ -271,12 +278,13 @@ class Runner:
             self._busy.wait()
             wait_s: float | None = pace.wait_s(time.monotonic())
             if not wait_s:
-                self._rests = True  # before checking for points: one that comes after the check wakes it
+                self._rests = self._sleeps = True  # before the check: what comes after it wakes this thread
                 if self._outbox.is_empty:
                     leg = self._running
                     wait_s = BATCH_S if leg is not None and leg.order.is_short else None
+                    self._sleeps = wait_s is None
             ready = select.select(heard, [], [], wait_s)[0]
-            self._rests = False
+            self._rests = self._sleeps = False
             if self._bell in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.eventfd_read(self._bell)
