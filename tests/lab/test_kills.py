@@ -21,13 +21,15 @@ from workbench.store import Store
 from workbench.store.series import Series
 
 WEIGHTS = "weights = [0.5, 0.25]"
-#: Turns long enough that a kill finds a leg under way, and carried state that a wrong resume would show.
+#: While there is a file "hold", promoted trials wait: a kill finds legs under way. Carried state shows a wrong resume.
 CELL = """%%train search --goal max score --steps 1-9 --seed 7{line}
-import random, time
+import os, random, time
 x = uniform(0.0, 1.0)
 total, history = 0.0, []
 for epoch in trial.steps():
     time.sleep(0.05)
+    while epoch > 1 and os.path.exists("hold"):
+        time.sleep(0.005)
     total = 0.9 * total + weights[0] * x + weights[1] * random.random()
     history.append(total)
     trial.report(score=total, noise=random.random(), turns=len(history))"""
@@ -79,8 +81,10 @@ def turns(store: Store, spec: Spec) -> int:
         return sum(leg["step"] - leg["start"] for leg in series.legs())
 
 
-def until_it_is_under_way(store: Store) -> Spec:
-    """Wait until trials were promoted and legs run."""
+def search_under_way(kernel: Kernel, folder: Path, store: Store) -> Spec:
+    """Run the cell; returns when trials were promoted, which wait in their first step after that."""
+    (folder / "hold").touch()
+    kernel.run(CELL.format(line=""))
     spec = until(lambda: [store.read_spec(entry["id"]) for entry in experiments(store)], 30, "the spec")[0]
     until(lambda: any(line["start"] > 0 for line in lines(store, spec, "LegStarted")), 60, "a promotion")
     return spec
@@ -91,13 +95,13 @@ def test_a_killed_kernel_costs_nothing(
 ) -> None:
     store = Store(tmp_path / ".workbench")
     first = start_kernel(tmp_path)
-    first.run(CELL.format(line=""))
-    spec = until_it_is_under_way(store)
+    spec = search_under_way(first, tmp_path, store)
     engine = engine_pid(store)
     below = processes_below(engine)
     first.kill()
     before = len(lines(store, spec))
     assert not lines(store, spec, "Finish")
+    (tmp_path / "hold").unlink()
     until(lambda: len(lines(store, spec)) > before, 10, "anything new after the kernel's death")
     assert engine_pid(store) == engine
     assert set(alive(below)) & {pid for pid in below if "forkserver" in command(pid)}
@@ -119,8 +123,7 @@ def test_a_kernel_that_waits_gets_a_killed_engine_replaced(
 ) -> None:
     store = Store(tmp_path / ".workbench")
     kernel = start_kernel(tmp_path)
-    kernel.run(CELL.format(line=""))
-    spec = until_it_is_under_way(store)
+    spec = search_under_way(kernel, tmp_path, store)
     engine = engine_pid(store)
     below = processes_below(engine)
     for pid in [engine, *below]:
@@ -129,6 +132,7 @@ def test_a_kernel_that_waits_gets_a_killed_engine_replaced(
                 os.kill(pid, signal.SIGKILL)
     until(lambda: not alive([engine, *below]), 10, "the end of the engine and of all that it had started")
     assert not lines(store, spec, "Finish")
+    (tmp_path / "hold").unlink()
     assert kernel.run("wb.last().wait().state") == "'completed'"
     assert engine_pid(store) not in (engine, None)
     assert outcome(store, spec) == undisturbed
