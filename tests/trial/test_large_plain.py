@@ -81,8 +81,9 @@ def test_people_are_told_once_what_makes_checkpoints_slow(experiment, monkeypatc
 
 @pytest.mark.parametrize(("dear", "saved"), [(False, [1, 2, 3, 4, 5, 6]), (True, [6])])
 def test_at_levels_that_a_leg_passes_a_dear_checkpoint_is_left_out(experiment, monkeypatch, dear, saved):
+    # On a busy machine a checkpoint of milliseconds may take much longer.
+    monkeypatch.setattr(saver, "CHEAP_S", 0.0 if dear else 60.0)
     if dear:
-        monkeypatch.setattr(saver, "CHEAP_S", 0.0)
         monkeypatch.setattr(saver, "AT_LEVEL", 1e9)
         monkeypatch.setattr(saver, "STALL", 1e9)
     link = Here()

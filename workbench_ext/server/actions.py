@@ -165,12 +165,14 @@ def said(line: Mapping[str, Json]) -> Json:
 
 def state(store: Store, request_id: str) -> Json:
     """A request's state. Raises NotFound if it is unknown."""
-    waiting = dict(requests.peek(store.check())).get(request_id)
+    # The answer is written before the request is removed.
+    line = Waiting(store.check(), request_id).look()
+    waiting = dict(requests.peek(store)).get(request_id) if line is None else None
     if waiting is not None:
         more = {"until": waiting["not_before"]} if "not_before" in waiting else {}
         about = {"kind": waiting.get("kind"), "experiment": waiting.get("experiment")}
         return {"request": request_id, "state": "waiting", **about, **more}
-    line = Waiting(store, request_id).look()
+    line = line or Waiting(store, request_id).look()
     if line is None:
         raise NotFound(f"there is no request {request_id[:60]!r}: it was withdrawn, or never made.")
     if line.get("accepted"):

@@ -32,6 +32,7 @@ class Leg:
         self.stop_asked = asyncio.Event()
         self.runner: Runner | None = None
         self.killed = False
+        self.has_begun = False
         #: Seconds that its set-up took.
         self.setup_s = 0.0
 

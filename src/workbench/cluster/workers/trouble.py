@@ -7,6 +7,8 @@ import signal as signals
 import time
 from pathlib import Path
 
+from workbench.trial.process.runner import NOTICE
+
 #: Seconds for which the kernel's count is taken as known: reading it takes as long as a very short leg's way here.
 LOOK_S = 1.0
 
@@ -59,15 +61,20 @@ class OomKills:
         return self.lately() > before
 
 
-def how_it_died(status: int | None, signal: int | None, out_of_memory: bool) -> tuple[str, str]:
+def how_it_died(
+    status: int | None, signal: int | None, out_of_memory: bool, *, has_begun: bool = True
+) -> tuple[str, str]:
     """The cause (a word of ``engine.faults``) and a sentence for a runner that ended without a message.
 
-    A SIGKILL that Workbench did not send is the cluster's fault, unless the kernel counted a kill for memory.
+    A SIGKILL that Workbench did not send is the cluster's fault, unless the kernel counted a kill for memory. An idle
+    runner ends by itself when the machine's shutdown is announced; a leg may be on its way there then.
     """
     if out_of_memory:
         return "memory", "the machine ran out of memory and the kernel killed the training code"
     if signal == signals.SIGKILL:
         return "cluster", "the training code was killed from outside (SIGKILL)"
+    if not has_begun and (status == 128 + signals.SIGTERM or signal == signals.SIGTERM):
+        return "preempted", NOTICE
     if signal is not None:
         name = signals.Signals(signal).name if signal in set(signals.Signals) else str(signal)
         return "signal", f"the training code died by {name}"

@@ -335,7 +335,7 @@ class Workplace(WorkerPlugin):
                     if not ended.done():
                         ended.set_result(message)
                 case Begun():
-                    leg.setup_s = message.setup_s
+                    leg.has_begun, leg.setup_s = True, message.setup_s
                     self._outbox.tell(order.key, self._placed(message, sight, lacks, runner), now=False)
                 case Points() | Level() | Saved() | Unsaved() | Says():
                     # The level at which the leg ends travels with the end, which follows at once.
@@ -410,7 +410,8 @@ class Workplace(WorkerPlugin):
     def _gone(self, leg: Leg, runner: Runner, out_of_memory: bool) -> Left:
         if leg.killed or leg.stop_reason is not None:
             return replace(leg.told_to_leave(), cut_s=leg.keep_s if leg.killed and leg.keep_s else None)
-        cause, reason = how_it_died(runner.status, runner.signal, out_of_memory)
+        ended = (runner.status, runner.signal, out_of_memory)
+        cause, reason = how_it_died(*ended, has_begun=leg.has_begun)
         return Left(outcome="died", cause=cause, reason=reason)
 
     def _want(self, experiment: str) -> None:
