@@ -45,6 +45,9 @@ SCHEDULERS = {
     "median": Scheduler("median", 2, 9),
     "all": Scheduler("all", 1, 9),
 }
+#: The same, with two seeds and two folds of each configuration.
+FOLDED = Space({"x": uniform(0, 1), "fold": choice(0, 1, repeat=True), "units": choice(32, 64, 128)})
+GROUPED = {f"{name} x4": SCHEDULERS[name] for name in ("hyperband", "asha-promote", "asha-stop", "median", "all")}
 SYNCHRONOUS = [name for name in SCHEDULERS if name.startswith("hyperband") or name == "all"]
 
 
@@ -52,6 +55,8 @@ def search(
     scheduler: Scheduler | str = "hyperband", *, goal: Goal = GOAL, seed: int = 0, trials: int | None = None
 ) -> Search:
     """A fresh search over a small space."""
+    if scheduler in GROUPED:
+        return Search(goal, FOLDED, GROUPED[scheduler], Searcher("random"), seed, trials, seeds=2)
     return Search(goal, SPACE, SCHEDULERS.get(scheduler, scheduler), Searcher("random"), seed, trials)
 
 

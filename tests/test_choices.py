@@ -17,6 +17,8 @@ CHOICES = {one.name: one for one in dataclasses.fields(Choices)}
 #: What a function's search is given besides.
 OTHERS = {"self", "name", "function", "space", "goal", "scheduler", "searcher", "notify", "notify_command", "store"}
 OTHERS |= {"first", "configurations"}
+#: A spec has ``seeds`` already: those of the trials that it repeats.
+NAMED = {"seeds": "seeds_each"}
 
 
 def train(trial: Any, lr: Any = wb.loguniform(1e-4, 1)) -> None:  # noqa: B008 - how a space is written
@@ -33,7 +35,8 @@ def test_no_form_of_a_search_declares_an_option_again() -> None:
 
 def test_a_cell_can_write_each_option_and_a_function_take_it() -> None:
     assert set(CHOICES) <= {option.field for option in OPTIONS}
-    assert set(inspect.signature(wb.Experiment.__init__).parameters) - OTHERS == set(CHOICES)
+    given = set(inspect.signature(wb.Experiment.__init__).parameters) - OTHERS
+    assert {NAMED.get(name, name) for name in given} == set(CHOICES)
 
 
 def test_a_function_has_the_same_defaults_as_a_cell(tmp_path) -> None:
@@ -44,4 +47,4 @@ def test_a_function_has_the_same_defaults_as_a_cell(tmp_path) -> None:
 
 
 def test_the_options_that_change_no_result_are_these() -> None:
-    assert set(CHOICES) - set(BESIDES) == {"trials", "slots", "threads", "seed", "deterministic"}
+    assert set(CHOICES) - set(BESIDES) == {"trials", "seeds_each", "slots", "threads", "seed", "deterministic"}

@@ -21,7 +21,7 @@ from workbench.errors import BadName, BadOption, StoreError
 from workbench.given import Given, named, searching
 from workbench.records import Goal, Json, Program, Scheduler, Searcher, Spec, Training
 from workbench.records.names import checked_name
-from workbench.search import Plan, plan
+from workbench.search import Plan, Search, plan
 from workbench.snapshot import Snapshot, take
 from workbench.snapshot.capture import Capture, capture
 from workbench.snapshot.modules import project_digests, project_modules
@@ -242,7 +242,19 @@ def settled(
 
 def planned(space: Space, settings: Settings) -> Plan:
     """What a search with these settings will do."""
-    return plan(settings.scheduler, space=space, searcher=settings.searcher, trials=settings.trials)
+    return plan(
+        settings.scheduler,
+        space=space,
+        searcher=settings.searcher,
+        trials=settings.trials,
+        seeds=settings.seeds_each,
+    )
+
+
+def searched(space: Space, settings: Settings) -> Search:
+    """The search with these settings, before anything ran."""
+    about = (settings.searcher, settings.seed, settings.trials, settings.seeds_each)
+    return Search(settings.goal, space, settings.scheduler, *about)
 
 
 def draft(
@@ -319,7 +331,9 @@ def fingerprint(cell: Cell, settings: Settings, captured: str, project: Mapping[
     Slots, time limit, checkpoint frequency, retention and checks are not part of it.
     """
     chosen = dataclasses.asdict(settings)
-    for name in (*_BESIDES, *(("threads",) if settings.threads is None else ())):
+    # As before these could be given.
+    plain = {"threads": settings.threads is None, "seeds_each": settings.seeds_each == 1}
+    for name in (*_BESIDES, *(name for name, is_default in plain.items() if is_default)):
         del chosen[name]
     if not settings.searcher.given:
         chosen["searcher"] = {"kind": settings.searcher.kind}  # as before configurations could be given

@@ -3,21 +3,73 @@ the same one.
 
 The best is, of the trials that reached the highest level so far, the one with the best value there. A trial whose
 newest value is nan or infinite has *diverged*: it ranks after all others, by its last finite value at a level.
+
+Where each configuration is trained several times, configurations are ranked first, by the mean of their trials at the
+highest level that all of these have reached, and then the trials of each: a lucky seed does not make a configuration
+the best.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping
 from heapq import nsmallest
-from typing import Literal, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
-__all__ = ["Standing", "Standings", "has_diverged"]
+__all__ = ["Best", "Spread", "Standing", "Standings", "has_diverged", "spread"]
 
 
 def has_diverged(value: float | None) -> bool:
     """Whether the reported value is nan or infinite; False for None."""
     return value is not None and not math.isfinite(value)
+
+
+class Spread(NamedTuple):
+    """The values of one configuration's trials: their mean, their sample standard deviation, and how many they are."""
+
+    mean: float
+    deviation: float
+    trials: int
+
+
+class Best(NamedTuple):
+    """The best trial, and its value as reported. spread: the values of the trials of its configuration, if there are
+    several and all have one."""
+
+    trial: int
+    value: float
+    spread: Spread | None = None
+
+    def words(self, number: Callable[[float], str]) -> str:
+        """``0.9912``, or ``0.9912, mean 0.985 ± 0.004 of 3 trials``. number: how values are written."""
+        of = self.spread
+        mean = "" if of is None else f", mean {number(of.mean)} ± {of.deviation:.2g} of {of.trials} trials"
+        return f"{number(self.value)}{mean}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        told = {"trial": self.trial, "value": self.value}
+        return told if self.spread is None else {**told, "of": self.spread._asdict()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Best:
+        """The inverse of :meth:`to_json`."""
+        of = data.get("of")
+        several = Spread(float(of["mean"]), float(of["deviation"]), int(of["trials"])) if of else None
+        return cls(int(data["trial"]), float(data["value"]), several)
+
+
+def spread(values: Collection[float]) -> Spread:
+    """Mean and sample standard deviation (n − 1 in the denominator; 0 for one value) of one value or more. Both are nan
+    if a value is not finite."""
+    if not all(map(math.isfinite, values)):
+        return Spread(math.nan, math.nan, len(values))
+    # Exact sums: the order of the values changes no bit.
+    mean = math.fsum(values) / len(values)
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    return Spread(mean, math.sqrt(squares / max(1, len(values) - 1)), len(values))
 
 
 class Standing(NamedTuple):
@@ -31,46 +83,145 @@ class Standing(NamedTuple):
     trial: int
 
 
+#: A configuration's standing by the mean of its trials, then that of the best of them.
+_Rank = tuple[Standing, Standing]
+#: The standing of a configuration without a mean: after all others.
+_LAST = Standing(True, 1, math.inf, 0)
+
+
+_NOTHING: Mapping[int, Spread] = MappingProxyType({})
+
+
+class _Configuration:
+    """A configuration with several trials: their values at levels, and how it stands by its means."""
+
+    __slots__ = ("gone", "levels", "spreads", "standing", "trials", "values")
+
+    def __init__(self, trials: range) -> None:
+        self.trials = trials
+        #: Those that failed or that the user has stopped.
+        self.gone: set[int] = set()
+        #: By trial, its values by level; and all of these levels.
+        self.values: dict[int, dict[int, float]] = {}
+        self.levels: list[int] = []
+        #: By level, the values of all trials that count, once they have one there.
+        self.spreads: dict[int, Spread] = {}
+        self.standing = _LAST
+
+    def tell(self, trial: int, level: int, value: float) -> None:
+        values = self.values.setdefault(trial, {})
+        before = max(values, default=0)
+        values[level] = value
+        at = bisect_left(self.levels, level)
+        if at == len(self.levels) or self.levels[at] != level:
+            self.levels.insert(at, level)
+        self._compare(self.levels[bisect_left(self.levels, min(before + 1, level)) : at + 1])
+
+    def leave(self, trial: int) -> None:
+        self.gone.add(trial)
+        self._compare(self.levels)
+
+    def settle(self, sign: float) -> None:
+        """Find its standing again."""
+        finite = [level for level, one in self.spreads.items() if math.isfinite(one.mean)]
+        if finite:
+            level = max(finite)
+            has_diverged_since = level < max(self.spreads)
+            self.standing = Standing(has_diverged_since, -level, sign * self.spreads[level].mean, self.trials[0])
+        else:
+            self.standing = _LAST
+
+    def _compare(self, levels: Collection[int]) -> None:
+        counted = [trial for trial in self.trials if trial not in self.gone] or self.trials
+        for level in levels:
+            found = [self._at(trial, level) for trial in counted]
+            if None in found:
+                self.spreads.pop(level, None)
+            else:
+                self.spreads[level] = spread([value for value in found if value is not None])
+
+    def _at(self, trial: int, level: int) -> float | None:
+        """The trial's value at a level. Code that ended by itself before has its last value there."""
+        values = self.values.get(trial, {})
+        return values.get(level, values[max(values)] if values and max(values) > level else None)
+
+
 class Standings:
     """The trials of one search by their values at levels. The same values in the same order give the same result."""
 
-    def __init__(self, mode: Literal["max", "min"]) -> None:
+    def __init__(self, mode: Literal["max", "min"], members: int = 1) -> None:
+        """members: the number of trials of each configuration, which are neighbours."""
         self._sign = -1.0 if mode == "max" else 1.0
+        self._members = members
         self._of: dict[int, Standing] = {}
-        self._best: Standing | None = None
+        #: By configuration, the rank of its best trial; and of all of them, the best.
+        self._ranks: dict[int, _Rank] = {}
+        self._best: _Rank | None = None
         #: Trials whose newest value is nan or infinite.
         self.diverged: set[int] = set()
+        #: Those with several trials.
+        self._configurations: dict[int, _Configuration] = {}
 
     def tell(self, trial: int, level: int, value: float | None) -> None:
         """Record a trial's value at a level; None (nothing reported) changes nothing."""
         if value is None:
             return
+        before = self._of.get(trial)
         if math.isfinite(value):
             self.diverged.discard(trial)
-            now = Standing(False, -level, self._sign * value, trial)
+            self._of[trial] = Standing(False, -level, self._sign * value, trial)
         else:
             self.diverged.add(trial)
-            before = self._of.get(trial)
-            if before is None:
-                return
-            now = before._replace(diverged=True)
-        self._of[trial] = now
-        if self._best is None or now < self._best:
-            self._best = now
-        elif self._best.trial == trial:
-            self._best = min(self._of.values())
+            if before is not None:
+                self._of[trial] = before._replace(diverged=True)
+        if self._members > 1:
+            self._configuration(trial).tell(trial, level, value)
+        self._rank(trial)
 
     def drop(self, trial: int) -> None:
         """Remove a failed trial from the comparison."""
         self.diverged.discard(trial)
         self._of.pop(trial, None)
-        if self._best is not None and self._best.trial == trial:
-            self._best = min(self._of.values(), default=None)
+        self.withdraw(trial)
+
+    def withdraw(self, trial: int) -> None:
+        """The trial failed, or the user has stopped it: the mean of its configuration does without it, if others
+        remain."""
+        if self._members > 1:
+            self._configuration(trial).leave(trial)
+        self._rank(trial)
+
+    def _configuration(self, trial: int) -> _Configuration:
+        number = trial // self._members
+        found = self._configurations.get(number)
+        if found is None:
+            trials = range(number * self._members, (number + 1) * self._members)
+            found = self._configurations[number] = _Configuration(trials)
+        return found
+
+    def _rank(self, trial: int) -> None:
+        """Find the rank of the trial's configuration, and the best one, again."""
+        number = trial // self._members
+        if self._members == 1:
+            standing = self._of.get(trial)
+            rank = None if standing is None else (standing, standing)
+        else:
+            configuration = self._configuration(trial)
+            configuration.settle(self._sign)
+            own = min((self._of[one] for one in configuration.trials if one in self._of), default=None)
+            rank = None if own is None else (configuration.standing, own)
+        before = self._ranks.pop(number, None)
+        if rank is not None:
+            self._ranks[number] = rank
+        if rank is not None and (self._best is None or rank <= self._best):
+            self._best = rank
+        elif before is not None and before == self._best:
+            self._best = min(self._ranks.values(), default=None)
 
     @property
     def best(self) -> Standing | None:
         """The best trial; None if no trial had a finite value at a level."""
-        return self._best
+        return None if self._best is None else self._best[1]
 
     def level(self, trial: int) -> int | None:
         """The highest level at which the trial's value was finite."""
@@ -79,9 +230,21 @@ class Standings:
 
     def first(self, count: int, among: Collection[int] | None = None) -> list[int]:
         """The ``count`` best trials (of those given), the best first."""
-        wanted = (one for one in self._of.values() if among is None or one.trial in among)
-        return [one.trial for one in nsmallest(count, wanted)]
+        found = (one for one in self._of.values() if among is None or one.trial in among)
+        if self._members == 1:
+            return [one.trial for one in nsmallest(count, found)]
+        ranks = ((self._configuration(one.trial).standing, one) for one in found)
+        return [one.trial for _, one in nsmallest(count, ranks)]
 
     def value(self, standing: Standing) -> float:
         """The value of a standing, as reported."""
         return self._sign * standing.key
+
+    def spreads(self, trial: int) -> Mapping[int, Spread]:
+        """By level, the values of the trial's configuration at levels that all of its trials have reached. Empty if
+        each configuration has only one trial."""
+        return MappingProxyType(self._configuration(trial).spreads) if self._members > 1 else _NOTHING
+
+    def spread(self, trial: int) -> tuple[int, Spread] | None:
+        """The highest of these levels at which all values are finite, and these; None if there is none."""
+        return max(((at, one) for at, one in self.spreads(trial).items() if math.isfinite(one.mean)), default=None)

@@ -14,6 +14,7 @@ from workbench.experiment import Experiment
 from workbench.live.plain import Progress
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
+from workbench.standing import Best
 from workbench.status.board import Board
 from workbench.status.figure import heading
 from workbench.store import Store
@@ -145,7 +146,7 @@ def test_where_all_promoted_trials_failed_the_best_is_that_of_the_others(store: 
     failed = {number for number, row in board.trials.items() if row["state"] == "failed"}
     best = max((row["value"], number) for number, row in board.trials.items() if number not in failed)
     assert failed
-    assert board.status.best == (best[1], best[0])
+    assert board.status.best == Best(best[1], best[0])
     all_of = "the one promoted trial failed" if len(failed) == 1 else f"all {len(failed)} promoted trials failed"
     assert f", best of the trials that did not fail, at step 1: score 0.{str(best[0])[2:6]}"[:-1] in last
     assert f"; {all_of}" in last

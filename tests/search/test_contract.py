@@ -9,15 +9,16 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_world import GOAL, SCHEDULERS, SYNCHRONOUS, World, noise, search
+from search_world import FOLDED, GOAL, GROUPED, SCHEDULERS, SYNCHRONOUS, World, noise, search
 
 from workbench.facts import CapacityChanged, Finish, Run, Settle, StopAsked, fact_from_line, to_line
 from workbench.records import Goal
 from workbench.search import plan
 
 quick = settings(max_examples=25 if settings().derandomize else 400)
-every = pytest.mark.parametrize("name", SCHEDULERS)
-synchronous = pytest.mark.parametrize("name", SYNCHRONOUS)
+every = pytest.mark.parametrize("name", [*SCHEDULERS, *GROUPED])
+alone = pytest.mark.parametrize("name", SCHEDULERS)
+synchronous = pytest.mark.parametrize("name", [*SYNCHRONOUS, "hyperband x4", "all x4"])
 seeds = st.integers(0, 10_000)
 slots = st.sampled_from([1, 2, 3, 7, 64])
 
@@ -163,7 +164,8 @@ def test_a_leg_starts_where_the_last_one_ended_and_ends_at_a_level(name, seed, s
 def test_what_was_planned_is_what_happens(name, slots):
     world = World(search(name), slots).run()
     planned = world.search.plan
-    assert planned == plan(SCHEDULERS[name])
+    several = {"scheduler": GROUPED[name], "space": FOLDED, "seeds": 2} if name in GROUPED else {}
+    assert planned == plan(**(several or {"scheduler": SCHEDULERS[name]}))
     assert planned.exact
     runs = [i for i in world.instructions if isinstance(i, Run)]
     assert len(world.search.trials) == planned.trials
@@ -184,17 +186,17 @@ def test_configurations_depend_on_seed_and_number_alone(name):
     assert search(name, seed=1).configuration(0) != one.search.configuration(0)
 
 
-@every
+@alone
 def test_the_best_is_at_the_highest_level_and_the_older_of_equals(name):
     world = World(search(name), 2, 5).run()
-    number, value = world.search.best
+    number, value, _ = world.search.best
     last = max(view.step for view in world.search.trials.values())
     top = [view for view in world.search.trials.values() if view.step == last]
     assert value == max(view.value for view in top)
     assert number == min(view.number for view in top if view.value == value)
 
 
-@every
+@alone
 def test_values_that_are_no_numbers_rank_last(name):
     def value(trial, step):
         return math.nan if trial % 2 else noise(trial, step)
@@ -219,7 +221,7 @@ def diverging(rate: float, salt: int):
     return value
 
 
-@every
+@alone
 @quick
 @given(seed=seeds, slots=slots, rate=st.sampled_from([0.05, 0.3, 0.9]), mode=st.sampled_from(["max", "min"]))
 def test_a_trial_that_diverges_is_never_promoted_and_never_the_best_while_another_is_finite(
@@ -239,7 +241,7 @@ def test_a_trial_that_diverges_is_never_promoted_and_never_the_best_while_anothe
     if sound:
         assert found.best[0] in sound
         highest = max(told[trial][0] for trial in sound)
-        assert told[found.best[0]] == (highest, found.best[1])
+        assert told[found.best[0]] == (highest, found.best.value)
         top = [last for step, last in (told[trial] for trial in sound) if step == highest]
         assert found.best[1] == (max if mode == "max" else min)(top)
     elif found.best is not None:

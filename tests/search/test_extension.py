@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_world import GOAL, SCHEDULERS, SYNCHRONOUS, World, noise, search
+from search_world import GOAL, GROUPED, SCHEDULERS, SYNCHRONOUS, World, noise, search
 
 from workbench.errors import BadOption
 from workbench.facts import CapacityChanged, Extended, Finish, Reached, Run, Settle, StopAsked, fact_from_line, to_line
@@ -16,7 +16,7 @@ from workbench.search import Search
 from workbench.space import Space, choice
 
 quick = settings(max_examples=25 if settings().derandomize else 400)
-every = pytest.mark.parametrize("name", SCHEDULERS)
+every = pytest.mark.parametrize("name", [*SCHEDULERS, *GROUPED])
 synchronous = pytest.mark.parametrize("name", SYNCHRONOUS)
 seeds = st.integers(0, 10_000)
 slots = st.sampled_from([1, 2, 3, 7])

@@ -9,6 +9,7 @@ from workbench.facts import Finish, Run, Stop
 from workbench.records import Goal, Scheduler
 from workbench.search import Search, simulate
 from workbench.space import Space, choice, uniform
+from workbench.standing import Best
 
 
 def curve(configuration, step):
@@ -52,7 +53,7 @@ def test_recorded_curves_are_replayed_and_end_where_they_end():
     one = Search(Goal("loss", "min"), Space({"a": choice(1, 2)}), Scheduler("all", 1, 4), trials=3)
     done = simulate(one, {0: [0.9, 0.5, 0.4, 0.3], 1: [0.8, 0.2], 2: []}, slots=1)
     assert done.steps == 6
-    assert done.best == (1, 0.2)
+    assert done.best == Best(1, 0.2)
     assert done.steps_to(0.5) == 2
     assert done.steps_to(0.2) == 6
     assert done.steps_to(0.1) is None

@@ -189,11 +189,11 @@ def test_a_rule_is_written_as_it_is_said():
 class World:
     """A search whose legs end in any order, with a disk that only the rule empties."""
 
-    def __init__(self, seed: int, scheduler: Scheduler, slots: int) -> None:
+    def __init__(self, seed: int, scheduler: Scheduler, slots: int, seeds: int = 1) -> None:
         self.random = random.Random(seed)
-        self.search = Search(GOAL, Space({"x": uniform(0, 1)}), scheduler, seed=seed, trials=12)
+        self.search = Search(GOAL, Space({"x": uniform(0, 1)}), scheduler, seed=seed, trials=12 // seeds, seeds=seeds)
         self.last = scheduler.last
-        self.history = History(GOAL, scheduler.last)
+        self.history = History(GOAL, scheduler.last, seeds)
         self.disk: dict[int, set[int]] = {}
         self.legs: dict[int, Run] = {}
         self.stopping: dict[int, Stop] = {}
@@ -289,9 +289,9 @@ EVENTS = st.lists(
 )  # fmt: skip
 
 
-@given(st.integers(0, 1000), SCHEDULERS, st.integers(1, 5), RULES, EVENTS)
-def test_whatever_happens_nothing_that_goes_on_misses_its_checkpoint(seed, scheduler, slots, rule, events):
-    world = World(seed, scheduler, slots)
+@given(st.integers(0, 1000), SCHEDULERS, st.integers(1, 5), RULES, EVENTS, st.sampled_from([1, 3]))
+def test_whatever_happens_nothing_that_goes_on_misses_its_checkpoint(seed, scheduler, slots, rule, events, seeds):
+    world = World(seed, scheduler, slots, seeds)
     world.rule = rule
     for event in events:
         if world.search.done:
@@ -311,6 +311,8 @@ def test_whatever_happens_nothing_that_goes_on_misses_its_checkpoint(seed, sched
         elif isinstance(event, int):
             world.tell(CapacityChanged(event))
         world.clean()
+        best = world.search.best
+        assert world.history.best(1) == ([] if best is None else [best.trial])
     while not world.search.done:
         world.turn()
         world.clean()

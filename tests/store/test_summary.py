@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import spec_of
-from search_world import GOAL, SCHEDULERS, SPACE, World, noise, search
+from search_world import FOLDED, GOAL, GROUPED, SCHEDULERS, SPACE, World, noise, search
 
 from workbench.facts import Extended, Fact, Instruction, to_line
 from workbench.records import Scheduler
 from workbench.search import Search
 from workbench.space import uniform
+from workbench.standing import Best
 from workbench.store.lists.summary import summary
 
 quick = settings(max_examples=12 if settings().derandomize else 400)
@@ -28,7 +29,7 @@ class Recorder:
     def __init__(self, search: Search) -> None:
         self._search = search
         self.lines: list[dict[str, Any]] = []
-        self.bests: list[tuple[int, tuple[int, float] | None]] = []
+        self.bests: list[tuple[int, Best | None]] = []
 
     def handle(self, fact: Fact) -> list[Instruction]:
         said = self._search.handle(fact)
@@ -41,15 +42,17 @@ class Recorder:
         return getattr(self._search, name)
 
 
-def best_of(name: str, lines: list[dict[str, Any]]) -> tuple[int, float] | None:
-    spec = dataclasses.replace(
-        spec_of("", Path(), scheduler=SCHEDULERS[name], goal=GOAL), space=SPACE.to_json(), seed=0, trials=None
-    )
+def best_of(name: str, lines: list[dict[str, Any]]) -> Best | None:
+    if name in GROUPED:
+        about: dict[str, Any] = {"scheduler": GROUPED[name], "space": FOLDED.to_json(), "seeds_each": 2}
+    else:
+        about = {"scheduler": SCHEDULERS[name], "space": SPACE.to_json()}
+    spec = dataclasses.replace(spec_of("", Path(), goal=GOAL), seed=0, trials=None, **about)
     best = summary(spec, json.loads(json.dumps(lines)))["best"]
-    return None if best is None else (best["trial"], best["value"])
+    return None if best is None else Best.from_json(best)
 
 
-@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("name", [*SCHEDULERS, "hyperband x4", "asha-stop x4"])
 @quick
 @given(
     seed=st.integers(0, 10_000),

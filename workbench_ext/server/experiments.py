@@ -238,7 +238,7 @@ class Lines:
             "started": status.started,
             "ended": status.ended,
             "goal": {"metric": metric, "mode": mode} if metric else None,
-            "best": _best(status.best),
+            "best": _best(status),
             "trials": {"ended": progress.ended, "begun": progress.begun, "planned": progress.planned},
             "counts": status.counts,
             "outcome": outcome.told(status.outcome),
@@ -317,5 +317,6 @@ class _Spark:
 _sparks: dict[Path, _Spark] = {}
 
 
-def _best(best: tuple[int, float] | None) -> Json:
-    return {"value": best[1], "trial": trial_label(best[0]), "number": best[0]} if best else None
+def _best(status: Status) -> Json:
+    best = status.best
+    return {**best.to_json(), "trial": trial_label(best.trial), "number": best.trial} if best else None

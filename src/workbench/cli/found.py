@@ -169,7 +169,7 @@ def line_of(entry: Mapping[str, Any], status: Status) -> Row:
         "state": status.state,
         "reason": status.reason,
         "goal": {"metric": metric, "mode": mode} if metric else None,
-        "best": {"value": best[1], "trial": trial_label(best[0])} if best else None,
+        "best": {**best.to_json(), "trial": trial_label(best.trial)} if best else None,
         "trials": {"ended": progress.ended, "begun": progress.begun, "planned": progress.planned},
         "outcome": outcome.told(status.outcome),
         "created": entry.get("created"),

@@ -66,6 +66,7 @@ def plan(parser: Parser) -> None:
     parser.add_argument("--brackets", type=among(("aggressive", "standard", "conservative")), metavar="SET",
                         help="ASHA: aggressive (default), standard, conservative")  # fmt: skip
     parser.add_argument("--trials", type=whole(1), metavar="N", help="how many configurations")
+    parser.add_argument("--seeds", type=whole(1), metavar="N", help="trains each configuration with so many seeds (1)")
     json(parser)
 
 

@@ -30,7 +30,7 @@ def listed(loop: ExperimentLoop) -> dict[str, Any]:
         "planned": loop.shown.planned,
         "counts": loop.shown.counts,
         **loop.shown.outcome,
-        "best": {"trial": best[0], "value": best[1]} if best else None,
+        "best": best.to_json() if best else None,
         "content": spec.content,
         "notebook": spec.notebook,
         "ended": loop.life.ended,

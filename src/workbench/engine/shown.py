@@ -10,7 +10,7 @@ from typing import Any
 from workbench.engine.legs.leg import Leg
 from workbench.records import ENDED, Metrics, Spec
 from workbench.search import Search
-from workbench.standing import has_diverged
+from workbench.standing import Best, has_diverged
 from workbench.store.lists import outcome
 from workbench.store.series import Series
 
@@ -45,6 +45,8 @@ class Shown:
         self._diverged: set[int] = set()
         self._says: list[str] = []
         self._states: dict[int, str] = {}
+        #: The means of configurations with several trials, as shown.
+        self._means: dict[int, dict[str, Any]] = {}
         self._tally: Counter[str] = Counter()
         #: Why trials failed, and what trials lost by resuming.
         self._failed: dict[int, str] = {}
@@ -112,6 +114,8 @@ class Shown:
             "attempt": attempt,
             "restarts": restarts,
         }
+        if self._search.plan.members.count > 1:
+            self._put_mean(number, fields)
         if number in self.errors:
             fields["error"] = self.errors[number]
         if number in self._lost:
@@ -126,6 +130,19 @@ class Shown:
         elif self.ended.pop(number, None) is not None:
             fields["ended"] = None
         self._series.put_trial(number, **fields)
+
+    def _put_mean(self, number: int, fields: dict[str, Any]) -> None:
+        """Show the mean of the trial's configuration with each of its trials."""
+        members = self._search.plan.members
+        found = self._search.spread(number)
+        level, of = found if found is not None else (None, None)
+        shown = {"mean": of and of.mean, "deviation": of and of.deviation, "compared": level}
+        fields.update(group=members.group(number), **shown)
+        if self._means.get(members.group(number)) != shown:
+            self._means[members.group(number)] = shown
+            for other in members.trials(members.group(number)):
+                if other in self._states and other != number:
+                    self._series.put_trial(other, **shown)
 
     def resumed(self, trial: int, lost: list[dict[str, str]]) -> None:
         """A leg of ``trial`` has resumed, and lost these values by it."""
@@ -150,7 +167,7 @@ class Shown:
             "reason": reason,
             "counts": self.counts,
             "diverged": self.diverged,
-            "best": {"trial": best[0], "value": best[1]} if best else None,
+            "best": best.to_json() if best else None,
             "slots": {"used": used, "given": max(used, self.share)},
             "seconds_left": None if state in ENDED else self._seconds_left(),
             "started": started,
@@ -174,7 +191,7 @@ class Shown:
         failed = None
         if state in ENDED and self._failed and self._search.best and self._spec.scheduler.kind in PROMOTING:
             views = self._search.trials
-            best = views[self._search.best[0]]
+            best = views[self._search.best.trial]
             if best.state != "completed":
                 failed = outcome.promoted(best.step, ((one.state, one.step) for one in views.values()))
         return {
@@ -184,7 +201,7 @@ class Shown:
         }
 
     @property
-    def best(self) -> tuple[int, float] | None:
+    def best(self) -> Best | None:
         """The best trial and its value, according to the search: what loading returns. None before the first level."""
         return self._search.best
 

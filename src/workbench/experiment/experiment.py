@@ -65,6 +65,7 @@ class Experiment:
         first: Given = None,
         configurations: Given = None,
         seed: int = 0,
+        seeds: int = 1,
         trials: int | None = None,
         parallel: int | None = None,
         limit_s: float | None = None,
@@ -109,6 +110,7 @@ class Experiment:
             first=first,
             configurations=configurations,
             seed=seed,
+            seeds_each=seeds,
             parallel=parallel,
             limit_s=None if limit_s is None else checked_limit(limit_s, f"limit_s={limit_s!r}"),
             slots=slots,
@@ -147,11 +149,10 @@ class Experiment:
 
     def simulate(self, curve: Any, slots: int = 1, step_time: float = 1.0) -> Simulation:
         """Run the search in virtual time. ``curve(configuration, step)`` returns the goal's metric."""
-        from workbench.search import Search, simulate
+        from workbench.launch import searched
+        from workbench.search import simulate
 
-        space, chosen = self._wanted()
-        search = Search(chosen.goal, space, chosen.scheduler, chosen.searcher, chosen.seed, chosen.trials)
-        return simulate(search, curve, slots, step_time)
+        return simulate(searched(*self._wanted()), curve, slots, step_time)
 
     def _wanted(self) -> tuple[Space, Settings]:
         from workbench.launch import Settings
@@ -160,9 +161,8 @@ class Experiment:
         if self._id is None:
             return self._cell.space, self._settings
         spec = self.spec
-        return Space.from_json(spec.space), Settings(
-            goal=spec.goal, scheduler=spec.scheduler, searcher=spec.searcher, seed=spec.seed, trials=spec.trials
-        )
+        about = {"goal": spec.goal, "scheduler": spec.scheduler, "searcher": spec.searcher, **spec.recorded()}
+        return Space.from_json(spec.space), Settings(**about)
 
     def start(self, *, again: bool = False, same: bool = False, cluster: str | None = None) -> Experiment:
         """Train, unless the same content was trained under this name before: then reattach to that experiment.
@@ -258,10 +258,9 @@ class Experiment:
     def best(self) -> Trial:
         """The best trial so far. Raises NotFound before the first report."""
         board = self._look()
-        best = board.status.best
-        if best is None:
+        if (best := board.status.best) is None:
             raise NotFound(why_none_is_best(board))
-        return Trial(self, board.trials[best[0]])
+        return Trial(self, board.trials[best.trial])
 
     @property
     def records(self) -> list[Trial]:
@@ -275,6 +274,13 @@ class Experiment:
         from workbench.experiment.results import trials
 
         return trials(self._look())
+
+    @property
+    def configurations(self) -> pd.DataFrame:
+        """The configurations as a table, best mean first, with the spread over seeds and folds (docs/seeds.md)."""
+        from workbench.experiment.results import configurations
+
+        return configurations(self._look())
 
     def __getitem__(self, trial: int | str) -> Trial:
         board, wanted = self._look(), _number(trial)

@@ -223,6 +223,8 @@ OPTIONS: tuple[Option, ...] = (
            "--first", read=partial(read, option="configurations"), is_json=True),
     Option("trials", "trials", "N", "how many configurations; Hyperband computes it",
            read=_whole("trials", 1, "100")),
+    Option("seeds", "seeds_each", "N", "trains each configuration with so many seeds; means are compared (1)",
+           read=_whole("seeds", 1, "3")),
     Option("parallel", "parallel", "N", "slots used at most", read=_whole("parallel", 1, "4")),
     Option("for", "limit_s", "TIME", "stop after this time: 8h, 30m, 1h30m", read=duration),
     Option("slots", "slots", "N", "slots of one trial; so far always 1", read=_slots),

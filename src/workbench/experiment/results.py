@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from workbench.experiment.trial import table
 from workbench.records.names import trial_label
+from workbench.search.members import members_of
+from workbench.space import Space
 from workbench.status.board import Board, diverged, duration, number
 
 if TYPE_CHECKING:
@@ -19,20 +23,51 @@ def trials(board: Board) -> pd.DataFrame:
 
     metric = board.spec.goal.metric
     lost = ["inexact"] if any(row.get("inexact") for row in board.trials.values()) else []
+    several = ["mean", "deviation"] if any(row.get("mean") is not None for row in board.trials.values()) else []
     rows = [
         {
             "trial": trial_label(row["number"]),
             "state": row["state"],
             "step": row["step"],
             metric: row["value"],
+            **{name: row.get(name) for name in several},
             **(row.get("configuration") or {}),
             **{name: ", ".join(one["name"] for one in row.get(name) or ()) for name in lost},
             "reason": row["reason"],
         }
         for row in board.ranked()
     ]
-    columns = ["trial", "state", "step", metric, *board.parameters, *lost, "reason"]
+    columns = ["trial", "state", "step", metric, *several, *board.parameters, *lost, "reason"]
     return pd.DataFrame(rows, columns=list(dict.fromkeys(columns))).set_index("trial")
+
+
+def configurations(board: Board) -> pd.DataFrame:
+    """The configurations, best mean first: their trials, the step at which these are compared, and the mean and the
+    sample standard deviation of the goal there."""
+    import pandas as pd
+
+    members, repeated = members_of(board.spec), Space.from_json(board.spec.space).repeated
+    sign = -1.0 if board.spec.goal.mode == "max" else 1.0
+    names = [name for name in board.parameters if name not in repeated]
+    rows = []
+    for first in {members.group(n): row for n, row in sorted(board.trials.items(), reverse=True)}.values():
+        group = members.group(first["number"])
+        mean, step = (first.get("mean"), first.get("compared")) if members.count > 1 else _alone(first)
+        trials = [trial_label(number) for number in members.trials(group) if number in board.trials]
+        values = {"step": step, "mean": mean, "deviation": first.get("deviation"), "trials": " ".join(trials)}
+        rank = (mean is None, -(step or 0), 0.0 if mean is None else sign * mean, group)
+        rows.append((rank, {"configuration": group, **values, **_some(first.get("configuration"), names)}))
+    columns = ["configuration", "step", "mean", "deviation", "trials", *names]
+    return pd.DataFrame([row for _, row in sorted(rows, key=itemgetter(0))], columns=columns).set_index("configuration")
+
+
+def _alone(row: Mapping[str, Any]) -> tuple[float | None, int | None]:
+    value = row.get("value")
+    return (None, None) if value is None or not math.isfinite(value) else (value, row["step"])
+
+
+def _some(configuration: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
+    return {name: (configuration or {}).get(name) for name in names}
 
 
 def curves(found: Mapping[int, Mapping[int, float]]) -> pd.DataFrame:
@@ -47,8 +82,8 @@ def summary(board: Board) -> str:
     status = board.status
     facts = [("state", status.state), ("trials", f"{status.progress.ended} of {status.progress.of}")]
     if status.best is not None:
-        trial, value = status.best
-        facts.append((f"best {board.spec.goal.metric}", f"{number(value)} ({trial_label(trial)})"))
+        best = status.best
+        facts.append((f"best {board.spec.goal.metric}", f"{best.words(number)} ({trial_label(best.trial)})"))
     if board.diverged_trials:
         facts.append(("diverged", str(board.diverged_trials)))
     if board.seconds is not None:

@@ -131,7 +131,7 @@ class LiveView(anywidget.AnyWidget):
             "state": status.state,
             "reason": status.reason,
             "progress": {"ended": progress.ended, "of": progress.of, "share": progress.share},
-            "best": {"trial": best[0], "value": plain(best[1])} if best else None,
+            "best": {**best.to_json(), "value": plain(best.value)} if best else None,
             "slots": status.slots,
             "seconds_left": status.seconds_left,
             "told": time.time(),

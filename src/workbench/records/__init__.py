@@ -325,8 +325,10 @@ class Recorded:
     """The options of a search that a spec keeps as they were chosen. Law: each is declared here, once; a spec, a launch
     and a train cell's options inherit it."""
 
-    #: How many trials; None: the scheduler decides.
+    #: How many configurations; None: the scheduler decides.
     trials: int | None = None
+    #: With how many seeds each configuration is trained.
+    seeds_each: int = 1
     #: The maximum number of slots.
     parallel: int | None = field(default=None, metadata=BESIDE)
     #: Seconds after which the search is stopped.

@@ -193,6 +193,7 @@ def composed(origin: Recorded, kind: str, seeds: Sequence[tuple[int, int]], wher
         "mirror": (),
         "puts_back": None,
         "data_back": then.back,
+        "seeds_each": 1,
     }
     made = dataclasses.replace(
         spec,

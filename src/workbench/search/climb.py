@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -12,6 +12,7 @@ from workbench.search.plan import Plan
 from workbench.search.rule import Rule, Words
 from workbench.search.rungs import Ladder
 from workbench.search.trials import Trial
+from workbench.standing import Spread
 
 __all__ = ["Bracket", "Entry", "Fate", "Rung", "brackets", "entries"]
 
@@ -47,7 +48,8 @@ class Bracket:
 class Entry:
     """A trial at a rung. start: the step it came from. value: as reported; None until it is known.
 
-    ranks: whether the value is compared with others. A value that is not finite ranks last.
+    ranks: whether the value is compared with others. A value that is not finite ranks last. mean: of the trials of its
+    configuration, if there are several and all have a value here.
     """
 
     step: int
@@ -56,14 +58,19 @@ class Entry:
     ranks: bool
     fate: Fate
     reason: str
+    mean: float | None = None
 
 
-def entries(trial: Trial) -> Iterator[Entry]:
-    """The trial's entry at each rung it has reached, then at the one it trains towards."""
+def entries(trial: Trial, spreads: Mapping[int, Spread]) -> Iterator[Entry]:
+    """The trial's entry at each rung it has reached, then at the one it trains towards.
+
+    spreads: by level, the values of all trials of its configuration.
+    """
     came = 0
     is_between = trial.ahead > trial.step or not trial.rungs
     for step, value in zip(trial.rungs[: None if is_between else -1], trial.values, strict=False):
-        yield Entry(step, came, value, _ranks(trial, step, value), "on", trial.whys.get(step, ""))
+        mean = spreads[step].mean if step in spreads else None
+        yield Entry(step, came, value, _ranks(trial, step, value), "on", trial.whys.get(step, ""), mean)
         came = step
     reason = trial.why if trial.leaving == "stopped" else trial.reason
     if is_between:
@@ -71,7 +78,9 @@ def entries(trial: Trial) -> Iterator[Entry]:
         yield Entry(min(above, trial.ahead or above), came, None, False, _fate(trial), reason)
     else:
         step = trial.rungs[-1]
-        yield Entry(step, came, trial.value, _ranks(trial, step, trial.value), _fate(trial), reason)
+        at = trial.levels[-1] if trial.state == "completed" else step
+        mean = spreads[at].mean if at in spreads else None
+        yield Entry(step, came, trial.value, _ranks(trial, step, trial.value), _fate(trial), reason, mean)
 
 
 def _ranks(trial: Trial, step: int, value: float | None) -> bool:
@@ -93,10 +102,12 @@ def brackets(planned: Plan, rule: Rule, words: Words) -> tuple[Bracket, ...]:
         for bracket in rule.marks
     ]
     ladders: list[Ladder] = []
+    each = planned.members.count
     for ladder in planned.ladders:
-        levels = rule.levels(ladder.first)
+        levels = rule.levels(ladder.first * each)
         # Schedulers without promotion plan one rung, and are told values below it too.
         sizes = ladder.sizes if len(ladder.sizes) == len(levels) else (ladder.sizes[0],) * len(levels)
+        sizes = tuple(size * each for size in sizes)
         ladders.append(dataclasses.replace(ladder, levels=levels, sizes=sizes))
     return _brackets(ladders, marks, planned.scheduler.kind)
 

@@ -30,15 +30,15 @@ def extended(plan: Plan, trials: int, last: int | None, space: Space, searcher: 
         raise BadOption(f"--trials {trials}: expected how many more, a whole number of 1 or more. Write --trials 20.")
     if searcher.only and trials:
         raise BadOption(
-            f"--trials {trials}: the search consists of {plan.trials} given configurations, and all of them are in it. "
-            "Give more steps, or start a search with a longer list, or with these as --first."
+            f"--trials {trials}: the search consists of {plan.configurations} given configurations, and all of "
+            "them are in it. Give more steps, or start a search with a longer list, or with these as --first."
         )
     if searcher.kind == "grid" and trials:
-        left = grid_size(space) - plan.trials
+        left = grid_size(space) - plan.configurations
         if left < 1:
             raise BadOption(
-                f"--trials {trials}: the grid has {plan.trials} points, and all of them are in the search. Give more "
-                "steps, or start a search with a larger grid."
+                f"--trials {trials}: the grid has {plan.configurations} points, and all of them are in the search. "
+                "Give more steps, or start a search with a larger grid."
             )
         trials = min(trials, left)
     scheduler, ladders = plan.scheduler, plan.ladders
@@ -53,7 +53,7 @@ def extended(plan: Plan, trials: int, last: int | None, space: Space, searcher: 
     if trials:
         more = {"hyperband": _more_brackets, "asha": _more_shares}.get(scheduler.kind, _more)
         ladders = more(ladders, trials, scheduler.eta, scheduler.table)
-    return dataclasses.replace(counted(scheduler, ladders), given=plan.given, proposed=plan.proposed)
+    return dataclasses.replace(counted(scheduler, ladders, plan.members), given=plan.given, proposed=plan.proposed)
 
 
 def _higher(ladder: Ladder, last: int, eta: int, kind: str) -> Ladder:

@@ -38,7 +38,7 @@ from workbench.search.rules import rule_of
 from workbench.search.searchers import proposals
 from workbench.search.trials import Trial, TrialView, Views
 from workbench.space import Space
-from workbench.standing import Standings
+from workbench.standing import Best, Spread, Standings
 
 __all__ = ["Search", "TrialView"]
 
@@ -54,11 +54,12 @@ class Search:
         searcher: Searcher = Searcher(),  # noqa: B008 - frozen
         seed: int = 0,
         trials: int | None = None,
+        seeds: int = 1,
     ) -> None:
         self.goal = goal
         self.space = space
         #: The prediction from before anything ran.
-        self.plan: Plan = plan(scheduler, space=space, searcher=searcher, trials=trials)
+        self.plan: Plan = plan(scheduler, space=space, searcher=searcher, trials=trials, seeds=seeds)
         self._words = Words(goal)
         self._rule = rule_of(self.plan, self._words)
         self._searcher = searcher
@@ -74,7 +75,7 @@ class Search:
         #: How the user stopped the whole search.
         self._stopped: StopAsked | None = None
         self._ended: Counter[str] = Counter()
-        self._standings = Standings(goal.mode)
+        self._standings = Standings(goal.mode, self.plan.members.count)
         #: The user has stopped single trials.
         self._was_asked = False
         self.done = False
@@ -95,7 +96,7 @@ class Search:
     def of(cls, spec: Spec) -> Search:
         """The search that a spec describes."""
         space = Space.from_json(spec.space)
-        return cls(spec.goal, space, spec.scheduler, spec.searcher, spec.seed, spec.trials)
+        return cls(spec.goal, space, spec.scheduler, spec.searcher, spec.seed, spec.trials, spec.seeds_each)
 
     # -- the entry
 
@@ -206,6 +207,10 @@ class Search:
         self._fill(out)
 
     def _stop_asked(self, fact: StopAsked, out: list[Instruction]) -> None:
+        if fact.trial is not None and 0 <= fact.trial < self._rule.trials:
+            known = self._trials.get(fact.trial)
+            if known is None or known.state not in ENDED:
+                self._standings.withdraw(fact.trial)
         if fact.trial is None:
             if self._stopped is None:
                 self._stopped = fact
@@ -374,7 +379,9 @@ class Search:
     def configuration(self, trial: int) -> Configuration:
         """The trial's configuration: plain data, the same at every call."""
         if trial not in self._configurations:
-            self._configurations[trial] = self._proposals.configuration(trial)
+            members = self.plan.members
+            proposed = self._proposals.configuration(members.group(trial))
+            self._configurations[trial] = {**proposed, **members.fold(trial)}
         return self._configurations[trial]
 
     def bracket(self, trial: int) -> int:
@@ -415,12 +422,15 @@ class Search:
         return [trial.run for trial in self._running.values() if trial.run is not None and trial.leaving is None]
 
     @property
-    def best(self) -> tuple[int, float] | None:
+    def best(self) -> Best | None:
         """Of the trials that did not fail, the one with the best value at the highest level that any of them reached,
         and that value as reported. A diverged trial counts only if every trial with a finite value at a level diverged.
         """
         standing = self._standings.best
-        return None if standing is None else (standing.trial, self._standings.value(standing))
+        if standing is None:
+            return None
+        found = self._standings.spread(standing.trial)
+        return Best(standing.trial, self._standings.value(standing), found and found[1])
 
     @property
     def best_step(self) -> int | None:
@@ -428,9 +438,14 @@ class Search:
         standing = self._standings.best
         return None if standing is None else -standing.below
 
+    def spread(self, trial: int) -> tuple[int, Spread] | None:
+        """The highest level at which all trials of the trial's configuration have a finite value, and these values;
+        None if there is none, or if each configuration has only one trial."""
+        return self._standings.spread(trial)
+
     def entries(self, trial: int) -> tuple[Entry, ...]:
         """The trial at each rung that it reached, and at its next one."""
-        return tuple(entries(self._trials[trial]))
+        return tuple(entries(self._trials[trial], self._standings.spreads(trial)))
 
     def place(self, trial: int) -> int:
         """The index in :attr:`brackets` of the bracket in which the trial is compared."""

@@ -10,6 +10,7 @@ from workbench.errors import BadInput, BadOption, NewerSchema
 from workbench.records import Configuration, Json, Scheduler, Searcher, Spec
 from workbench.records.names import trial_label
 from workbench.search import rungs
+from workbench.search.members import Members, members
 from workbench.search.rungs import Ladder
 from workbench.search.searchers import grid_given, grid_size
 from workbench.space import Space, left_open
@@ -45,8 +46,9 @@ class Plan:
     steps: total steps if a promoted trial continues from its checkpoint. steps_retrained: total steps if it started
     again. legs: executions of trials. exact: whether the numbers will be exactly these (yes if no trial fails and the
     scheduler is synchronous; otherwise they depend on the order of arrival, and these are the numbers of successive
-    halving). given: the trials whose configurations were given, in the order of these. proposed: hyperparameters that
-    the searcher proposes for some of them.
+    halving). given: the configurations, by number, that were given, in the order of these. proposed: hyperparameters
+    that the searcher proposes for some of them. members: how each configuration becomes several trials; ladders count
+    configurations, all else trials.
     """
 
     scheduler: Scheduler
@@ -60,6 +62,12 @@ class Plan:
     ladders: tuple[Ladder, ...] = dataclasses.field(repr=False)
     given: tuple[int, ...] = ()
     proposed: tuple[str, ...] = ()
+    members: Members = Members()  # noqa: RUF009 - frozen
+
+    @property
+    def configurations(self) -> int:
+        """How many configurations are compared: as many as trials, unless each has several."""
+        return self.trials // self.members.count
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -72,7 +80,8 @@ class Plan:
         """Plain data."""
         data = dataclasses.asdict(self)
         del data["ladders"]
-        return {**data, "warnings": list(self.warnings)}
+        members = {"seeds": self.members.seeds, "folds": [dict(fold) for fold in self.members.folds]}
+        return {**data, "members": members, "warnings": list(self.warnings)}
 
     def __str__(self) -> str:
         steps = sorted({rung.step for bracket in self.brackets for rung in bracket.rungs})
@@ -84,8 +93,11 @@ class Plan:
         widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
         about = "" if self.exact else "about "
+        several = (
+            f"{self.configurations:,} configurations, each with {self.members}: " if self.members.count > 1 else ""
+        )
         lines.append(
-            f"{self.trials:,} trials, {about}{self.promotions:,} promotions, {about}{self.steps:,} steps "
+            f"{several}{self.trials:,} trials, {about}{self.promotions:,} promotions, {about}{self.steps:,} steps "
             f"({self.steps_retrained:,} without checkpoints)"
         )
         return "\n".join([*lines, *self._given_lines(), *self.warnings])
@@ -93,10 +105,11 @@ class Plan:
     def _given_lines(self) -> list[str]:
         if not self.given:
             return []
-        if len(self.given) == self.trials:
+        if len(self.given) == self.configurations:
             line = "all configurations are given"
         else:
-            shown = [*map(trial_label, self.given[:3]), *(["…"] if len(self.given) > 3 else [])]
+            firsts = [self.members.trials(number)[0] for number in self.given[:3]]
+            shown = [*map(trial_label, firsts), *(["…"] if len(self.given) > 3 else [])]
             verbs = (
                 "configuration is given and starts" if len(self.given) == 1 else "configurations are given and start"
             )
@@ -113,10 +126,11 @@ def plan(
     space: Space | None = None,
     searcher: Searcher = Searcher(),  # noqa: B008 - frozen
     trials: int | None = None,
+    seeds: int = 1,
 ) -> Plan:
     """What this search will do. Raises BadOption if the searcher was given more configurations than it has trials.
 
-    Without ``trials``:
+    trials: the number of configurations. seeds: with how many seeds each is trained. Without ``trials``:
 
     hyperband: one whole round. asha: η^(rungs−1) of the most aggressive bracket. median and all: 20. A grid: all its
     points (and never more). A space in which all configurations are the same: 1. A single trial cannot be compared, so
@@ -134,11 +148,11 @@ def plan(
         trials = 1
     if trials == 1:
         scheduler = dataclasses.replace(scheduler, kind="all")
-    found = counted(scheduler, _ladders(scheduler, trials))
-    if len(searcher.given) > found.trials:
+    found = counted(scheduler, _ladders(scheduler, trials), members(space, seeds))
+    if len(searcher.given) > found.configurations:
         raise BadOption(
-            f"{len(searcher.given)} configurations are given, but the search has {found.trials}. Expected at most as "
-            f"many as trials: write --trials {len(searcher.given)} or more, or train exactly these (--configurations)."
+            f"{len(searcher.given)} configurations are given, but the search has {found.configurations}. Expected at "
+            f"most as many: write --trials {len(searcher.given)} or more, or train exactly these (--configurations)."
         )
     return dataclasses.replace(
         found,
@@ -153,14 +167,15 @@ def given_of(spec: Spec, trial: int) -> Configuration:
         return {}
     try:
         space = Space.from_json(spec.space)
-        numbers = plan(spec.scheduler, space=space, searcher=spec.searcher, trials=spec.trials).given
+        found = plan(spec.scheduler, space=space, searcher=spec.searcher, trials=spec.trials, seeds=spec.seeds_each)
     except (BadInput, NewerSchema):
         return {}
-    return spec.searcher.given[numbers.index(trial)] if trial in numbers else {}
+    number = found.members.group(trial)
+    return spec.searcher.given[found.given.index(number)] if number in found.given else {}
 
 
 def _numbers(ladders: tuple[Ladder, ...], searcher: Searcher) -> tuple[int, ...]:
-    """The trials that have the given configurations.
+    """The numbers of the given configurations.
 
     A bracket with a high first rung loses no good trial to the noise of the first steps, so they fill the round's
     least aggressive bracket, then the next. If there is nothing else in the search, they keep their order.
@@ -172,31 +187,35 @@ def _numbers(ladders: tuple[Ladder, ...], searcher: Searcher) -> tuple[int, ...]
     return tuple(itertools.islice(numbers, len(searcher.given)))
 
 
-def counted(scheduler: Scheduler, ladders: tuple[Ladder, ...]) -> Plan:
-    """The plan made by these ladders."""
+def counted(scheduler: Scheduler, ladders: tuple[Ladder, ...], each: Members) -> Plan:
+    """The plan made by these ladders, which count configurations, if each has such members."""
     halves = scheduler.kind in ("hyperband", "asha")
     brackets = tuple(
-        PlannedBracket(ladder.number, tuple(map(PlannedRung, ladder.levels, ladder.sizes))) for ladder in ladders
+        PlannedBracket(
+            ladder.number, tuple(map(PlannedRung, ladder.levels, (each.count * size for size in ladder.sizes)))
+        )
+        for ladder in ladders
     )
-    number = sum(ladder.sizes[0] for ladder in ladders)
-    promotions = sum(sum(ladder.sizes[1:]) for ladder in ladders)
+    number = each.count * sum(ladder.sizes[0] for ladder in ladders)
+    promotions = each.count * sum(sum(ladder.sizes[1:]) for ladder in ladders)
     resuming = halves and not (scheduler.kind == "asha" and scheduler.mode == "stop")
     return Plan(
         scheduler=scheduler,
         brackets=brackets,
         trials=number,
         legs=number + promotions if resuming else number,
-        steps=sum(
+        steps=each.count
+        * sum(
             size * (step - before)
             for ladder in ladders
             for size, step, before in zip(ladder.sizes, ladder.levels, (0, *ladder.levels), strict=False)
         ),
-        steps_retrained=sum(
-            size * step for ladder in ladders for size, step in zip(ladder.sizes, ladder.levels, strict=True)
-        ),
+        steps_retrained=each.count
+        * sum(size * step for ladder in ladders for size, step in zip(ladder.sizes, ladder.levels, strict=True)),
         promotions=promotions,
         exact=scheduler.kind in ("hyperband", "all"),
         ladders=ladders,
+        members=each,
     )
 
 

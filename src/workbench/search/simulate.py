@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from workbench.facts import CapacityChanged, Ended, Fact, Instruction, Left, Reached, Run, Stop
 from workbench.records import Configuration, Goal, Json
 from workbench.search.machine import Search
+from workbench.standing import Best
 
 __all__ = ["Curve", "Point", "Simulation", "simulate"]
 
@@ -42,7 +43,7 @@ class Simulation:
     legs: int
     steps: int
     promotions: int
-    best: tuple[int, float] | None
+    best: Best | None
     points: tuple[Point, ...]
     instructions: tuple[Instruction, ...]
 
@@ -60,11 +61,14 @@ class Simulation:
 
     def to_json(self) -> dict[str, Json]:
         """Its numbers as plain data, without points and instructions."""
-        names = ("time", "trials", "legs", "steps", "promotions", "best")
-        return {"goal": dataclasses.asdict(self.goal), **{name: getattr(self, name) for name in names}}
+        names = ("time", "trials", "legs", "steps", "promotions")
+        found = {name: getattr(self, name) for name in names}
+        return {"goal": dataclasses.asdict(self.goal), **found, "best": self.best and self.best.to_json()}
 
     def __str__(self) -> str:
-        best = "" if self.best is None else f"; best {self.goal.metric} {self.best[1]:.6g} by trial {self.best[0]}"
+        best = (
+            "" if self.best is None else f"; best {self.goal.metric} {self.best.value:.6g} by trial {self.best.trial}"
+        )
         return f"{self.trials} trials, {self.promotions} promotions, {self.steps} steps in {self.time:g} s{best}"
 
 

@@ -145,24 +145,30 @@ class RandInt(Distribution):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Choice(Distribution):
-    """One of ``options``. ``forms`` are the options in the form of configurations: labels, dicts, distributions."""
+    """One of ``options``. ``forms`` are the options in the form of configurations: labels, dicts, distributions.
+
+    repeat: each configuration is trained with every option; the searcher sees only the first one.
+    """
 
     options: tuple[Any, ...]
     forms: tuple[Any, ...]
     when: Condition | None = None
+    repeat: bool = False
     kind = "choice"
 
     @property
     def dimensions(self) -> int:
-        return 1 + sum(map(dimensions_of, self.forms))
+        return 0 if self.repeat else 1 + sum(map(dimensions_of, self.forms))
 
     def at(self, units: Sequence[float]) -> Any:
+        if self.repeat:
+            return self.forms[0]
         index = min(int(units[0] * len(self.forms)), len(self.forms) - 1)
         offset = 1 + sum(map(dimensions_of, self.forms[:index]))
         return at_point(self.forms[index], units[offset:])
 
     def grid(self) -> Iterator[Any]:
-        return itertools.chain.from_iterable(map(grid_of, self.forms))
+        return itertools.chain.from_iterable(map(grid_of, self.forms[:1] if self.repeat else self.forms))
 
     def contains(self, value: Any) -> bool:
         return any(contained(form, value) for form in self.forms)
@@ -183,11 +189,14 @@ class Choice(Distribution):
         raise BadSpace(f"{value!r} is not an option of {self}. The cell's options have changed since; train it again.")
 
     def arguments(self) -> dict[str, Json]:
-        return {"options": [form_to_json(form) for form in self.forms]}
+        options = [form_to_json(form) for form in self.forms]
+        return {"options": options, "repeat": True} if self.repeat else {"options": options}
 
     def __repr__(self) -> str:
         given = [f"{form!r}" for form in self.forms]
-        return f"choice({', '.join([*given, *([f'when={self.when}'] if self.when is not None else [])])})"
+        if self.when is not None:
+            given.append(f"when={self.when}")
+        return f"choice({', '.join([*given, *(['repeat=True'] if self.repeat else [])])})"
 
 
 def uniform(low: float, high: float, *, when: Condition | None = None, default: Any = NO_DEFAULT) -> Uniform:
@@ -237,10 +246,11 @@ def quniform(
     return or_default(QUniform(low, high, _number(q), _condition("quniform", when)), default)
 
 
-def choice(*options: Any, when: Condition | None = None, default: Any = NO_DEFAULT) -> Choice:
+def choice(*options: Any, when: Condition | None = None, default: Any = NO_DEFAULT, repeat: bool = False) -> Choice:
     """One of ``options``: numbers, strings, None, tuples, classes, functions, modules, any object.
 
-    An option may itself be a distribution, or a dict of them (then the value is a dict).
+    An option may itself be a distribution, or a dict of them (then the value is a dict). repeat: every configuration is
+    trained with each of the options, such as the folds of a cross-validation, and compared by its mean.
     """
     if not options:
         raise BadSpace("choice(): expected at least one option. For example: choice(32, 64, 128).")
@@ -260,7 +270,24 @@ def choice(*options: Any, when: Condition | None = None, default: Any = NO_DEFAU
                 "tell them apart. Remove one, or give them different names (a def each, for lambdas)."
             )
         seen[key] = index
-    return or_default(Choice(options, forms, _condition("choice", when)), default)
+    if repeat:
+        _check_repeated(options, forms, when)
+    return or_default(Choice(options, forms, _condition("choice", when), bool(repeat)), default)
+
+
+def _check_repeated(options: tuple[Any, ...], forms: tuple[Any, ...], when: Any) -> None:
+    given = f"choice({', '.join(map(repr, forms))}, repeat=True)"
+    if when is not None:
+        raise BadSpace(
+            f"{given}: it has a condition. Expected options that every configuration is trained with; remove when= or "
+            "repeat=."
+        )
+    if len(options) == 1:
+        raise BadSpace(f"{given}: expected two options or more. Give them, or assign the constant {forms[0]!r}.")
+    if any(map(dimensions_of, forms)):
+        raise BadSpace(
+            f"{given}: an option is a distribution. Expected values, each of which every configuration is trained with."
+        )
 
 
 def form_from_json(data: Mapping[str, Json]) -> Any:
@@ -272,7 +299,7 @@ def form_from_json(data: Mapping[str, Json]) -> Any:
     when = Condition.from_json(data["when"]) if "when" in data else None
     if kind == "choice":
         options = tuple(form_from_json(option) for option in data["options"])
-        return Choice(options, options, when)
+        return Choice(options, options, when, bool(data.get("repeat", False)))
     kinds = {"uniform": Uniform, "loguniform": LogUniform, "quniform": QUniform, "randint": RandInt}
     if kind not in kinds:
         raise BadSpace(f"{kind!r} is not a distribution that this Workbench knows: expected one of {', '.join(kinds)}.")

@@ -93,6 +93,11 @@ def form_of(option: Any, index: int) -> Any:
             f"write its distribution there, or compare {option.name} in when=."
         )
     if isinstance(option, Distribution):
+        if getattr(option, "repeat", False):
+            raise BadSpace(
+                f"{option} stands inside an option. Expected repeat=True for a hyperparameter of its own: assign it to "
+                "a name."
+            )
         if option.when is not None:
             raise BadSpace(
                 f"{option} stands inside an option and has a condition of its own. The option is the condition there: "

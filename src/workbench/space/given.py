@@ -40,6 +40,7 @@ def given_to(space: Space, values: Mapping[str, Any]) -> Configuration:
     found: Configuration = {}
     active: dict[str, Any] = {}
     undecided: set[str] = set()
+    repeated = space.repeated
     for name, form in space.forms.items():
         if not isinstance(form, Distribution):
             if name in values and not _is(form, values[name]):
@@ -50,6 +51,11 @@ def given_to(space: Space, values: Mapping[str, Any]) -> Configuration:
             active[name] = form
             continue
         is_active = _holds(form.when, active, undecided)
+        if name in repeated and name in values and not _is_gap(form, values[name], is_active):
+            raise BadSpace(
+                f"{name} is {_shown(values[name])}, but {name} has repeat=True: each configuration is trained with all "
+                f"of its values. Leave {name} out."
+            )
         if name not in values or _is_gap(form, values[name], is_active):
             if is_active is not False:
                 undecided.add(name)
@@ -75,13 +81,14 @@ def given_to(space: Space, values: Mapping[str, Any]) -> Configuration:
 def left_open(space: Space, given: Iterable[Configuration]) -> tuple[str, ...]:
     """The hyperparameters that at least one of these configurations leaves to the searcher, in order."""
     found: set[str] = set()
+    repeated = space.repeated
     for one in given:
         active: dict[str, Any] = {}
         undecided: set[str] = set()
         for name, form in space.forms.items():
             if name in one or not isinstance(form, Distribution):
                 active[name] = one.get(name, form)
-            elif _holds(form.when, active, undecided) is not False:
+            elif name not in repeated and _holds(form.when, active, undecided) is not False:
                 undecided.add(name)
         found |= undecided
     return tuple(name for name in space.forms if name in found)

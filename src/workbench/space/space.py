@@ -55,6 +55,11 @@ class Space:
     def _check_condition(self, name: str, condition: Condition) -> None:
         for part in condition.comparisons:
             parent = self._forms.get(part.name)
+            if isinstance(parent, Choice) and parent.repeat:
+                raise BadSpace(
+                    f"{name}: its condition {condition} depends on {part.name}, which has repeat=True: a configuration "
+                    f"is trained with all of its values. Remove the condition, or repeat=."
+                )
             if part.name not in self._forms:
                 where = "comes later" if part.name in self.parameters and part.name != name else "is not one"
                 raise BadSpace(
@@ -91,10 +96,16 @@ class Space:
     def is_empty(self) -> bool:
         """True where every trial would have the same configuration."""
         return all(
-            isinstance(given, Choice) and given.dimensions == 1 and len(given.forms) == 1
+            isinstance(given, Choice) and (given.repeat or (given.dimensions == 1 and len(given.forms) == 1))
             for given in self.parameters.values()
             if isinstance(given, Distribution)
         )
+
+    @property
+    def repeated(self) -> dict[str, tuple[Any, ...]]:
+        """The hyperparameters with ``repeat=True``, in order, with the values that each configuration is trained
+        with."""
+        return {name: form.forms for name, form in self._forms.items() if isinstance(form, Choice) and form.repeat}
 
     @property
     def dimensions(self) -> int:

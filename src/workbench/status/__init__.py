@@ -14,6 +14,7 @@ from typing import Any
 from workbench.facts import PauseCause, former_cause
 from workbench.records import ENDED, UNREADABLE
 from workbench.records.names import trial_label
+from workbench.standing import Best
 from workbench.store import Store
 from workbench.store.lists import outcome
 from workbench.store.owner import own_cluster
@@ -102,7 +103,7 @@ class Status:
     #: Why the engine cannot write to the disk, while it cannot.
     disk: str | None
     #: The best trial and its value, as the search judges; None before a trial has reached a level.
-    best: tuple[int, float] | None
+    best: Best | None
     progress: Progress
     #: How many trials are in each state.
     counts: Mapping[str, int]
@@ -149,7 +150,7 @@ class Status:
             reason=str(reason or ""),
             pause=pause,
             disk=disk,
-            best=(int(best["trial"]), float(best["value"])) if best else None,
+            best=Best.from_json(best) if best else None,
             progress=Progress.read(state, entry.get("trials"), counts, planned),
             counts=counts or {},
             started=meta.get("started") or entry.get("started"),

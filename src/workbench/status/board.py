@@ -309,11 +309,11 @@ def sentence(board: Board) -> str:
     if seconds is not None:
         words += f"{',' * bool(told['failures'])} in {duration(seconds)}"
     if status.best is not None:
-        trial, value = status.best
-        row = board.trials.get(trial, {})
+        row = board.trials.get(status.best.trial, {})
         configuration = configured(row.get("configuration"))
-        shown = f"{number(value)} before it diverged" if has_diverged(row.get("value")) else number(value)
-        words += ", " + outcome.best_words(board.spec.goal, trial, told, shown, configuration)
+        shown = f"{number(status.best.value)} before it diverged"
+        shown = shown if has_diverged(row.get("value")) else status.best.words(number)
+        words += ", " + outcome.best_words(board.spec.goal, status.best.trial, told, shown, configuration)
     elif status.is_ended and status.reason:
         words += f" ({status.reason})"
     if board.diverged_trials:
@@ -327,8 +327,8 @@ def progress(board: Board) -> str:
     if status.progress.begun or status.progress.planned:
         parts.append(str(status.progress))
     if status.best is not None:
-        trial, value = status.best
-        parts.append(f"best {board.spec.goal.metric} {number(value)} ({trial_label(trial)})")
+        best = status.best
+        parts.append(f"best {board.spec.goal.metric} {best.words(number)} ({trial_label(best.trial)})")
     if board.diverged_trials:
         parts.append(diverged(board))
     used = (status.slots or {}).get("used")

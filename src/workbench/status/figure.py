@@ -63,7 +63,7 @@ def lines(board: Board) -> Iterator[Line]:
     rank = ranking(board)
     budget = max(6, POINTS // max(1, len(board.curves)))
     status = board.status
-    best = status.best[0] if status.best else None
+    best = status.best.trial if status.best else None
     found = []
     for trial, curve in board.curves.items():
         row = board.trials.get(trial) or {"number": trial, "state": "running", "configuration": {}, "value": None}
@@ -123,10 +123,10 @@ def heading(board: Board) -> tuple[str, str]:
     if status.state != "completed":
         told.insert(0, status.state)
     if status.best is not None:
-        trial, value = status.best
-        title += f"   best {board.spec.goal.metric} {number(value)}"
-        configuration = configured(board.trials.get(trial, {}).get("configuration"))
-        told.insert(0, f"{trial_label(trial)}  {configuration}".rstrip())
+        best = status.best
+        title += f"   best {board.spec.goal.metric} {best.words(number)}"
+        configuration = configured(board.trials.get(best.trial, {}).get("configuration"))
+        told.insert(0, f"{trial_label(best.trial)}  {configuration}".rstrip())
     more = [*outcome.told(board.outcome).values(), board.checked]
     # The line above already counts failures; this one says why.
     return title, "\n".join("   ·   ".join(words) for words in (told, [one for one in more if one]) if words)

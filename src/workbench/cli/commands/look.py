@@ -336,7 +336,8 @@ def best(options: Any) -> int:
                 f"{experiment.label} has no best trial: none has reported a finite {experiment.spec.goal.metric} yet. "
                 f"`workbench show {experiment.label}` shows its state."
             )
-        trial, value = experiment.status.best
+        found = experiment.status.best
+        trial, value = found.trial, found.value
         row = experiment.trial(trial)
         step = _step_of(experiment, trial, value)
         checkpoint = _checkpoint(Checkpoints(experiment.store.experiment(experiment.id).trial(trial)), step)
@@ -346,8 +347,8 @@ def best(options: Any) -> int:
             {
                 "experiment": {"id": experiment.id, "label": experiment.label, "state": experiment.status.state},
                 "goal": {"metric": goal.metric, "mode": goal.mode},
+                **found.to_json(),
                 "trial": row["label"],
-                "value": value,
                 "step": step,
                 "state": row["state"],
                 "configuration": row.get("configuration"),
@@ -356,7 +357,7 @@ def best(options: Any) -> int:
         )
         return OK
     at = f" at step {step}" if step is not None else ""
-    say(f"{clean(experiment.label)}/{row['label']}  {clean(goal.metric)} {number(value)}{at}")
+    say(f"{clean(experiment.label)}/{row['label']}  {clean(goal.metric)} {found.words(number)}{at}")
     say(*facts((clean(name), number(value)) for name, value in (row.get("configuration") or {}).items()))
     if checkpoint is None:
         say("  no checkpoint is kept")
@@ -402,7 +403,13 @@ def plan(options: Any) -> int:
         store = store_of(options)
         with Experiment.found(store, options.ref, trial=False) as experiment:
             spec = experiment.spec
-        found = planned(spec.scheduler, space=Space.from_json(spec.space), searcher=spec.searcher, trials=spec.trials)
+        found = planned(
+            spec.scheduler,
+            space=Space.from_json(spec.space),
+            searcher=spec.searcher,
+            trials=spec.trials,
+            seeds=spec.seeds_each,
+        )
     else:
         if options.steps is None:
             raise BadOption(
@@ -413,7 +420,7 @@ def plan(options: Any) -> int:
         names = ("eta", "table", "mode", "brackets")
         given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
         scheduler = Scheduler(kind=options.scheduler or "hyperband", first=first, last=last, **given)
-        found = planned(scheduler, searcher=Searcher(), trials=options.trials)
+        found = planned(scheduler, searcher=Searcher(), trials=options.trials, seeds=options.seeds or 1)
     if options.json:
         say_json({"plan": found.to_json()})
     else:
@@ -421,4 +428,4 @@ def plan(options: Any) -> int:
     return OK
 
 
-_PLAN = ("steps", "scheduler", "eta", "table", "mode", "brackets", "trials")
+_PLAN = ("steps", "scheduler", "eta", "table", "mode", "brackets", "trials", "seeds")

@@ -85,13 +85,14 @@ def _follow(experiment: Experiment, teller: Teller) -> None:
 
 def _so_far(experiment: Experiment) -> dict[str, Any]:
     status = experiment.status
+    best = status.best
     return {
         "label": experiment.label,
         "state": status.state,
         "reason": status.reason,
         "ended": status.progress.ended,
         "planned": status.progress.planned,
-        "best": {"trial": trial_label(status.best[0]), "value": status.best[1]} if status.best else None,
+        "best": best and {**best.to_json(), "trial": trial_label(best.trial)},
         "slots": status.slots,
         "seconds_left": status.seconds_left,
     }
@@ -100,8 +101,8 @@ def _so_far(experiment: Experiment) -> dict[str, Any]:
 def _best(experiment: Experiment, status: Status) -> str:
     if status.best is None:
         return ""
-    trial, value = status.best
-    return f"best {clean(experiment.spec.goal.metric)} {number(value)} ({trial_label(trial)})"
+    best = status.best
+    return f"best {clean(experiment.spec.goal.metric)} {best.words(number)} ({trial_label(best.trial)})"
 
 
 def _left(status: Status) -> str:
@@ -113,7 +114,7 @@ def _ending(experiment: Experiment) -> str:
     label, status = clean(experiment.label), experiment.status
     reason = clean(status.reason).rstrip(".")
     words = [reason] if reason else []
-    if status.best and trial_label(status.best[0]) not in reason:
+    if status.best and trial_label(status.best.trial) not in reason:
         words.append(_best(experiment, status))
     told = outcome.told(status.outcome)
     words += [clean(one) for one in (told["promoted"], told["failed"], told["inexact"]) if one]

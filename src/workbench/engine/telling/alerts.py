@@ -14,6 +14,7 @@ from typing import Any, Literal
 from workbench.errors import BadOption
 from workbench.records import Goal
 from workbench.records.names import trial_label
+from workbench.standing import Best
 
 #: A search stalls when no trial reports for STALL_TIMES the longest wait between two reports, and for at least
 #: STALL_LEAST_S seconds.
@@ -134,7 +135,7 @@ class Watch:
 
 
 def digest(
-    label: str, goal: Goal, state: str, reason: str, best: tuple[int, float] | None, facts: Mapping[str, Any]
+    label: str, goal: Goal, state: str, reason: str, best: Best | None, facts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The one message about a search that has ended: its best value, its counts, and what to do next."""
     counts: Mapping[str, int] = facts["counts"]
@@ -143,7 +144,7 @@ def digest(
     if facts["seconds"] is not None:
         words += f", {facts['seconds']:.0f} s"
     if best is not None:
-        words += f"; best {goal.metric} {best[1]:.6g} by {trial_label(best[0])}"
+        words += f"; best {goal.metric} {best.words(lambda value: f'{value:.6g}')} by {trial_label(best.trial)}"
         after = f"workbench best {label} shows it; workbench extend {label} --trials 20 continues it"
     else:
         after = f"workbench show {label} says why: {reason}"
@@ -152,7 +153,7 @@ def digest(
         "experiment": label,
         "state": state,
         "reason": reason,
-        "best": None if best is None else {"trial": trial_label(best[0]), "value": best[1], "metric": goal.metric},
+        "best": best and {**best.to_json(), "trial": trial_label(best.trial), "metric": goal.metric},
         "words": words,
         "next": after,
         **facts,

@@ -32,7 +32,7 @@ class Retainer:
 
     def __init__(self, spec: Spec, paths: ExperimentPaths, search: Search) -> None:
         self._spec, self._paths, self._search = spec, paths, search
-        self.history = History(spec.goal, spec.scheduler.last)
+        self.history = History(spec.goal, spec.scheduler.last, search.plan.members.count)
         #: Trials to look at.
         self._due: dict[int, None] = {}
         self._best: list[int] = []

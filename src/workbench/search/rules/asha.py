@@ -12,8 +12,8 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import Literal
 
-from workbench.search.ranking import Ranked, Ranking
 from workbench.search.rule import Place, Verdict, Words
+from workbench.search.rules.ranking import Ranked, Ranking
 from workbench.search.rungs import Ladder
 
 __all__ = ["Asha"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-from workbench.search.fifo import Fifo
-from workbench.search.ranking import Ranking
 from workbench.search.rule import Verdict, Words
+from workbench.search.rules.fifo import Fifo
+from workbench.search.rules.ranking import Ranking
 from workbench.search.rungs import Ladder, median_levels
 
 __all__ = ["FEWEST", "Median"]

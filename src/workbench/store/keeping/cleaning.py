@@ -76,7 +76,9 @@ class Cleaned:
 
 def history_of(store: Store, spec: Spec) -> History:
     """The history of an experiment's trials from its journal."""
-    history = History(spec.goal, spec.scheduler.last)
+    from workbench.search.members import members_of
+
+    history = History(spec.goal, spec.scheduler.last, members_of(spec).count)
     for line in journal.read(store.experiment(spec.id).journal):
         history.take(line)
     return history

@@ -46,12 +46,12 @@ class Past:
 class History:
     """The trials of one experiment according to its journal. The same lines give the same result."""
 
-    def __init__(self, goal: Goal, last: int) -> None:
-        """last: steps of a whole trial."""
+    def __init__(self, goal: Goal, last: int, members: int = 1) -> None:
+        """last: steps of a whole trial. members: trials of each configuration."""
         self.goal = goal
         self._last = last
         self.trials: dict[int, Past] = {}
-        self.standings = Standings(goal.mode)
+        self.standings = Standings(goal.mode, members)
         #: Steps that a resume check compares, by trial; the newest check of a trial counts.
         self.compared: dict[int, frozenset[int]] = {}
         #: The checkpoints that the rule has removed so far.
@@ -88,6 +88,8 @@ class History:
             for number in [trial] if trial is not None else list(self.trials):
                 past = self._of(number)
                 past.with_all |= trial is None and past.is_live and not past.asked
+                if trial is not None and past.is_live:
+                    self.standings.withdraw(trial)
                 past.asked = past.asked or past.is_live
         elif kind == "VerifyDue":
             self.compared[line["trial"]] = frozenset({line["start"], line["until"], line.get("resumed") or 0})

@@ -18,6 +18,7 @@ from workbench.facts import CapacityChanged, Extended, Fact, Failed, Instruction
 from workbench.records import Json, plain_value
 from workbench.search import Search
 from workbench.search.climb import Entry
+from workbench.standing import Best
 from workbench.store import journal
 from workbench.store.layout import Store
 from workbench.store.recalled import check_lines, check_spec
@@ -50,7 +51,7 @@ class Ladder:
         #: The last line that changed each trial, and trials with a leg.
         self._changed: dict[int, int] = {}
         self._live: set[int] = set()
-        self._best: tuple[int, float] | None = None
+        self._best: Best | None = None
         self._happened: list[_Happened] = []
 
     def read(self, lines: Iterable[Mapping[str, Json]]) -> Ladder:
@@ -90,7 +91,7 @@ class Ladder:
         best = self._search.best
         if best is not None and best != self._best:
             self._best = best
-            self._happen(line, "best", best[1])
+            self._happen(line, "best", best.value)
 
     def _happen(self, line: Mapping[str, Json], kind: str, value: Json = None) -> None:
         self._happened.append(_Happened(line["n"], str(line.get("at", "")), kind, value))
@@ -125,7 +126,7 @@ class Ladder:
                 for trial, n in self._changed.items()
                 if n > after
             ],
-            "best": {"trial": best[0], "step": search.best_step, "value": plain_value(best[1])} if best else None,
+            "best": {**best.to_json(), "step": search.best_step} if best else None,
         }
 
     def _entry(self, trial: int, entry: Entry) -> dict[str, Json]:
@@ -137,6 +138,7 @@ class Ladder:
             # It holds a slot, but its leg may not have started.
             "fate": "waiting" if entry.fate == "training" and trial not in self._live else entry.fate,
             "reason": entry.reason,
+            **({} if entry.mean is None else {"mean": plain_value(entry.mean)}),
         }
 
     def since(self, after: int) -> dict[str, Json]:

@@ -99,7 +99,7 @@ def summary(spec: Spec, lines: Sequence[Mapping[str, Json]]) -> dict[str, Any]:
         "counts": search.counts,
         "failures": outcome.failures(search.failures),
         "steps": sum(steps.values()),
-        "best": {"trial": best[0], "value": best[1]} if best else None,
+        "best": best.to_json() if best else None,
         "content": spec.content,
         "notebook": spec.notebook,
         "parent": spec.parent["label"] if spec.parent else None,
