@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import random
 import select
 import signal
 import struct
@@ -99,8 +100,10 @@ class Twin:
         waits, self._go = os.pipe()
         self._result, tells = os.pipe()
         parent = os.getpid()
+        drawn = random.getstate()
         self.pid = os.fork()
         if self.pid == 0:
+            random.setstate(drawn)  # Python seeds it again in every forked child
             for descriptor in (self._go, self._result, *closed):
                 os.close(descriptor)
             _become(parent, waits, tells, run)
