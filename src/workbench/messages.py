@@ -397,8 +397,9 @@ class Order:
     """Train a leg in the environment ``training``.
 
     experiment: the one whose runner trains it (for a check: a name of its own). grace_s: how long it may take to leave.
-    strict: its runner is used for no other leg. keep_data: the size in bytes up to which files are kept. data_back:
-    files that training sees with their earlier content.
+    setup_limit_s: how long its set-up may take, in seconds; None: there is no limit. strict: its runner is used for no
+    other leg. keep_data: the size in bytes up to which files are kept. data_back: files that training sees with their
+    earlier content.
     """
 
     key: str
@@ -413,6 +414,7 @@ class Order:
     leg: LegOrder
     keep_data: int = 0
     data_back: Mapping[str, Mapping[str, Any]] | None = None
+    setup_limit_s: float | None = None
     #: The Dask task that stands for it (named by the first of its legs, or a lane), and the proof of the engine's
     #: identity.
     task: str = ""

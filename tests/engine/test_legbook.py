@@ -12,7 +12,7 @@ from running import spec_of
 from workbench import messages
 from workbench.cluster.backend import Slot
 from workbench.engine.legs.leg import Leg
-from workbench.engine.legs.legbook import MOST_QUEUED, LegBook
+from workbench.engine.legs.legbook import MOST_QUEUED, SHOWN_S, LegBook
 from workbench.facts import Ended, Failed, Left, Lost, Reached, Run, StopAsked
 from workbench.messages import Begun, FromLeg, Level, Points, Saved
 from workbench.records import Goal, Scheduler, Spec
@@ -69,6 +69,8 @@ def test_code_that_came_to_its_own_end_has_ended(book: LegBook) -> None:
         ("asked", None, left("died", cause="exit"), "stopped", None),  # killed while it was leaving
         (None, None, left("failed", error={"type": "ValueError", "message": "x", "line": 3}), "failed", "exception"),
         (None, None, left("died", cause="worker"), "died", "worker"),
+        (None, None, left("failed", cause="setup", reason="too long"), "failed", "setup"),
+        ("asked", None, left("failed", cause="setup", reason="too long"), "stopped", None),
     ],
 )
 def test_how_a_leg_ended(book: LegBook, stop, hung, message, outcome, cause) -> None:
@@ -187,3 +189,22 @@ def test_short_legs_are_queued_in_their_slot_and_long_ones_are_not(book: LegBook
         return book.depth
 
     assert [book.depth, trained(0.001), trained(0.01), trained(1.0)] == [1, 1 + MOST_QUEUED, 4, 1]
+
+
+def test_a_leg_is_setting_up_once_its_set_up_has_lasted_a_while_in_its_slot(book: LegBook) -> None:
+    first, second, waits = ordered(book, 0), ordered(book, 1), book.ordered(Run(2, 0, 9, "go"))
+    first.slot.legs.append(second.key)
+    second.slot = first.slot
+    assert book.setting_up(SHOWN_S - 0.1) == []
+    assert book.setting_up(SHOWN_S) == [first]
+    assert book.setting_up(50.0) == []  # it is shown already
+    book.hear(first, Begun(step=0), 50.0)
+    first.slot.legs.remove(first.key)
+    assert book.setting_up(50.0 + SHOWN_S - 0.1) == []  # it was queued until then
+    assert book.setting_up(50.0 + SHOWN_S) == [second]
+    assert not waits.is_setting_up
+
+
+def test_a_set_up_that_is_too_long_twice_in_a_row_is_not_tried_for_ever(book: LegBook) -> None:
+    facts = [book.hear(ordered(book), left("failed", cause="setup", reason="long"), 1.0).facts[0] for _ in range(2)]
+    assert [type(fact) for fact in facts] == [Lost, Failed]

@@ -19,7 +19,8 @@ def test_every_option_is_read():
         "'my net' --goal=min val_loss --steps 3-81 --scheduler asha --eta 4 --table table1 --mode stop "
         "--brackets standard --searcher sobol --trials 50 --parallel 4 --for 1h30m --slots 0.25 --threads 1 --seed 7 "
         "--storage s3://bucket/x --keep-data 1.5MB --mirror mlflow:http://host:5000 "
-        "--deterministic --save-every 10m --hang 30m --verify off --keep latest=2 --from digits@2/t0007:27 "
+        "--deterministic --save-every 10m --setup-limit 15m --hang 30m --verify off --keep latest=2 "
+        "--from digits@2/t0007:27 "
         "--notify https://example.org/hook --notify-command my-notify --alert 'loss is nan; no improvement in 3 steps' "
         "--plan --try --wait --again --same --store /tmp/s --cluster tcp://h:1 --script 'my train.py' "
         """--first '{"lr": 0.1}' --configurations '[{"lr": 0.1}, {"lr": 0.2}]' """
@@ -34,7 +35,7 @@ def test_every_option_is_read():
     assert options.configurations.values == ({"lr": 0.1}, {"lr": 0.2})
     assert (options.trials, options.parallel, options.limit_s, options.slots) == (50, 4, 5400.0, 0.25)
     assert (options.seed, options.deterministic, options.threads) == (7, "strict", 1)
-    assert (options.save_every, options.hang_s) == (600.0, 1800.0)
+    assert (options.save_every, options.hang_s, options.setup_limit_s) == (600.0, 1800.0, 900.0)
     assert not options.verify
     assert options.keep == Keep(latest=2)
     assert options.notify["command"] == "my-notify"
@@ -127,8 +128,8 @@ def test_help_names_every_option():
 
 def test_completion_offers_options_then_their_words():
     assert completions("digits --s") == [
-        *("--steps", "--scheduler", "--searcher", "--slots", "--seed", "--save-every", "--script", "--same"),
-        *("--storage", "--store"),
+        *("--steps", "--scheduler", "--searcher", "--slots", "--seed", "--save-every", "--setup-limit"),
+        *("--script", "--same", "--storage", "--store"),
     ]
     assert "--goal" not in completions("digits --goal max acc --")
     assert completions("digits --scheduler a") == ["asha", "all"]

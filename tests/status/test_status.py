@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workbench.status import NO_ENGINE, NOT_TAKEN, Around, Progress, Status
+from workbench.status import NO_ENGINE, NOT_TAKEN, Around, Progress, Status, setups_words
 
 HERE, GONE = Around(True), Around(False, NO_ENGINE)
 RUNS = {"state": "running", "reason": "training"}
@@ -75,4 +75,12 @@ def test_a_trial_without_an_engine_waits() -> None:
     row = {"number": 7, "state": "running", "reason": "training", "step": 3}
     assert HERE.trial(row) == {**row, "label": "t0007"}
     assert GONE.trial(row) == {**row, "label": "t0007", "state": "waiting", "reason": NO_ENGINE}
+    assert GONE.trial({**row, "state": "setting up", "since": "2026-11-23T14:05:00+00:00"})["state"] == "waiting"
     assert GONE.trial({**row, "state": "paused", "reason": "rank 4 of 9"})["reason"] == "rank 4 of 9"
+
+
+def test_trials_that_set_up_are_counted_while_an_engine_lives() -> None:
+    counts = {"setting up": 2, "waiting": 1, "completed": 3}
+    assert setups_words(HERE.counts(counts)) == "2 trials setting up"
+    assert setups_words({"setting up": 1}) == "1 trial setting up"
+    assert (GONE.counts(counts), setups_words(GONE.counts(counts))) == ({"waiting": 3, "completed": 3}, "")

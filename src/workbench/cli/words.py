@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from workbench.store.owner.lease import EngineInfo
 
 #: The colour of each state in a terminal (ANSI).
-_COLOURS = {"running": "36", "completed": "32", "failed": "31", "stopping": "33", "paused": "33", "problem": "31",
-            "warning": "33", "unreadable": "31", "ok": "32", "+": "32", "-": "31"}  # fmt: skip
+_COLOURS = {"setting up": "36", "running": "36", "completed": "32", "failed": "31", "stopping": "33", "paused": "33",
+            "problem": "31", "warning": "33", "unreadable": "31", "ok": "32", "+": "32", "-": "31"}  # fmt: skip
 #: The width if the terminal does not report one.
 _WIDTH = 100
 #: Seconds without a heartbeat after which a live engine is called silent; it writes one every second.

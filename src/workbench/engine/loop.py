@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from workbench.engine.around import Surroundings
@@ -95,23 +96,20 @@ class ExperimentLoop:
 
     def _assemble(self) -> None:
         """Make what it is made of, each part of those before it."""
-        spec, paths, now = self.spec, self.paths, self.now
+        spec, paths, now, stop = self.spec, self.paths, self.now, partial(self.around.stop_leg, keep_s=None)
         self.search = Search.of(spec)
         self.legbook = LegBook(spec)
         self.series = Series.open(paths.series)
         self.shown = Shown(spec, self.search, self.series, now)
         self.teller = Teller(self.store, spec, self.series, self._note, now)
         self.installed = Installed(self.store, spec)
-        self.verification = Verification(spec, paths, self.series, self._note, self._stop_check, now)
+        self.verification = Verification(spec, paths, self.series, self._note, stop, now)
         self.hearing = Hearing(
             spec, paths, self.search, self.legbook, self.series, self.shown, self.teller, self.verification, now
         )
         self.copies = Copies(self)
         self.retainer = Retainer(spec, paths, self.search)
         self.loss = Loss(spec, paths, self.series, self.journal, now)
-
-    def _stop_check(self, leg: Leg, reason: str) -> None:
-        self.around.stop_leg(leg, reason, None)
 
     # -- beginning and recovering ---------------------------------------------------------------------------------
 
@@ -480,13 +478,15 @@ class ExperimentLoop:
         self._wake.set()
 
     def check_time(self) -> None:
-        """Called about once a second: the time limit, and legs that say nothing."""
+        """Called about once a second: the time limit, long set-ups, and legs that say nothing."""
         if self.finished.is_set():
             return
         trains = self.life.pause is None and any(leg.began is not None for leg in self.legbook.legs.values())
         self.teller.look(self.legbook.legs, trains=trains)
         if not self.life.is_stopping and (why := self.limit.over(datetime.now(UTC))) is not None:
             self.tell(StopAsked(None, why))
+        if self.hearing.setups_changed():
+            self._put_state()
         for leg in self.legbook.hanging(time.monotonic()):
             self.around.stop_leg(leg, f"no report for {leg.hung:.0f} s", None)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from workbench.engine.legs.leg import Leg
-from workbench.records import ENDED, Metrics, Spec
+from workbench.records import ENDED, SETTING_UP, Metrics, Spec
 from workbench.search import Search
 from workbench.standing import Best, has_diverged
 from workbench.store.lists import outcome
@@ -47,6 +47,8 @@ class Shown:
         self._states: dict[int, str] = {}
         #: The means of configurations with several trials, as shown.
         self._means: dict[int, dict[str, Any]] = {}
+        #: Trials that are shown as setting up.
+        self._since: set[int] = set()
         self._tally: Counter[str] = Counter()
         #: Why trials failed, and what trials lost by resuming.
         self._failed: dict[int, str] = {}
@@ -83,6 +85,8 @@ class Shown:
             if index == 0:
                 self.know(trial, step, value)
         for row in series.trials():
+            if row.get("since"):
+                self._since.add(row["number"])
             if row.get("inexact"):
                 self._lost[row["number"]] = row["inexact"]
             if row.get("state") == "failed":
@@ -97,7 +101,8 @@ class Shown:
         view = self._search.trials[number]
         state: str = view.state
         if leg is not None:
-            state = "stopping" if leg.stop is not None else ("running" if leg.began is not None else "waiting")
+            under_way = "running" if leg.began is not None else SETTING_UP if leg.is_setting_up else "waiting"
+            state = "stopping" if leg.stop is not None else under_way
         self._tally[state] += 1
         if number in self._states:
             self._tally[self._states[number]] -= 1
@@ -116,6 +121,12 @@ class Shown:
         }
         if self._search.plan.members.count > 1:
             self._put_mean(number, fields)
+        if leg is not None and state == SETTING_UP:
+            self._since.add(number)
+            fields["since"] = leg.since
+        elif number in self._since:
+            self._since.remove(number)
+            fields["since"] = None
         if number in self.errors:
             fields["error"] = self.errors[number]
         if number in self._lost:

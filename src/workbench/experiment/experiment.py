@@ -74,6 +74,7 @@ class Experiment:
         deterministic: Literal["off", "seeded", "strict"] = "seeded",
         save_every: int | float | str | None = None,
         hang_s: float | None = None,
+        setup_limit_s: float | None = None,
         verify: bool = True,
         notify: str | None = None,
         notify_command: str | None = None,
@@ -117,6 +118,9 @@ class Experiment:
             threads=threads,
             deterministic=deterministic,
             hang_s=hang_s,
+            setup_limit_s=(
+                None if setup_limit_s is None else checked_limit(setup_limit_s, f"setup_limit_s={setup_limit_s!r}")
+            ),
             save_every=None if save_every is None else read_save_every(save_every),
             verify=verify,
             notify=checked(notify, notify_command) if notify or notify_command else None,

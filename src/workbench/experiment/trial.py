@@ -61,7 +61,7 @@ class Trial:
 
     @property
     def status(self) -> str:
-        """waiting, running, paused, stopping, completed, stopped or failed."""
+        """waiting, setting up, running, paused, stopping, completed, stopped or failed."""
         return str(self._row["state"])
 
     @property

@@ -23,6 +23,7 @@ import anywidget
 import traitlets
 
 from workbench.errors import WorkbenchError
+from workbench.status import setups_words
 from workbench.status.board import Board, Change, progress, sentence
 
 log = logging.getLogger("workbench.live")
@@ -44,7 +45,7 @@ MESSAGE_POINTS = 40_000
 #: Seconds between refreshes of the synced snapshot, which a page without a kernel shows.
 SYNC_S = 15.0
 #: Fields of a trial that the page shows.
-SHOWN = ("number", "configuration", "state", "reason", "step", "value", "error")
+SHOWN = ("number", "configuration", "state", "since", "reason", "step", "value", "error")
 
 
 class LiveView(anywidget.AnyWidget):
@@ -131,6 +132,7 @@ class LiveView(anywidget.AnyWidget):
             "state": status.state,
             "reason": status.reason,
             "progress": {"ended": progress.ended, "of": progress.of, "share": progress.share},
+            "setups": setups_words(status.counts),
             "best": {**best.to_json(), "value": plain(best.value)} if best else None,
             "slots": status.slots,
             "seconds_left": status.seconds_left,
@@ -146,6 +148,7 @@ class LiveView(anywidget.AnyWidget):
         error = shown["error"]
         if isinstance(error, dict):
             shown["error"] = f"{error.get('type', 'error')}: {error.get('message', '')}"[:500]
+        shown["since"] = seconds(shown["since"])
         shown["value"] = plain(shown["value"])
         shown["configuration"] = {key: plain(value) for key, value in (shown["configuration"] or {}).items()}
         return shown

@@ -91,6 +91,9 @@ LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
 )
 #: States that a trial or an experiment leaves only if its search is extended.
 ENDED: frozenset[str] = frozenset({"completed", "stopped", "failed"})
+#: What viewers show for a trial whose leg is under way and whose first step has not begun, if that takes seconds. The
+#: search knows it as *running*.
+SETTING_UP = "setting up"
 #: What lists show for an experiment with invalid files. It has no state, and cannot be continued.
 UNREADABLE = "unreadable"
 
@@ -339,6 +342,8 @@ class Recorded:
     deterministic: Literal["off", "seeded", "strict"] = "seeded"
     #: Seconds without a report after which a trial counts as hung; None: learned.
     hang_s: float | None = field(default=None, metadata=BESIDE)
+    #: Seconds in which a trial's first step must have begun; None: there is no limit.
+    setup_limit_s: float | None = field(default=None, metadata=BESIDE)
     #: Whether the first promotion is checked against an undisturbed turn.
     verify: bool = field(default=True, metadata=BESIDE)
     #: Which checkpoints are kept, until the user sets another rule.

@@ -7,12 +7,13 @@ second. A list need not open the series of experiments that have ended.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.facts import PauseCause, former_cause
-from workbench.records import ENDED, UNREADABLE
+from workbench.records import ENDED, SETTING_UP, UNREADABLE
 from workbench.records.names import trial_label
 from workbench.standing import Best
 from workbench.store import Store
@@ -20,7 +21,7 @@ from workbench.store.lists import outcome
 from workbench.store.owner import own_cluster
 from workbench.store.owner.lease import read_engine
 
-__all__ = ["NOT_TAKEN", "NO_ENGINE", "RESTING", "Around", "Progress", "Status"]
+__all__ = ["NOT_TAKEN", "NO_ENGINE", "RESTING", "Around", "Progress", "Status", "setups_words"]
 
 #: States in which an experiment needs no engine.
 RESTING = ENDED | {UNREADABLE}
@@ -50,15 +51,28 @@ class Around:
     def state(self, told: str | None) -> str:
         """The present state of an experiment or trial whose recorded state is ``told``: without an engine it waits for
         one."""
-        if not self.alive and told in ("running", "stopping"):
+        if not self.alive and told in ("running", SETTING_UP, "stopping"):
             return "waiting"
         return told or "waiting"
+
+    def counts(self, told: Mapping[str, int]) -> Mapping[str, int]:
+        """How many trials are in each present state, of those whose recorded states are counted in ``told``."""
+        found: Counter[str] = Counter()
+        for state, count in told.items():
+            found[self.state(state)] += count
+        return found
 
     def trial(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """A trial's row as it is now, with its label."""
         state = self.state(row.get("state"))
         changed = {"state": state, "reason": self.lacks} if state != row.get("state") else {}
         return {**row, "label": trial_label(row["number"]), **changed}
+
+
+def setups_words(counts: Mapping[str, int]) -> str:
+    """``2 trials setting up``; empty if none is. counts: how many trials are in each state."""
+    count = counts.get(SETTING_UP, 0)
+    return f"{count} trial{'s' * (count != 1)} setting up" if count else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +166,7 @@ class Status:
             disk=disk,
             best=Best.from_json(best) if best else None,
             progress=Progress.read(state, entry.get("trials"), counts, planned),
-            counts=counts or {},
+            counts=around.counts(counts or {}),
             started=meta.get("started") or entry.get("started"),
             ended=(meta.get("ended") or entry.get("ended")) if state in ENDED else None,
             outcome=outcome.known(entry, meta),

@@ -6,16 +6,16 @@ import math
 import os
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from workbench.errors import Broken, NotFound
-from workbench.records import ENDED, Spec
+from workbench.records import ENDED, SETTING_UP, Spec
 from workbench.records.names import trial_label
 from workbench.standing import has_diverged
-from workbench.status import Around, Status
+from workbench.status import Around, Status, setups_words
 from workbench.store import Store
 from workbench.store.lists import outcome
 from workbench.store.lists.catalog import read_entry
@@ -287,6 +287,13 @@ def number(value: Any, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def since_words(row: Mapping[str, Any]) -> str:
+    """``for 3 min``, of a trial that is setting up; empty for others. row: the trial's."""
+    if row.get("state") != SETTING_UP or not row.get("since"):
+        return ""
+    return f"for {duration((datetime.now(UTC) - datetime.fromisoformat(row['since'])).total_seconds())}"
+
+
 def diverged(board: Board) -> str:
     """``3 trials diverged``; empty if none did."""
     count = board.diverged_trials
@@ -331,6 +338,8 @@ def progress(board: Board) -> str:
         parts.append(f"best {board.spec.goal.metric} {best.words(number)} ({trial_label(best.trial)})")
     if board.diverged_trials:
         parts.append(diverged(board))
+    if setups := setups_words(status.counts):
+        parts.append(setups)
     used = (status.slots or {}).get("used")
     if used:
         parts.append(f"{used} slot{'s' * (used != 1)}")

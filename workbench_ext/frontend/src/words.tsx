@@ -8,6 +8,7 @@ import { IExperiment, State, Value } from './server/api';
 /** A sign beside each state's word, so that neither colour nor language is needed to distinguish them. */
 const SIGNS: Readonly<Record<State, string>> = {
   waiting: '…',
+  'setting up': '⧗',
   running: '▶',
   paused: '‖',
   stopping: '▣',
@@ -21,6 +22,7 @@ const SIGNS: Readonly<Record<State, string>> = {
 export function stateWord(state: string, trans: TranslationBundle): string {
   const words: Readonly<Record<string, string>> = {
     waiting: trans.__('waiting'),
+    'setting up': trans.__('setting up'),
     running: trans.__('running'),
     paused: trans.__('paused'),
     stopping: trans.__('stopping'),
@@ -32,16 +34,27 @@ export function stateWord(state: string, trans: TranslationBundle): string {
   return words[state] ?? state;
 }
 
-/** A state: sign and word. */
-export function StateMark(props: { state: State; trans: TranslationBundle }): React.JSX.Element {
+/** A state: sign and word; of a trial that is setting up also since when. */
+export function StateMark(props: { state: State; since?: string | null; trans: TranslationBundle }): React.JSX.Element {
   return (
-    <span className={`wb-State wb-mod-${props.state}`}>
+    <span className={`wb-State wb-mod-${props.state.replace(' ', '-')}`}>
       <span className="wb-State-sign" aria-hidden="true">
         {SIGNS[props.state] ?? '?'}
       </span>{' '}
-      {stateWord(props.state, props.trans)}
+      {sinceWord(props.state, props.since, props.trans)}
     </span>
   );
+}
+
+/** `setting up since 14:05`; other states as they are. */
+export function sinceWord(state: State, since: string | null | undefined, trans: TranslationBundle): string {
+  return state === 'setting up' && since ? trans.__('setting up since %1', clock(since)) : stateWord(state, trans);
+}
+
+/** `2 trials setting up`; empty if none is. */
+export function settingUp(counts: IExperiment['counts'], trans: TranslationBundle): string {
+  const count = counts?.['setting up'] ?? 0;
+  return count ? trans._n('%1 trial setting up', '%1 trials setting up', count) : '';
 }
 
 /** Whether a goal is nan or infinite: such a trial has diverged. */

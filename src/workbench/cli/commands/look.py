@@ -28,6 +28,7 @@ from workbench.records import Scheduler, Searcher, Spec
 from workbench.snapshot.surroundings.settings import compared
 from workbench.snapshot.surroundings.settings import shown as shown_setting
 from workbench.standing import has_diverged
+from workbench.status.board import since_words
 from workbench.store.files import packed
 from workbench.store.keeping.remote import shown, shown_spec
 from workbench.store.lists import outcome
@@ -187,7 +188,7 @@ def _trial_cells(row: Row) -> list[str]:
         number(best_of(row)),
         _outcome(row.get("value")),
         cut(configured(row.get("configuration")), 60),
-        clean("; ".join([*_lost_names(row), row.get("reason") or ""])),
+        clean("; ".join(filter(None, [since_words(row), *_lost_names(row), row.get("reason") or ""]))),
     ]
 
 
@@ -237,7 +238,7 @@ def _show_trial(experiment: Experiment, trial: int, step: int | None, as_json: b
         )
         return
     name = clean(experiment.label) + "/" + row["label"]
-    say(_title(name, row["state"], row.get("reason")))
+    say(_title(name, row["state"], "; ".join(filter(None, [since_words(row), row.get("reason")]))))
     goal = clean(experiment.spec.goal.metric)
     best, last = best_of(row), row.get("value")
     say(

@@ -10,8 +10,9 @@ from workbench.cli.found import Experiment, store_of
 from workbench.cli.verbs import FAILED, INTERRUPTED, OK, STOPPED
 from workbench.cli.words import clean, cut, is_terminal, number, say, say_json, span
 from workbench.errors import ClusterError
+from workbench.records import SETTING_UP
 from workbench.records.names import trial_label
-from workbench.status import Status
+from workbench.status import Status, setups_words
 from workbench.status.waiting import pause_of, paused
 from workbench.store.lists import outcome
 
@@ -92,6 +93,7 @@ def _so_far(experiment: Experiment) -> dict[str, Any]:
         "reason": status.reason,
         "ended": status.progress.ended,
         "planned": status.progress.planned,
+        "setting_up": status.counts.get(SETTING_UP, 0),
         "best": best and {**best.to_json(), "trial": trial_label(best.trial)},
         "slots": status.slots,
         "seconds_left": status.seconds_left,
@@ -132,12 +134,13 @@ class _Lines:
 
     def tell(self, experiment: Experiment) -> None:
         status, now = experiment.status, time.monotonic()
-        key, ended = (status.state, status.best), status.progress.ended
+        setups = setups_words(status.counts)
+        key, ended = (status.state, status.best, bool(setups)), status.progress.ended
         if status.is_ended or (key == self._said and (ended == self._ended or now - self._at < QUIET_S)):
             return
         self._said, self._ended, self._at = key, ended, now
         words = [clean(experiment.label), status.state, str(status.progress)]
-        words += [_best(experiment, status), _left(status)]
+        words += [setups, _best(experiment, status), _left(status)]
         if status.state != "running":
             words.append(clean(status.reason))
         say("  ".join(word for word in words if word))
@@ -154,7 +157,7 @@ class _Json:
 
     def tell(self, experiment: Experiment) -> None:
         data = _so_far(experiment)
-        key = (data["state"], data["reason"], data["ended"], data["planned"], str(data["best"]))
+        key = (data["state"], data["reason"], data["ended"], data["planned"], data["setting_up"], str(data["best"]))
         if key != self._said:
             self._said = key
             say_json(data, indent=None)
@@ -186,7 +189,7 @@ class _Bar:
     def tell(self, experiment: Experiment) -> None:
         status = experiment.status
         reason = "" if status.state == "running" else cut(clean(status.reason), 60)
-        said = [_best(experiment, status), _left(status), reason]
+        said = [setups_words(status.counts), _best(experiment, status), _left(status), reason]
         fields: dict[str, Any] = {
             "label": self._escape(clean(experiment.label)),
             "state": status.state,

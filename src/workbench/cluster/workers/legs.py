@@ -32,9 +32,12 @@ class Leg:
         self.stop_asked = asyncio.Event()
         self.runner: Runner | None = None
         self.killed = False
+        #: Whether its first step has begun, and the seconds that its set-up took.
         self.has_begun = False
-        #: Seconds that its set-up took.
         self.setup_s = 0.0
+        #: It was killed because its set-up took longer than its limit; the stacks of its threads at that time.
+        self.overran = False
+        self.where = ""
 
     def stop(self, reason: str, keep_s: float | None = None) -> None:
         """Ask the leg to leave; only the first reason counts, unless a later order leaves it no time."""

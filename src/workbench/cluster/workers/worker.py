@@ -26,12 +26,13 @@ from workbench.cluster.workers.forking.forkserver import ForkserverKilled
 from workbench.cluster.workers.forking.forkservers import Forkservers
 from workbench.cluster.workers.forking.runners import Runner
 from workbench.cluster.workers.forking.trainings import Trainings
+from workbench.cluster.workers.leaving import gone, until_left
 from workbench.cluster.workers.legs import NOTICE_S, Early, Lane, Leg
 from workbench.cluster.workers.log import LogWriter
 from workbench.cluster.workers.outbox import Outbox
 from workbench.cluster.workers.secrets import Secrets
 from workbench.cluster.workers.seen import Digests, Sight
-from workbench.cluster.workers.trouble import OomKills, how_it_died
+from workbench.cluster.workers.trouble import OomKills
 from workbench.cluster.workers.waiting import Waiting, see_out
 from workbench.errors import ClusterError, StoreError, StoreNotShared, VersionsDiffer
 from workbench.messages import (
@@ -348,7 +349,7 @@ class Workplace(WorkerPlugin):
         runner.begin(replace(order.leg, back=back, secrets=secrets), log, take)
         if leg.stop_reason is None and order.leg.until > order.leg.start:
             forkserver.fork_ahead()
-        left = await self._until_left(leg, runner, ended)
+        left = await until_left(leg, runner, ended)
         is_short = time.monotonic() - began < REUSE_BELOW_S and not order.strict
         if not is_short or (left is not None and not left.waits and not left.reusable):
             self._forkservers.spent(known, forkserver, order.experiment, leg.setup_s)
@@ -360,7 +361,7 @@ class Workplace(WorkerPlugin):
             return replace(left, seen=None)
         runner.end_of_leg()
         if left is None:
-            return self._gone(leg, runner, self._oom_kills.more_than(ooms))
+            return gone(leg, runner, self._oom_kills.more_than(ooms))
         if back:
             left = replace(left, reusable=False)
         if not (left.reusable and is_short and self._forkservers.give_back(forkserver, runner)):
@@ -390,29 +391,6 @@ class Workplace(WorkerPlugin):
             return await asyncio.to_thread(laying.lay_out, store, order.data_back, place)
         except StoreError as error:
             raise ClusterError(str(error)) from error
-
-    async def _until_left(self, leg: Leg, runner: Runner, ended: asyncio.Future[Left | None]) -> Left | None:
-        grace: float | None = None
-        while True:
-            asked = self._loop.create_task(leg.stop_asked.wait())
-            waited: set[asyncio.Future[Any]] = {ended, asked}
-            done, _ = await asyncio.wait(waited, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
-            asked.cancel()
-            if not done:
-                leg.killed = True
-                runner.kill()
-            if not done or ended.done():
-                return await ended
-            leg.stop_asked.clear()  # it may be asked once more, with less time
-            runner.stop(leg.stop_reason or "", leg.keep_s is not None, leg.preempted)
-            grace = leg.order.grace_s if leg.keep_s is None else leg.keep_s
-
-    def _gone(self, leg: Leg, runner: Runner, out_of_memory: bool) -> Left:
-        if leg.killed or leg.stop_reason is not None:
-            return replace(leg.told_to_leave(), cut_s=leg.keep_s if leg.killed and leg.keep_s else None)
-        ended = (runner.status, runner.signal, out_of_memory)
-        cause, reason = how_it_died(*ended, has_begun=leg.has_begun)
-        return Left(outcome="died", cause=cause, reason=reason)
 
     def _want(self, experiment: str) -> None:
         """Ask the engine for the secrets of an experiment."""

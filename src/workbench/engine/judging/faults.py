@@ -103,7 +103,7 @@ class Faults:
         if kind in NEVER_RETRIED:
             return Verdict(False, reason)
         same = (cause, kind, (error or {}).get("line"), step)
-        if story.last == same and cause in ("exception", "exit"):
+        if story.last == same and cause in ("exception", "exit", "setup"):
             return Verdict(False, f"{reason}; the second time in a row at step {step}, so it is not retried")
         if story.restarts >= self.max_restarts:
             return Verdict(False, f"{reason}; no new checkpoint after {story.restarts} restarts, the most allowed")

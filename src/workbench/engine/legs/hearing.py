@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from workbench.engine.judging.verify import Verification
@@ -14,7 +15,7 @@ from workbench.engine.shown import Shown
 from workbench.engine.telling.teller import Teller
 from workbench.engine.tending.used import Used
 from workbench.messages import Begun, FromLeg, Left, Plain, Points, Saved, Says, Seen
-from workbench.records import Spec
+from workbench.records import SETTING_UP, Spec
 from workbench.search import Search
 from workbench.store.keeping.kept import Kept
 from workbench.store.layout import ExperimentPaths
@@ -44,6 +45,8 @@ class Hearing:
         self._used = Used(series)
         self._lacks: list[str] = series.meta().get("lacks") or []
         self._kept = Kept(paths)
+        #: How many trials were setting up at the last look.
+        self._long = 0
 
     @property
     def packages(self) -> list[str] | None:
@@ -64,11 +67,21 @@ class Hearing:
 
     def started(self, leg: Leg) -> None:
         """``leg`` was placed in a slot."""
-        leg.heard = time.monotonic()
+        leg.heard = leg.placed = time.monotonic()
         self._shown.first_leg_at = self._shown.first_leg_at or leg.heard
         self.put_leg(leg)
         self._series.put_leg(leg.trial, leg.attempt, started=self._now())
         self.put_trial(leg.trial, leg.reason)
+
+    def setups_changed(self) -> bool:
+        """Show set-ups that take long, about once a second. Returns whether others take long than at the last look."""
+        now = time.monotonic()
+        for leg in self._legbook.setting_up(now):
+            placed = datetime.now(UTC) - timedelta(seconds=now - leg.placed)
+            leg.since = leg.since or placed.isoformat(timespec="milliseconds")
+            self.put_trial(leg.trial)
+        before, self._long = self._long, self._shown.counts.get(SETTING_UP, 0)
+        return before != self._long
 
     def heard_before(self, trial: int, began: float | None) -> dict[int, float]:
         """The goal by step, reported by the leg that started at ``began``."""

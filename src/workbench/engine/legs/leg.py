@@ -22,6 +22,11 @@ class Leg:
     slot: Slot | None = None
     #: Not started before this time (monotonic seconds): the delay of a retry.
     not_before: float = 0.0
+    #: When its set-up started (monotonic seconds), and the same as UTC in ISO 8601 once it is shown.
+    placed: float = 0.0
+    since: str | None = None
+    #: It has been setting up for so long that this is shown.
+    is_setting_up: bool = False
     began: float | None = None
     heard: float = 0.0
     #: The newest reported step, and when it was reported (monotonic seconds); None before the first.

@@ -27,6 +27,8 @@ from workbench.records.names import trial_label
 SHORT_LEG_S = 0.15
 QUEUED_S = 0.03
 MOST_QUEUED = 8
+#: Set-ups that end within this many seconds are not shown: nothing flickers, and they cost nothing.
+SHOWN_S = 2.0
 #: If two trials fail in the same way before any trial has reported, the code is wrong, not their configuration.
 PROBES = 2
 #: Fields of an error that are journaled: all that a later engine needs to judge it.
@@ -117,6 +119,7 @@ class LegBook:
         leg = Leg(order.trial, story.attempt, story.start, story.until, reason, story.key, step=story.start)
         leg.alone = self.is_alone(order.trial)
         leg.detail, leg.heard, leg.known = dict(row.get("detail") or {}), now, known
+        leg.placed, leg.since = now, row.get("started")
         self.legs[order.trial] = leg
         return leg
 
@@ -317,6 +320,20 @@ class LegBook:
         """Seconds that ``leg`` gets to finish its turn."""
         since = leg.turned[1] if leg.turned else leg.began or leg.heard
         return max(self._spec.grace_s, self._patience.turn_s(now - since))
+
+    def setting_up(self, now: float) -> list[Leg]:
+        """Legs whose set-up has lasted :data:`SHOWN_S` seconds since the last look. Their trials are *setting up* from
+        now on."""
+        found = []
+        for leg in self.legs.values():
+            if leg.began is not None or leg.slot is None or leg.is_setting_up:
+                continue
+            if leg.slot.legs[:1] != [leg.key]:
+                leg.placed, leg.since = now, None  # it is queued behind another leg
+            elif now - leg.placed >= SHOWN_S:
+                leg.is_setting_up = True
+                found.append(leg)
+        return found
 
     def hanging(self, now: float) -> list[Leg]:
         """The legs that have been silent for too long. They count as stopped from now on."""

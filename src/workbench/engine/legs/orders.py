@@ -33,6 +33,7 @@ def leg_order(
         attempt=leg.attempt,
         start=leg.start,
         grace_s=spec.grace_s,
+        setup_limit_s=spec.setup_limit_s,
         strict=spec.deterministic == "strict",
         log=str(store.experiment(spec.id).trial(leg.trial).log),
         training=training,

@@ -23,7 +23,10 @@ class View {
     this.themes.observe(document.body, { attributes: true, attributeFilter: ["class", "data-jp-theme-name", "data-jp-theme-light", "data-vscode-theme-kind"] });
     this.light = matchMedia("(prefers-color-scheme: dark)");
     this.light.addEventListener("change", this.listener);
-    this.clock = setInterval(() => this.words(), 1000);
+    this.clock = setInterval(() => {
+      this.words();
+      if (this.board.header.setups && this.fields) this.fill(); // how long set-ups have taken so far
+    }, 1000);
     this.schedule();
     plotly(board).then(
       (found) => {
@@ -193,7 +196,7 @@ class View {
     set(this.fact.best.term, `Best ${goal.metric ?? ""}`);
     set(this.fact.best.value, best ? shown(best.value) : "–", best ? label(best.trial) : "");
     const progress = header.progress ?? { ended: 0, of: trials.size, share: null };
-    set(this.fact.trials.value, String(progress.ended), `of ${progress.of}`);
+    set(this.fact.trials.value, String(progress.ended), [`of ${progress.of}`, header.setups].filter(Boolean).join(", "));
     set(this.fact.slots.value, header.slots ? String(header.slots.used ?? 0) : "–", header.slots ? `of ${header.slots.given}` : "");
     this.fact.slots.value.parentElement.hidden = ENDED.has(state);
     const now = Date.now() / 1000, since = header.started ? (header.ended ?? now) - header.started : null;
@@ -395,7 +398,7 @@ class View {
 
   update(line, row, rank, best) {
     const out = row.state === "stopped" || row.state === "failed";
-    line.tr.className = `wb-row wb-is-${row.state}${best ? " wb-best" : ""}${row.number === this.lit ? " wb-lit" : ""}`;
+    line.tr.className = `wb-row wb-is-${classed(row.state)}${best ? " wb-best" : ""}${row.number === this.lit ? " wb-lit" : ""}`;
     const tint = out ? "" : Number.isFinite(row.value) ? colour(rank(row.value), this.theme.dark) : "transparent";
     if (line.swatch.style.background !== tint) line.swatch.style.background = tint;
     set(line.words, label(row.number));
@@ -403,7 +406,8 @@ class View {
       line.mark.dataset.state = row.state;
       line.mark.replaceChildren(icon(row.state));
     }
-    set(line.state, row.state);
+    const setup = row.state === "setting up" && row.since ? `for ${duration(Date.now() / 1000 - row.since)}` : "";
+    set(line.state, row.state, setup);
     line.cells[1].title = row.error || row.reason || "";
     this.fields.forEach((field, k) => {
       const value = field in row ? row[field] : row.configuration?.[field];

@@ -61,6 +61,7 @@ function element(tag, className, text) {
 
 const SHAPES = {
   waiting: "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11Zm0 2.5v3.2l2 1.6",
+  "setting up": "M4.5 2.5h7M4.5 13.5h7M5 2.5c0 3.5 6 7.5 6 11M11 2.5c0 3.5-6 7.5-6 11", // an hourglass
   running: "M5.5 3.5v9l7-4.5z",
   paused: "M5.5 3.5v9M10.5 3.5v9",
   stopping: "M4.5 4.5h7v7h-7z",
@@ -69,11 +70,14 @@ const SHAPES = {
   failed: "M4 4l8 8M12 4l-8 8",
 };
 
+// A state in the name of a class: two words are joined.
+const classed = (state) => state.replace(" ", "-");
+
 function icon(state) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", "0 0 16 16");
   svg.setAttribute("aria-hidden", "true");
-  svg.setAttribute("class", `wb-icon wb-${state}`);
+  svg.setAttribute("class", `wb-icon wb-${classed(state)}`);
   const path = document.createElementNS(svg.namespaceURI, "path");
   path.setAttribute("d", SHAPES[state] ?? SHAPES.waiting);
   svg.append(path);

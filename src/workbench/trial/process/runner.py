@@ -36,6 +36,9 @@ BATCH = 5000
 #: Seconds within which the memory of several very short legs is freed together: it takes half a millisecond.
 FREE_EVERY_S = 0.1
 
+#: The signal at which a runner writes the stacks of its threads to its log. Training hardly uses the last one.
+WHERE = signal.SIGRTMAX
+
 #: Why a leg leaves without an order to stop.
 NOTICE = "its machine announced its shutdown (SIGTERM)"
 
@@ -313,6 +316,7 @@ def serve(sock: socket.socket) -> NoReturn:
     """Become a runner on ``sock``. Called in the forked child, whose descriptors 1 and 2 already are the pipe."""
     _attach_output()
     faulthandler.enable(sys.__stderr__ or 2)
+    faulthandler.register(WHERE, sys.__stderr__ or 2)  # in C: it works while code outside Python holds the interpreter
     Runner(Connection(sock)).serve()
 
 

@@ -33,6 +33,7 @@ const CATEGORIES: Readonly<Record<'light' | 'dark', readonly string[]>> = {
 
 const STATES: Readonly<Record<State, string>> = {
   running: '#2f7ed8',
+  'setting up': '#7aa7d6',
   completed: '#2e9e5b',
   stopped: '#8a8f98',
   failed: '#d64545',

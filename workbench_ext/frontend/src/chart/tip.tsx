@@ -5,7 +5,7 @@ import * as React from 'react';
 import { ITrial } from '../server/api';
 import { IContext } from '../experiment/context';
 import { goalValue } from '../parameters/parameters';
-import { stateWord } from '../words';
+import { sinceWord } from '../words';
 import { IFrame } from './paint';
 import { shown } from './scale';
 
@@ -65,7 +65,7 @@ function beside(hit: IHit, frame: IFrame): React.CSSProperties {
 export function trialFacts(trial: ITrial, { trans, experiment }: IContext): IFact[] {
   const entries = Object.entries(trial.configuration ?? {}).slice(0, MOST);
   return [
-    [trans.__('state'), stateWord(trial.state, trans)],
+    [trans.__('state'), sinceWord(trial.state, trial.since, trans)],
     [trans.__('last %1', experiment.goal?.metric ?? ''), shown(goalValue(trial))],
     ...entries.map(([name, value]): IFact => [name, typeof value === 'number' ? shown(value) : String(value)])
   ];

@@ -7,7 +7,7 @@ import { useCommands, useSignal } from '../hooks';
 import { Outcome } from './outcome';
 import { Since, sinceWords } from './since';
 import { Troubles } from './trouble';
-import { StateMark, clock, counted, lasting, shown } from '../words';
+import { StateMark, clock, counted, lasting, settingUp, shown } from '../words';
 
 export function Header({ context, since }: { context: IContext; since: Since }): React.JSX.Element {
   const { experiment, trans } = context;
@@ -25,6 +25,7 @@ export function Header({ context, since }: { context: IContext; since: Since }):
           </span>
         )}
         <span>{counted(row.trials, trans)}</span>
+        {settingUp(row.counts, trans) && <span>{settingUp(row.counts, trans)}</span>}
         {row.slots && !experiment.ended && <span>{trans.__('%1 of %2 slots', row.slots.used, row.slots.given)}</span>}
         {typeof row.seconds_left === 'number' && !experiment.ended && (
           <span>{trans.__('about %1 left', lasting(row.seconds_left, trans))}</span>

@@ -175,7 +175,7 @@ function Picture(props: { context: IContext; ladder: ILadder }): React.JSX.Eleme
 }
 
 /** States of a trial whose leg is in a slot. */
-const RUNNING: ReadonlySet<string> = new Set(['running', 'stopping']);
+const RUNNING: ReadonlySet<string> = new Set(['setting up', 'running', 'stopping']);
 
 const MOVES: ReadonlySet<string> = new Set([
   ...['ArrowUp', 'ArrowDown', 'ArrowLeft', 'ArrowRight'],

@@ -574,8 +574,11 @@ export interface components {
         readonly Value: number | ("nan" | "inf" | "-inf");
         readonly OptionalValue: components["schemas"]["Value"] | null;
         readonly Text: string | null;
-        /** @enum {unknown} */
-        readonly State: "waiting" | "running" | "paused" | "stopping" | "completed" | "stopped" | "failed" | "unreadable";
+        /**
+         * @description Only a trial can be setting up, and only an experiment unreadable.
+         * @enum {unknown}
+         */
+        readonly State: "waiting" | "setting up" | "running" | "paused" | "stopping" | "completed" | "stopped" | "failed" | "unreadable";
         readonly Engine: {
             readonly alive: boolean;
             /** @enum {unknown} */
@@ -798,6 +801,8 @@ export interface components {
             readonly ended: components["schemas"]["Text"];
             /** @description The traceback of its failure. */
             readonly error: string | null;
+            /** @description When its set-up started, while it is setting up. */
+            readonly since?: string | null;
             /** @description State that it lost by resuming. */
             readonly inexact?: readonly components["schemas"]["Lost"][] | null;
             /** @description Increases whenever something about the trial changes. */

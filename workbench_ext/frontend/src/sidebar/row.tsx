@@ -6,7 +6,7 @@ import * as React from 'react';
 import { IExperiment } from '../server/api';
 import { Outcome } from '../experiment/outcome';
 import { Troubles } from '../experiment/trouble';
-import { StateMark, age, counted, lasting, shown } from '../words';
+import { StateMark, age, counted, lasting, settingUp, shown } from '../words';
 import { Sparkline } from './sparkline';
 
 export interface IRow {
@@ -77,7 +77,7 @@ export const Row = React.memo(function Row({
 });
 
 /** `17 of 49 trials ended, 5 min left`: the sidebar is narrow. */
-function trialsOf({ experiment: { trials, seconds_left }, trans }: IRow): string {
-  const ended = counted(trials, trans);
+function trialsOf({ experiment: { trials, counts, seconds_left }, trans }: IRow): string {
+  const ended = [counted(trials, trans), settingUp(counts, trans)].filter(Boolean).join(', ');
   return typeof seconds_left === 'number' ? trans.__('%1, %2 left', ended, lasting(seconds_left, trans)) : ended;
 }

@@ -97,7 +97,7 @@ export const TableRow = React.memo(function TableRow(props: IProps): React.JSX.E
 function content({ trial, trans, goal, colour }: IProps, column: IColumn): React.ReactNode {
   const cell: Cell = column.of(trial);
   if (column.id === 'state') {
-    return <StateMark state={trial.state} trans={trans} />;
+    return <StateMark state={trial.state} since={trial.since} trans={trans} />;
   }
   if (column.id === 'trial' && lostNames(trial) !== null) {
     return (

@@ -46,7 +46,7 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
   return (
     <article className="wb-Trial" aria-label={trial.label}>
       <Head context={context} number={number} label={trial.label}>
-        <StateMark state={trial.state} trans={trans} />
+        <StateMark state={trial.state} since={trial.since} trans={trans} />
         {facts.map(([name, value]) => (
           <span key={name}>
             {name} <strong>{value}</strong>

@@ -17,6 +17,7 @@ from workbench.cluster.workers.log import LogWriter
 from workbench.errors import ClusterError
 from workbench.messages import Awake, Exit, Fork, GoOn, Kill, LegOrder, Message, StopOrder
 from workbench.trial.process import wire
+from workbench.trial.process.runner import WHERE
 
 if TYPE_CHECKING:
     from workbench.cluster.workers.forking.forkserver import Forkserver
@@ -25,6 +26,8 @@ log = logging.getLogger("workbench.cluster")
 
 #: Bytes read at once from a socket or an output pipe.
 CHUNK = 1 << 16
+#: Seconds that a runner gets to write the stacks of its threads.
+WHERE_S = 0.3
 
 
 class Channel:
@@ -112,6 +115,8 @@ class Runner:
         self.exited = asyncio.Event()
         self._taker: Callable[[Message | None], None] | None = None
         self._log: LogWriter | None = None
+        #: What it prints while it writes its stacks.
+        self._traced: bytearray | None = None
         #: The experiment whose legs it may train; a runner never serves two.
         self.experiment: str | None = None
         #: When it was last given back (the loop's time).
@@ -145,6 +150,17 @@ class Runner:
     def go_on(self, level: int) -> None:
         """Tell its leg that the search has not stopped it at this level."""
         self._channel.send(GoOn(level))
+
+    async def where(self) -> str:
+        """Have it write the stacks of its threads into its log, and return what it wrote. It may be busy in C."""
+        if self.pid is None or self.exited.is_set():
+            return ""
+        self._traced = bytearray()
+        os.kill(self.pid, WHERE)
+        await asyncio.sleep(WHERE_S)
+        self._printed()
+        traced, self._traced = self._traced, None
+        return traced.decode("utf-8", errors="replace")
 
     def kill(self) -> None:
         """End its whole process group now."""
@@ -199,6 +215,8 @@ class Runner:
                 return
             if self._log is not None:
                 self._log.feed(data)
+            if self._traced is not None:
+                self._traced += data
             if len(data) < CHUNK:
                 return
 
