@@ -22,6 +22,7 @@ from workbench.given import Given, named, searching
 from workbench.records import Goal, Json, Program, Scheduler, Searcher, Spec, Training
 from workbench.records.names import checked_name
 from workbench.search import Plan, Search, plan
+from workbench.search.cost import Times
 from workbench.snapshot import Snapshot, take
 from workbench.snapshot.capture import Capture, capture
 from workbench.snapshot.modules import project_digests, project_modules
@@ -33,6 +34,7 @@ from workbench.store import Store, new_id
 from workbench.store.keeping.remote import VARIABLE, checked
 from workbench.store.layout import FOLDER
 from workbench.store.lists.catalog import read_catalog
+from workbench.store.lists.measured import times
 from workbench.store.lists.said import said
 from workbench.store.owner import ownership
 
@@ -240,21 +242,35 @@ def settled(
     return settings
 
 
-def planned(space: Space, settings: Settings) -> Plan:
-    """What a search with these settings will do."""
-    return plan(
+def planned(space: Space, settings: Settings, times: Times | None = None) -> Plan:
+    """What a search with these settings will do, and take if these times are known."""
+    found = plan(
         settings.scheduler,
         space=space,
         searcher=settings.searcher,
         trials=settings.trials,
         seeds=settings.seeds_each,
     )
+    return found.priced(times)
 
 
 def searched(space: Space, settings: Settings) -> Search:
     """The search with these settings, before anything ran."""
     about = (settings.searcher, settings.seed, settings.trials, settings.seeds_each)
     return Search(settings.goal, space, settings.scheduler, *about)
+
+
+def measured(store: Store, name: str) -> Times | None:
+    """What a set-up and a step took: as tried last in this process, or in the newest version that has trained."""
+    if (tried := TRIED.get((str(store.root), name))) is not None:
+        return tried
+    versions = sorted((one for one in experiments(store) if one["name"] == name), key=_age, reverse=True)
+    found = (times(store, one["id"], one["label"]) for one in versions)
+    return next((one for one in found if one is not None), None)
+
+
+#: What ``--try`` has measured in this process, by store and name.
+TRIED: dict[tuple[str, str], Times] = {}
 
 
 def draft(

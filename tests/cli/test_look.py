@@ -194,6 +194,23 @@ def test_the_plan_of_the_papers_algorithm(type_: Typed) -> None:
     assert type_("plan", "--steps", "1-81", "--table", "table1", "--json").json["plan"]["trials"] == 128
 
 
+def test_the_time_of_a_plan_from_given_times(type_: Typed) -> None:
+    given = ("plan", "--steps", "1-81", "--setup-time", "2m", "--step-time", "3s")
+    found = type_(*given)
+    assert "you gave 2 min for a set-up and 3.0 s for a step: at most about" in found.out
+    assert "--scheduler asha --mode stop --trials 143 sets each trial up once" in found.out
+    cost = type_(*given, "--json").json["plan"]["cost"]
+    assert (cost["times"]["setup_s"], cost["step_s"], cost["setups"] * 120.0) == (120.0, 3.0 * 1581, cost["setup_s"])
+    assert "you gave" not in type_("plan", "--steps", "1-81").out
+
+
+@pytest.mark.parametrize("one", [("--setup-time", "2m"), ("--step-time", "3s")])
+def test_one_of_the_two_times_is_not_enough(type_: Typed, one: tuple[str, str]) -> None:
+    found = type_("plan", "--steps", "1-81", *one)
+    assert found.code == 2
+    assert f"{one[0]} was given without --" in found.err
+
+
 def test_a_large_plan_warns_and_is_no_error(type_: Typed) -> None:
     found = type_("plan", "--steps", "27", "--scheduler", "asha", "--trials", "1200")
     assert found.code == 0

@@ -12,6 +12,7 @@ import pytest
 from running import ended, engine, engine_pid, lines, meta, spec_of, start, until
 
 from workbench.experiment import Experiment
+from workbench.launch import measured
 from workbench.records import ENDED, Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
@@ -123,6 +124,26 @@ def test_steps_may_take_longer_than_the_set_up_and_a_late_promotion_has_the_same
     with engine(store):
         assert ended(store, spec) == "completed"
     assert not [line for line in lines(store, spec, "LegLeft") if line["outcome"] in ("failed", "died")]
+
+
+def test_what_a_version_took_is_in_the_plan_of_the_next(store: Store, tmp_path: Path) -> None:
+    flag = tmp_path / "there"
+    flag.touch()
+    code = source(flag, pause=0.1).replace("download()\nfor", "download()\ntime.sleep(0.5)\nfor")
+    spec = spec_of(code, tmp_path, space=SPACE, scheduler=Scheduler("hyperband", 1, 3, 3))
+    assert measured(store, spec.name) is None
+    start(store, spec)
+    with engine(store):
+        assert ended(store, spec) == "completed"
+    found = measured(store, spec.name)
+    assert found is not None
+    assert (found.source, measured(store, "other")) == ("probe@1 took", None)
+    assert 0.5 < found.setup_s < 2.5
+    assert 0.1 < found.step_s < 0.6
+    plan = Experiment.of(store, spec.id).plan()
+    assert plan.cost is not None
+    assert (plan.cost.times, plan.cost.setups) == (found, plan.legs)
+    assert "--scheduler asha --mode stop --trials" in plan.cost.advice
 
 
 def test_a_limit_that_a_trial_exceeds_once_costs_it_one_restart(store: Store, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """``%%train`` in a kernel, without training: what it refuses, plans, explains and completes."""
 
 import asyncio
+import re
+import time
 
 import pytest
 import shells
@@ -213,6 +215,21 @@ def test_a_try_trains_two_steps_here_and_keeps_nothing(shell, nowhere, capsys):
     assert "step 1: val_acc 2\nstep 2: val_acc 3\nIt works" in said
     assert "trial" not in shell.user_ns
     assert not list((nowhere / ".workbench" / "experiments").iterdir())
+
+
+def test_what_a_try_took_is_in_the_next_plan_of_that_name(shell, nowhere, capsys):
+    def said(line):
+        cell = CELL.format(line=f"{line} --goal max val_acc --steps 1-9").replace("for epoch", "wait(0.3)\nfor epoch")
+        assert run(shell, cell).success
+        return capsys.readouterr().out
+
+    shell.user_ns["wait"] = time.sleep
+    assert "set-up" not in said("tried --plan")
+    assert re.search(r"It works \(0\.3\d* s of set-up, .* s a step\)", said("tried --try"))
+    plan = said("tried --plan")
+    assert re.search(r"--try took 3\d\d ms for a set-up and .* ms for a step: at most about", plan)
+    assert "--scheduler asha --mode stop --trials 17 sets each trial up once" in plan
+    assert "set-up" not in said("another --plan")
 
 
 def test_a_try_that_fails_shows_the_lines_of_the_cell(shell, nowhere, capsys):

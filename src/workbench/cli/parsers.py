@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from functools import partial
 from typing import NoReturn
 
 from workbench.cli.values import among, seconds, share, steps, whole
@@ -55,6 +56,8 @@ def watch(parser: Parser) -> None:
 
 
 def plan(parser: Parser) -> None:
+    from workbench.amounts import duration
+
     parser.add_argument("ref", metavar="REF", nargs="?", help=f"an experiment that exists: {_EXPERIMENT}")
     parser.add_argument("--steps", type=steps, metavar="FIRST-LAST", help="steps of the first and the last rung")
     parser.add_argument("--scheduler", type=among(("hyperband", "asha", "median", "all")), metavar="KIND",
@@ -67,6 +70,10 @@ def plan(parser: Parser) -> None:
                         help="ASHA: aggressive (default), standard, conservative")  # fmt: skip
     parser.add_argument("--trials", type=whole(1), metavar="N", help="how many configurations")
     parser.add_argument("--seeds", type=whole(1), metavar="N", help="trains each configuration with so many seeds (1)")
+    parser.add_argument("--setup-time", type=partial(duration, option="setup-time", example="2m"), metavar="TIME",
+                        help="how long a set-up takes, for the plan's time (measured, if REF has trained)")  # fmt: skip
+    parser.add_argument("--step-time", type=partial(duration, option="step-time", example="30s"), metavar="TIME",
+                        help="how long a step takes; given with --setup-time")  # fmt: skip
     json(parser)
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import builtins
 import contextlib
 import tempfile
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.facts import CapacityChanged, Run
+from workbench.launch import TRIED
 from workbench.search import Search
+from workbench.search.cost import Times
 from workbench.search.seeds import trial_seed
 from workbench.status.board import configured
 from workbench.trial import current_or_none, make_current, seeds
@@ -56,9 +59,22 @@ def attempt(made: Draft, say: Callable[[str], None], then: str = "remove --try t
                 as_main(spec.program, configuration),
                 listening(spec.program, spec.goal.metric, trial),
             ):
+                begun = time.monotonic()
                 run_code(code, namespace, arguments)
         finally:
             make_current(before)
             seeds.forget()
             seeds.put(random_state)
-    say(f"It works; {then}.")
+    took = _took(course, begun)
+    if took is not None:
+        TRIED[str(made.store.root), made.name] = took
+        measured = f" ({took.setup_s:.3g} s of set-up, {took.step_s:.3g} s a step)"
+    say(f"It works{measured if took else ''}; {then}.")
+
+
+def _took(course: LocalCourse, begun: float) -> Times | None:
+    """What the set-up and a step took here; None if no step has begun, or the loop counts its own."""
+    if not course.turns or len(course.turns) < 2:
+        return None
+    first, last = course.turns[0], course.turns[-1]
+    return Times(first - begun, (last - first) / (len(course.turns) - 1), "--try took")

@@ -146,10 +146,10 @@ class Experiment:
     # -- before it starts ---------------------------------------------------------------------------------------------
 
     def plan(self) -> Plan:
-        """What will be trained: brackets, trials, steps. Starts nothing."""
-        from workbench.launch import planned
+        """What will be trained: brackets, trials, steps; and the time, where it was measured. Starts nothing."""
+        from workbench.launch import measured, planned
 
-        return planned(*self._wanted())
+        return planned(*self._wanted(), measured(self.store, self._name))
 
     def simulate(self, curve: Any, slots: int = 1, step_time: float = 1.0) -> Simulation:
         """Run the search in virtual time. ``curve(configuration, step)`` returns the goal's metric."""

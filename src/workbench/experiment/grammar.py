@@ -240,7 +240,7 @@ OPTIONS: tuple[Option, ...] = (
            read=_on("verify"), choices=("on", "off")),
     Option("hang", "hang_s", "TIME", "a trial that reports nothing for so long counts as hung and is trained again "
            "(learned from how long steps take)", read=partial(duration, option="hang", example="30m")),
-    Option("setup-limit", "setup_limit_s", "TIME", "a trial whose first step has not begun after this time fails (no "
+    Option("setup-limit", "setup_limit_s", "TIME", "a trial whose first step has not started after this time fails (no "
            "limit)", read=partial(duration, option="setup-limit", example="10m")),
     Option("keep", "keep", "RULE", "checkpoints that stay (experiment=1,best=1,latest=1,stopped=0): of the best "
            "trials, of each trial, of stopped trials too; or all", read=_keep),

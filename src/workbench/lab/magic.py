@@ -145,9 +145,10 @@ def _prepared(shell: Any, line: str, cell: str) -> tuple[Experiment, grammar.Opt
         store = Store.to_train(options.store)
     settings = settings_of(read, options)
     if options.plan:
-        from workbench.launch import planned
+        from workbench.launch import measured, planned
 
-        say(str(planned(read.space, settings)))
+        name = options.name or name_of(read.file or origin(shell).notebook)
+        say(str(planned(read.space, settings, measured(store, name))))
         return None
     where = origin(shell, f"%%train {line}".rstrip(), f"%%train {expanded}".rstrip())
     cells = [{**one, "source": masked(one["source"], notify)} for one in where.cells]

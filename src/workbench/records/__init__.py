@@ -91,7 +91,7 @@ LEGAL_EXPERIMENT: frozenset[tuple[str, str]] = frozenset(
 )
 #: States that a trial or an experiment leaves only if its search is extended.
 ENDED: frozenset[str] = frozenset({"completed", "stopped", "failed"})
-#: What viewers show for a trial whose leg is under way and whose first step has not begun, if that takes seconds. The
+#: What viewers show for a trial whose leg is under way and whose first step has not started, if that takes seconds. The
 #: search knows it as *running*.
 SETTING_UP = "setting up"
 #: What lists show for an experiment with invalid files. It has no state, and cannot be continued.

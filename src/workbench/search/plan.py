@@ -10,6 +10,7 @@ from workbench.errors import BadInput, BadOption, NewerSchema
 from workbench.records import Configuration, Json, Scheduler, Searcher, Spec
 from workbench.records.names import trial_label
 from workbench.search import rungs
+from workbench.search.cost import Cost, Times, cost
 from workbench.search.members import Members, members
 from workbench.search.rungs import Ladder
 from workbench.search.searchers import grid_given, grid_size
@@ -63,11 +64,23 @@ class Plan:
     given: tuple[int, ...] = ()
     proposed: tuple[str, ...] = ()
     members: Members = Members()  # noqa: RUF009 - frozen
+    #: What it takes in time; None where no times are known.
+    cost: Cost | None = None
 
     @property
     def configurations(self) -> int:
         """How many configurations are compared: as many as trials, unless each has several."""
         return self.trials // self.members.count
+
+    def priced(self, times: Times | None) -> Plan:
+        """This plan with what it takes, if a set-up and a step take these times; as it is if they are not known."""
+        if times is None:
+            return self
+        stopping = None
+        if self.legs > self.trials:
+            by_stopping = dataclasses.replace(self.scheduler, kind="asha", mode="stop")
+            stopping = counted(by_stopping, _ladders(by_stopping, self.configurations), self.members)
+        return dataclasses.replace(self, cost=cost(self, times, stopping))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -81,6 +94,8 @@ class Plan:
         data = dataclasses.asdict(self)
         del data["ladders"]
         members = {"seeds": self.members.seeds, "folds": [dict(fold) for fold in self.members.folds]}
+        if self.cost is not None:
+            data["cost"] |= {"seconds": self.cost.seconds, "share": self.cost.share}
         return {**data, "members": members, "warnings": list(self.warnings)}
 
     def __str__(self) -> str:
@@ -100,7 +115,8 @@ class Plan:
             f"{several}{self.trials:,} trials, {about}{self.promotions:,} promotions, {about}{self.steps:,} steps "
             f"({self.steps_retrained:,} without checkpoints)"
         )
-        return "\n".join([*lines, *self._given_lines(), *self.warnings])
+        costs = [] if self.cost is None else [str(self.cost), *filter(None, [self.cost.advice])]
+        return "\n".join([*lines, *self._given_lines(), *costs, *self.warnings])
 
     def _given_lines(self) -> list[str]:
         if not self.given:

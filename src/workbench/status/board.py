@@ -13,6 +13,7 @@ from typing import Any
 
 from workbench.errors import Broken, NotFound
 from workbench.records import ENDED, SETTING_UP, Spec
+from workbench.records.durations import duration as duration
 from workbench.records.names import trial_label
 from workbench.standing import has_diverged
 from workbench.status import Around, Status, setups_words
@@ -263,19 +264,6 @@ class Board:
             return False, sign * value, row["number"]
 
         return sorted(self.trials.values(), key=rank)
-
-
-def duration(seconds: float) -> str:
-    """A span of time in words: ``42 s``, ``3 min``, ``2 h 5 min``."""
-    if seconds < 59.5:
-        return f"{max(seconds, 0):.0f} s" if seconds >= 9.95 else f"{max(seconds, 0):.1f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    return f"{hours // 24} d {hours % 24} h"
 
 
 def number(value: Any, digits: int = 4) -> str:

@@ -25,6 +25,7 @@ from workbench.cli.words import (
 from workbench.compare.section import counted, size
 from workbench.errors import BadOption, NotFound
 from workbench.records import Scheduler, Searcher, Spec
+from workbench.search.cost import Times
 from workbench.snapshot.surroundings.settings import compared
 from workbench.snapshot.surroundings.settings import shown as shown_setting
 from workbench.standing import has_diverged
@@ -391,8 +392,10 @@ def _checkpoint(kept: Any, step: int | None) -> Any:
 
 def plan(options: Any) -> int:
     """Show a search's plan, before or after it was started."""
+    from workbench.launch import measured
     from workbench.search.plan import plan as planned
 
+    took = _given_times(options)
     if options.ref is not None:
         written = [name for name in _PLAN if getattr(options, name) is not None]
         if written:
@@ -404,6 +407,7 @@ def plan(options: Any) -> int:
         store = store_of(options)
         with Experiment.found(store, options.ref, trial=False) as experiment:
             spec = experiment.spec
+        took = took or measured(store, spec.name)
         found = planned(
             spec.scheduler,
             space=Space.from_json(spec.space),
@@ -422,11 +426,25 @@ def plan(options: Any) -> int:
         given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
         scheduler = Scheduler(kind=options.scheduler or "hyperband", first=first, last=last, **given)
         found = planned(scheduler, searcher=Searcher(), trials=options.trials, seeds=options.seeds or 1)
+    found = found.priced(took)
     if options.json:
         say_json({"plan": found.to_json()})
     else:
         say(*str(found).splitlines())
     return OK
+
+
+def _given_times(options: Any) -> Times | None:
+    """The times of a set-up and of a step, if they were given."""
+    if (options.setup_time is None) != (options.step_time is None):
+        given, lacks = ("setup", "step") if options.step_time is None else ("step", "setup")
+        raise BadOption(
+            f"--{given}-time was given without --{lacks}-time; the time of a plan needs both. For example: "
+            "--setup-time 2m --step-time 30s."
+        )
+    if options.setup_time is None:
+        return None
+    return Times(options.setup_time, options.step_time, "you gave")
 
 
 _PLAN = ("steps", "scheduler", "eta", "table", "mode", "brackets", "trials", "seeds")

@@ -27,13 +27,16 @@ _DETACH, _JSON, _DEBUG = "--detach", "--json", "--pdb"
 def run(options: Any) -> int:
     """Search over the script's arguments, and follow the search until it ends."""
     from workbench.experiment.launching import experiment_of, settings_of
-    from workbench.launch import planned
+    from workbench.experiment.notebook import name_of
+    from workbench.launch import measured, planned
+    from workbench.store import Store
 
     words, flags = _taken(options.words, (_DETACH, _JSON))
     chosen = _options("run", words, options.store)
     cell = _read(chosen)
     if chosen.plan:
-        found = planned(cell.space, settings_of(cell, chosen))
+        name, store = chosen.name or name_of(cell.file), Store.to_train(chosen.store)
+        found = planned(cell.space, settings_of(cell, chosen), measured(store, name))
         say_json({"plan": found.to_json()}) if _JSON in flags else say(str(found))
         return OK
     made = _drafted(cell, chosen, "run", words)

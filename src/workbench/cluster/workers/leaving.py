@@ -79,7 +79,7 @@ def gone(leg: Leg, runner: Runner, out_of_memory: bool) -> Left:
 def _too_long(leg: Leg) -> Left:
     words = (
         f"its set-up took longer than {leg.order.setup_limit_s:g} s (--setup-limit): by then its first step had not "
-        "begun. The end of its log shows where it was. Give it more time, or make what all trials share in a cell "
+        "started. The end of its log shows where it was. Give it more time, or make what all trials share in a cell "
         "before the train cell"
     )
     error = {"type": "TimeoutError", "message": words, "traceback": leg.where or words}

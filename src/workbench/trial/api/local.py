@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,14 @@ class LocalCourse:
         self._max_steps = max_steps
         self._folder = folder
         self._own_steps, self._is_short = own_steps, is_short
+        #: When each turn began, and the last one ended (monotonic seconds).
+        self.turns: list[float] = []
         #: Values reported, by step.
         self.history: dict[int, dict[str, float]] = {}
 
     def turn(self, frame: Any) -> int:
         self.step += 1
+        self.turns.append(time.monotonic())
         if self.step >= self._max_steps:
             raise StopIteration
         return self.step
