@@ -58,6 +58,21 @@ async def test_a_running_one_is_as_fresh_as_its_series(ask, written):
     assert row["counts"] == {"running": 1, "completed": 4}
 
 
+async def test_a_trial_that_sets_up_says_since_when_and_is_counted(ask, written):
+    spec = written.experiment(state="running", best=None, trials=1)
+    since = "2026-11-23T14:05:00.000+00:00"
+    with Series.open(written.store.experiment(spec.id).series) as series:
+        series.put_trial(0, state="setting up", since=since)
+    with Answering(written.store):
+        written.set(spec, counts={"setting up": 1})
+        [row] = await listed(ask)
+        trials = (await ask("experiments", "digits", "trials"))["trials"]
+    assert row["counts"] == {"setting up": 1}
+    assert {one["label"]: (one["state"], one["since"]) for one in trials if "since" in one} == {
+        "t0000": ("setting up", since)
+    }
+
+
 async def test_what_waits_for_room_its_storage_or_its_mirrors_says_so(ask, written):
     waits = "waits since 12:00:00 UTC: s3://bucket cannot be written"
     written.experiment(name="full", state="paused", reason="no room: the disk has 1 kB left", storage="is being sent")

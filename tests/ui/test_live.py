@@ -145,6 +145,22 @@ def test_curves_grow_and_a_figure_stays(notebook, lab):
     assert '"image/png"' in (lab.root / "toy.ipynb").read_text()
 
 
+def test_a_trial_that_sets_up_says_for_how_long(notebook, lab):
+    waits = "import os\nwhile not os.path.exists('there'):\n    time.sleep(0.05)\nw = 0.0"
+    page = notebook(SETUP, TRAIN.format(sleep=0.5).replace("w = 0.0", waits))
+    run(page, 0, 1)
+    row = view(page).locator("tr[data-trial='0']")
+    expect(row).to_contain_text(re.compile("setting up for [3-9][.0-9]* s"), timeout=30_000)  # it goes on by itself
+    expect(row).to_have_class(re.compile("wb-is-setting-up"))
+    expect(fact(page, "trials")).to_contain_text("1 trial setting up")
+    expect(row.locator(".wb-icon")).to_have_class("wb-icon wb-setting-up")
+    (lab.root / "there").touch()
+    expect(row).to_have_class(re.compile("wb-is-(running|paused)"), timeout=10_000)
+    expect(fact(page, "trials")).not_to_contain_text("setting up")
+    view(page).get_by_role("button", name="Stop experiment").click()
+    assert figure(page)["data"]["text/plain"].startswith("toy@1 stopped")
+
+
 def test_buttons_stop_a_trial_and_the_experiment_while_the_cell_waits(notebook):
     page = notebook(SETUP, TRAIN.format(sleep=0.5).replace("%%train toy", "%%train toy --wait"))
     run(page, 0)
