@@ -42,6 +42,7 @@ def test_it_follows_until_the_end(
     steps = iter(
         [
             {"best": {"trial": 0, "value": 0.99}, "counts": {"running": 1, "completed": 2}},
+            {"counts": {"setting up": 2, "completed": 2}},
             {"state": "completed", "reason": "all done", "counts": {"completed": 3}},
         ]
     )
@@ -58,6 +59,7 @@ def test_it_follows_until_the_end(
     assert found.out.splitlines() == [
         "digits@1  running  1 of 49 trials ended  best val_acc 0.975 (t0001)  about 2 min left",
         "digits@1  running  2 of 49 trials ended  best val_acc 0.99 (t0000)  about 2 min left",
+        "digits@1  running  2 of 49 trials ended  2 trials setting up  best val_acc 0.99 (t0000)  about 2 min left",
         "digits@1 completed: all done; best val_acc 0.99 (t0000). `workbench best digits@1` shows it.",
     ]
 

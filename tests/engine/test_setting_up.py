@@ -82,13 +82,14 @@ def test_a_long_set_up_is_shown_since_it_started_and_only_as_long_as_it_lasts(st
 def test_a_set_up_that_is_over_soon_is_never_shown(store: Store, tmp_path: Path) -> None:
     flag = tmp_path / "there"
     flag.touch()
-    spec = spec_of(source(flag, pause=1.0), tmp_path, space=SPACE, scheduler=ONE, trials=1)
+    spec = spec_of(source(flag, pause=1.0), tmp_path, space=SPACE, scheduler=ONE, trials=2)
     seen: set[str] = set()
     start(store, spec)
     with engine(store, workers=1):
 
         def is_over() -> bool:
-            seen.update(states(store, spec))
+            # The first trial may wait for the imports of its forkserver.
+            seen.update(row["state"] for row in rows(store, spec) if row["number"] == 1)
             return bool(seen & ENDED)
 
         until(is_over, what="its end")
@@ -183,7 +184,7 @@ def test_a_kill_of_the_trial_during_its_set_up_is_its_own_failure(store: Store, 
     start(store, spec)
     with engine(store, workers=1):
         until(lambda: states(store, spec) == ["setting up"], what="its setting up")
-        os.kill(int(pid.read_text()), signal.SIGKILL)
+        os.kill(int(until(lambda: pid.exists() and pid.read_text(), what="its process")), signal.SIGKILL)
         until(lambda: len(lines(store, spec, "LegStarted")) == 2, what="its second leg")
         flag.touch()
         assert ended(store, spec) == "completed"
