@@ -9,14 +9,14 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.asked import Extend, Pause, Request, Resume, Start, Stop, Verify
+from workbench.asked import Extend, Pause, Request, Resume, Start, Stop
 from workbench.errors import BadOption, NotFound, TrialFailed, Unreadable
 from workbench.experiment.results import summary, why_none_is_best
 from workbench.experiment.trial import Trial, Verdict, table
 from workbench.records import UNREADABLE, Goal, Keep, Scheduler, Searcher, Spec
 from workbench.records.names import checked_name, trial_label, trial_number
 from workbench.status.board import Board, progress, sentence
-from workbench.status.waiting import Pauses, interrupted, pause_of, paused
+from workbench.status.waiting import LOOK_S, Pauses, interrupted, pause_of, paused
 from workbench.store import Store
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from workbench.search import Plan, Simulation
     from workbench.share.looking import Finding
     from workbench.space import Space
-
-#: Seconds between checks while the user waits.
-LOOK_S = 0.1
 
 
 class Experiment:
@@ -411,23 +408,9 @@ class Experiment:
         and this call waits for it. Raises BadOption for a trial or a step that was not trained, TimeoutError after
         ``timeout`` seconds.
         """
-        from workbench.asking import Tending, ask
+        from workbench.experiment.checked import checked
 
-        wanted = _number(trial)
-        before = self[wanted].verdict
-        answer = ask(self.store, Verify(self.id, wanted, step))
-        deadline, tend = None if timeout is None else time.monotonic() + timeout, Tending(self.store)
-        pauses = Pauses(self.label)
-        while True:
-            found = self[wanted].verdict
-            if found is not None and found != before and found.details["until"] == answer["until"]:
-                return found
-            if not (board := self._look()).is_ended:
-                pauses.check(board.meta)
-            tend()
-            if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"{self.label}/{trial_label(wanted)} was not checked within {timeout:g} s.")
-            time.sleep(LOOK_S)
+        return checked(self, self._look, _number(trial), step, timeout)
 
     def replay(self, trial: int | str | Trial | None = None, **options: Any) -> Replay:
         """Train one trial (by default the best) again, as :func:`workbench.replay` does; returns the replay."""

@@ -60,8 +60,8 @@ class Cost:
 
 
 def cost(planned: Plan, times: Times, stopping: Plan | None) -> Cost:
-    """What ``planned`` takes with these times. stopping: the plan of as many configurations that are trained on until they are
-    stopped; None if no trial of ``planned`` is promoted."""
+    """What ``planned`` takes with these times. stopping: the plan of as many configurations whose trials are trained on
+    until they are stopped; None if no trial of ``planned`` is promoted."""
     found = Cost(times, planned.legs, planned.legs * times.setup_s, planned.steps * times.step_s)
     if stopping is None or found.share <= SHARE or stopping.legs >= planned.legs:
         return found

@@ -15,6 +15,9 @@ from typing import Any
 
 from workbench.errors import Paused
 
+#: Seconds between looks while a user waits.
+LOOK_S = 0.1
+
 
 class Pauses:
     """The pauses of one experiment, as those who wait for it see them. say: what becomes of a line."""
