@@ -94,7 +94,7 @@ def capture(
         return Capture(None, {}, modules, _digest([[], sorted(modules.items())]))
     writer = _Writer(wanted, space, namespace, left_out, lines, is_function=entry is not None)
     stream, pickler, users = writer.write()
-    regions, buffers, known = _put_buffers(store, pickler.buffers)
+    regions, buffers, known = put_buffers(store, pickler.buffers)
     fingerprint = Fingerprint(namespace, known)
     digests = {name: fingerprint.of(space[name]) for name in users}
     modules = _versions({*fingerprint.modules, *imports})
@@ -243,7 +243,7 @@ def _rank(value: Any) -> int:
     return 2 if isinstance(value, types.FunctionType | type) else 3
 
 
-def _put_buffers(store: Blobs, buffers: list[memoryview]) -> tuple[list[str], list[int], dict[tuple[int, int], str]]:
+def put_buffers(store: Blobs, buffers: list[memoryview]) -> tuple[list[str], list[int], dict[tuple[int, int], str]]:
     """Store the buffers; return their blobs, the blob number of each buffer, and the digests by address.
 
     Two buffers with the same memory (an array and a tensor made from it) become one region, and share memory again

@@ -35,6 +35,11 @@ _NOISE = frozenset(
         *("_abc_negative_cache", "_abc_negative_cache_version", "__classcell__"),
     }
 )
+#: Parts of classes that pickle cannot see, and that have no content besides their class.
+_DESCRIPTORS = (
+    *(types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType),
+    *(types.WrapperDescriptorType, types.ClassMethodDescriptorType),
+)
 #: The recursion limit of the walk, which recurses in Python, while pickle recurses in C.
 _DEPTH = 20_000
 #: Levels of an object that are examined to sort the elements of a set.
@@ -45,13 +50,15 @@ class Fingerprint:
     """Digests of the values of one notebook.
 
     known: digests of memory that was already hashed, by address and size. modules: names of all modules that were
-    reached by reference, filled during the walk.
+    reached by reference, filled during the walk. opaque: the types of objects whose content is not in the digests
+    (connections, generators, open files), filled during the walk.
     """
 
     def __init__(self, namespace: Mapping[str, Any], known: Mapping[tuple[int, int], str] | None = None) -> None:
         self.namespace = namespace
         self.known = dict(known or {})
         self.modules: set[str] = set()
+        self.opaque: dict[str, None] = {}
         self._tables = {**internals.Pickler._dispatch_table}
         for kind in (types.ModuleType, types.CellType, types.CodeType, io.TextIOWrapper):
             self._tables.pop(kind, None)
@@ -163,6 +170,7 @@ class _Walk:
             self.memory(memoryview(value))
         elif isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO):
             self.say("stream")
+            self.opaque(kind)
         elif not self.array(kind, value) and not self.storage(kind, value) and not self.tensor(kind, value):
             self.reduced(kind, value)
 
@@ -177,12 +185,18 @@ class _Walk:
     def reduced(self, kind: type, value: Any) -> None:
         """An object as pickle sees it: its constructor and its state."""
         reduction = plain_reduction(value)
+        if getattr(kind, "workbench_fixed", False):
+            self.opaque(kind)  # the trial and its parts: they have no content of their own
+            self.say("opaque", kind.__module__, kind.__qualname__)
+            return
         if reduction is NotImplemented:
             table = self.owner._tables.get(kind) or internals.Pickler.dispatch_table.get(kind)
             try:
                 reduction = table(value) if table is not None else value.__reduce_ex__(5)
             except Exception:
                 # Descriptors of slots and the like: they are in classes, and pickle never sees them.
+                if not isinstance(value, _DESCRIPTORS):
+                    self.opaque(kind)
                 self.say("opaque", kind.__module__, kind.__qualname__, getattr(value, "__qualname__", ""))
                 return
         self.alive.append(reduction)
@@ -199,6 +213,11 @@ class _Walk:
         self.feed(state)
         self.feed(list(items) if items is not None else None)
         self.feed(list(pairs) if pairs is not None else None)
+
+    def opaque(self, kind: type) -> None:
+        self.owner.opaque[
+            kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        ] = None
 
     # -- code ---------------------------------------------------------------------------------------------------------
 

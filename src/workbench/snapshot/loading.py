@@ -52,14 +52,14 @@ def load(store: Blobs, digest: str, namespace: dict[str, Any]) -> dict[str, Any]
     for filename, text in manifest["sources"].items():
         if filename not in linecache.cache:
             linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    regions = [_mapped(store.blob_path(sha)) for sha in manifest["regions"]]
+    regions = [mapped(store.blob_path(sha)) for sha in manifest["regions"]]
     stream = io.BytesIO(store.get_blob(manifest["stream"]))
     found: dict[str, Any] = {}
     with loading_into(namespace):
         for name in manifest["submodules"]:
             with contextlib.suppress(ImportError):  # the code that uses it will raise
                 __import__(name)
-        unpickler = _Unpickler(stream, namespace, [regions[index] for index in manifest["buffers"]])
+        unpickler = Unpickler(stream, namespace, [regions[index] for index in manifest["buffers"]])
         for _ in manifest["names"]:
             name, value = unpickler.load()
             namespace[name] = found[name] = value
@@ -104,7 +104,7 @@ def python_of_captures() -> str:
     return "{}.{}".format(*sys.version_info)
 
 
-class _Unpickler(pickle.Unpickler):
+class Unpickler(pickle.Unpickler):
     """Looks names of ``__main__`` up in the namespace being loaded into."""
 
     def __init__(self, file: io.BytesIO, namespace: Mapping[str, Any], buffers: list[Any]) -> None:
@@ -130,7 +130,7 @@ _libc.mmap.argtypes = (
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
 
-def _mapped(path: Path) -> memoryview:
+def mapped(path: Path) -> memoryview:
     """The bytes of a file, mapped privately: written pages belong to this process only.
 
     Uses the C library, since :mod:`mmap` keeps a file descriptor open for every mapping, and a model has hundreds.

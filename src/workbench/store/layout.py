@@ -280,6 +280,11 @@ class Store:
         return self.root / "snapshots"
 
     @cached_property
+    def cached(self) -> Path:
+        """One file for each kept result of ``trial.cached`` and ``trial.shared``, by key. Runners write them."""
+        return self.root / "cached"
+
+    @cached_property
     def environments(self) -> Path:
         """Virtual environments that were rebuilt from recorded versions."""
         return self.root / "environments"

@@ -42,7 +42,21 @@ def keep_figure(figure: Any) -> None:
 
 #: Attributes that the module forwards to the trial.
 _OF_TRIAL = frozenset(
-    {"steps", "batches", "report", "log", "track", "loader", "data", "save", "restore", "max_steps", "configuration"}
+    {
+        "steps",
+        "batches",
+        "report",
+        "log",
+        "track",
+        "loader",
+        "data",
+        "save",
+        "restore",
+        "cached",
+        "shared",
+        "max_steps",
+        "configuration",
+    }
     | {"number", "label", "seed", "device", "folder"}
 )
 

@@ -7,13 +7,14 @@ one of the trial's (:mod:`workbench.trial.unseeded`).
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.machinery
 import random
 import sys
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from workbench.search.seeds import trial_seed
@@ -196,6 +197,29 @@ def put(saved: dict[str, Any]) -> None:
             # With fewer devices than last time it must not fail: the others continue exactly.
             for device, one in enumerate(saved["cuda"][: torch.cuda.device_count()]):
                 torch.cuda.set_rng_state(_bytes(torch, one), device)
+
+
+@contextlib.contextmanager
+def lent(seed: int) -> Iterator[None]:
+    """Inside, all generators follow ``seed``, whatever the trial's do; afterwards these stand where they stood."""
+    before, own = state(), _on_import.seed
+    unseeded_before = unseeded.lend((seed, 0))
+    random.seed(trial_seed(seed, 0, "python"))
+    _on_import.seed = (seed, 0) if own is not None else None
+    try:
+        for name in _LIBRARIES:
+            if loaded(name) is not None:
+                _set_library(name, seed, 0)
+        yield
+    finally:
+        _on_import.seed = own
+        unseeded.lend(unseeded_before)
+        if own is not None:
+            # What was imported or initialised inside starts as if this had happened afterwards.
+            for name in _LIBRARIES:
+                if loaded(name) is not None:
+                    _set_library(name, *own)
+        put(before)
 
 
 def _bytes(torch: Any, data: bytes) -> Any:

@@ -74,6 +74,14 @@ def here() -> None:
     _seeds.adopt()
 
 
+def lend(seed: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Follow another seed, from a count of zero on; the one that was followed. Nothing changes where none was."""
+    before = _seeds.seed
+    if before is not None:
+        _seeds.seed, _seeds.counts = seed, {}
+    return before
+
+
 def library_imported(name: str) -> None:
     """Patch a library that was imported after :func:`follow`."""
     if _seeds.seed is not None and name in _PATCHES:

@@ -26,6 +26,7 @@ _WORDS = {
     "blobs": "unreferenced captured values",
     "snapshots": "unreferenced snapshots",
     "documents": "unreferenced open notebooks",
+    "cached": "cached results not used for a month",
     "unfinished": "left half-written",
     "removed": "partly removed",
 }
@@ -142,7 +143,7 @@ def gc(options: Any) -> int:
         say_json({name: told[name] for name in ("dry_run", "bytes", "things", "total")})
         return OK
     rows = [(_WORDS[kind], f"{size(told['bytes'][kind]):>8}  {counted(told['things'][kind], 'thing')}")
-            for kind in KINDS if told["things"][kind]]  # fmt: skip
+            for kind in KINDS if told["things"].get(kind)]  # fmt: skip
     say(f"{size(told['total'])} {'would be freed' if options.dry_run else 'freed'}.", *facts(rows))
     return OK
 

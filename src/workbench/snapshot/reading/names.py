@@ -350,6 +350,21 @@ def global_names(code: types.CodeType) -> tuple[str, ...]:
     return known
 
 
+def imported_names(code: types.CodeType) -> set[str]:
+    """Every module that ``code`` and the code inside it may import."""
+    names, module = set(), ""
+    for one in dis.get_instructions(code):
+        if one.opname == "IMPORT_NAME":
+            module = str(one.argval)
+            names.add(module)
+        elif one.opname == "IMPORT_FROM":
+            names.add(f"{module}.{one.argval}")  # only a lookup shows whether it is a module
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= imported_names(constant)
+    return names
+
+
 def attribute_names(code: types.CodeType) -> set[str]:
     """Every global or attribute name that ``code`` and the code inside it mention."""
     names = set(code.co_names)

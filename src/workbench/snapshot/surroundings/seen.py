@@ -8,6 +8,7 @@ library or a subprocess opens and closes by itself is not seen.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -15,7 +16,7 @@ import sys
 import sysconfig
 import types
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -32,6 +33,7 @@ MOST_TOLD, MOST_OF_A_FOLDER = 64, 32
 _MOST_WRITTEN = 1000
 _WORKBENCH = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
 _EVENTS = frozenset({"open", "sqlite3.connect", "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"})
+_LISTS = frozenset({"os.listdir", "os.scandir"})
 #: Flags that create or truncate a file.
 _MAKES = os.O_CREAT | os.O_TRUNC
 #: Code, however it is opened, and files with secrets.
@@ -94,6 +96,8 @@ class Seen:
         #: Copies that replace changed files, and the paths of those files.
         self._copies: dict[str, str] = {}
         self._home = os.path.join(os.path.expanduser("~"), "")
+        #: Folders whose names were listed, inside :meth:`apart`.
+        self._listed: dict[str, None] | None = None
         #: A pattern for Workbench's own paths, computed on first use in the training process.
         self._ours: re.Pattern[str] | None = None
         os.register_at_fork(after_in_child=self._forked)
@@ -125,6 +129,38 @@ class Seen:
         for path in (*opened("self"), *mapped("self"), *of_children(children[:_MOST_CHILDREN])):
             if path not in self._made and not path.endswith(_BESIDE_SQLITE):
                 self._note(path)
+
+    def note(self, paths: Iterable[str]) -> None:
+        """Record that these files were read, though not by this process."""
+        for path in paths:
+            self._note(path)
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[list[str]]:
+        """Collect the data that is read inside the block, also what was read or written before it. The list is filled
+        at the end, with a ``/`` behind folders whose names were listed."""
+        found: list[str] = []
+        self._take_shared()
+        held = {*opened("self"), *mapped("self")}
+        outside = self._read, self._made, self._named
+        self._read, self._made, self._named, self._listed = {}, set(), {}, {}
+        try:
+            yield found
+        finally:
+            self._take_shared()
+            for path in ({*opened("self"), *mapped("self")} - held) - self._made:
+                self._note(path)
+            read, made, named, listed = self._read, self._made, self._named, self._listed
+            (self._read, self._made, self._named), self._listed = outside, None
+            self._named.update(named)
+            for path in read:
+                if path not in self._made:
+                    self._note(path)
+            self._made |= made
+            data = [self._data(path) for path in {**read, **named}]
+            found += sorted({path for path in data if path is not None and os.path.isfile(path)})
+            folders = {self._data(os.path.join(path, "")) for path in listed}
+            found += sorted(path for path in folders if path is not None and os.path.isdir(path))
 
     def has_read(self, path: str) -> bool:
         """Whether ``path`` itself was read, and not only its copy."""
@@ -176,11 +212,14 @@ class Seen:
     # -- noting -------------------------------------------------------------------------------------------------------
 
     def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in _EVENTS:
+        if event not in _EVENTS and event not in _LISTS:
             return
         try:
             if event == "open":
                 self._opened(*arguments)
+            elif event in _LISTS:
+                if self._listed is not None and not sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):
+                    self._listed[os.path.abspath(os.fsdecode(arguments[0] or "."))] = None
             elif event == "sqlite3.connect":
                 self._connected(os.fsdecode(arguments[0]))
             elif event == "os.system":

@@ -61,6 +61,8 @@ KINDS: tuple[Kind, ...] = (
     _kind("notebook run", rf"notebooks/{_ID}/run\.json", "json", "how an executed notebook ended"),
     _kind("notebook's file", rf"notebooks/{_ID}/.*", "none", "an executed notebook"),
     _kind("environment", r"environments/.*", "none", "packages that were installed again"),
+    _kind("cached result", r"cached/[0-9a-f]{64}\.json", "json", "a cached result of a set-up; it is made again"),
+    _kind("cached lock", r"cached/lock", "none", ANEW),
     _kind("spec", rf"{_EXPERIMENT}/spec\.json", "json", "what defines the experiment"),
     _kind("journal", rf"{_EXPERIMENT}/events\.jsonl", "journal", "the experiment's facts and decisions"),
     _kind("series", rf"{_EXPERIMENT}/series\.db", "series", "curves; levels come back from the journal"),

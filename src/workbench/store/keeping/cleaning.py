@@ -25,6 +25,7 @@ from workbench.store import journal
 from workbench.store.files import packed
 from workbench.store.files.atomic import REMOVED, WRITING, entries_in, fsync_folder, size_of, telling
 from workbench.store.journal import Journal
+from workbench.store.keeping import cached
 from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.keeping.naming import everything, named_by_experiment, named_by_requests
 from workbench.store.keeping.passing import drop_passing
@@ -40,7 +41,7 @@ log = logging.getLogger("workbench.store")
 #: Files touched within this many seconds stay.
 YOUNG_S = 24 * 3600.0
 
-KINDS = ("checkpoints", "blobs", "snapshots", "documents", "unfinished", "removed")
+KINDS = ("checkpoints", "blobs", "snapshots", "documents", "cached", "unfinished", "removed")
 
 
 @dataclass(slots=True)
@@ -315,7 +316,10 @@ def sweep(store: Store, wishes: Said, *, dry_run: bool = False, young_s: float =
     unused = {one.id for one in documents.unused(store, _started(store))}
     for key in sorted(unused):
         _remove(documents.file_of(store, key), "documents", before, cleaned, dry_run)
-    named = _named(store, unused)
+    going = {path: limit for path, limit in cached.removable(store, young_s) if _is_older(path, limit)}
+    for path, limit in going.items():
+        _remove(path, "cached", limit, cleaned, dry_run)
+    named = _named(store, unused).union(cached.named(store, frozenset(going)))
     for folder, kind in ((store.blobs, "blobs"), (store.snapshots, "snapshots")):
         for entry in entries_in(str(folder)):
             if not entry.name.startswith(".") and entry.name not in named:
@@ -339,6 +343,13 @@ def _named(store: Store, unused: set[str]) -> set[str]:
     for key in store.experiment_ids():
         found |= named_by_experiment(store, key)
     return found.union(*(everything(store, {one.blob}) for one in documents.documents(store) if one.id not in unused))
+
+
+def _is_older(path: Path, limit: float) -> bool:
+    try:
+        return path.stat().st_mtime < limit
+    except OSError:
+        return False
 
 
 def _remove(path: Path, kind: str, before: float | None, cleaned: Cleaned, dry_run: bool) -> None:
@@ -370,7 +381,7 @@ def _remove(path: Path, kind: str, before: float | None, cleaned: Cleaned, dry_r
 
 def _unfinished(store: Store, wishes: Said) -> Iterator[Path]:
     """Half-written files and folders, and experiments that never got their spec."""
-    for folder in (store.root, store.blobs, store.snapshots, store.documents):
+    for folder in (store.root, store.blobs, store.snapshots, store.documents, store.cached):
         yield from _named_like(folder, lambda name: name.endswith(WRITING))
     yield from _named_like(store.root, lambda name: name.startswith(".import-"))
     for entry in entries_in(str(store.notebooks)):
@@ -389,7 +400,7 @@ def _unfinished(store: Store, wishes: Said) -> Iterator[Path]:
 
 def _taken_out(store: Store) -> Iterator[Path]:
     """Items that were moved out for removal by a process that then died."""
-    folders = [store.root, store.blobs, store.snapshots, store.documents, store.experiments]
+    folders = [store.root, store.blobs, store.snapshots, store.documents, store.cached, store.experiments]
     for paths in map(store.experiment, store.experiment_ids()):
         for trial in _folders_of_trials(paths):
             folders += [trial.folder, trial.checkpoints]

@@ -22,6 +22,7 @@ from typing import Any
 from workbench.store.files import packed
 from workbench.store.files.atomic import entries_in, size_of, tree_size
 from workbench.store.files.parts import NAMED
+from workbench.store.keeping import cached
 from workbench.store.keeping.naming import named_by_experiment
 from workbench.store.layout import ATTEMPTS, ExperimentPaths, Store
 
@@ -81,7 +82,7 @@ class Usage:
     """Bytes of a store. other: requests, catalog, journal of the store, documents, the engine's log.
 
     free: free bytes on its disk for this user, None if not known. unnamed: bytes of blobs
-    and snapshots that no experiment needs.
+    and snapshots that no experiment and no cached result needs.
     """
 
     root: str
@@ -103,6 +104,7 @@ def usage(store: Store) -> Usage:
     things = _things(store)
     needs = {key: named_by_experiment(store, key) & things.keys() for key in store.experiment_ids()}
     counts = Counter(name for names in needs.values() for name in names)
+    counts.update(cached.named(store))  # no experiment's own: its deletion frees none of them
     experiments = {}
     for key, names in needs.items():
         own = sum(things[name] for name in names if counts[name] == 1)

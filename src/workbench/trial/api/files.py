@@ -67,6 +67,11 @@ def fingerprint(path: Path) -> dict[str, Any]:
     return {"size": size, "changed": changed, "digest": state.hexdigest()}
 
 
+def listing(folder: str) -> str:
+    """A digest of the names in a folder. Raises OSError."""
+    return xxhash.xxh3_128_hexdigest(b"\0".join(sorted(map(os.fsencode, os.listdir(folder)))))
+
+
 def copy_into(source: Path, target: Path) -> None:
     """Copy a file or folder below ``target``, as ``saved``."""
     if source.is_dir():

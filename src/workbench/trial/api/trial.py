@@ -6,11 +6,16 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from workbench.errors import BadInput
 from workbench.records import Configuration
 from workbench.records.names import trial_label
+
+if TYPE_CHECKING:
+    from workbench.trial.shared.values import Values
+
+T = TypeVar("T")
 
 
 class LegLeft(BaseException):
@@ -92,9 +97,17 @@ class Trial:
     workbench_fixed = True
 
     def __init__(
-        self, course: Course, number: int, configuration: Configuration, max_steps: int, seed: int, folder: Path
+        self,
+        course: Course,
+        number: int,
+        configuration: Configuration,
+        max_steps: int,
+        seed: int,
+        folder: Path,
+        values: Values | None = None,
     ) -> None:
-        self._course = course
+        """values: where results for all trials are kept; None to make them at each call."""
+        self._course, self._values = course, values
         self._steps = False
         #: The module of ``workbench`` whose framework runs this trial's training loop, once it does.
         self.framework: str | None = None
@@ -175,6 +188,35 @@ class Trial:
         from workbench.trial.loaders import loader
 
         return loader(dataset, self.seed, batch_size=batch_size, shuffle=shuffle, **options)
+
+    def cached(self, function: Callable[..., T], /, *arguments: Any, **named: Any) -> T:
+        """``function(*arguments, **named)``, which one trial calls and all trials get: for a slow part of the set-up.
+
+        It is called again when its code, the code and values that it uses, an argument, a package's version, or a file
+        that it read has changed. Its random numbers are the same in every trial; the trial's own do not move. Each
+        trial gets a value of its own, whose large arrays and tensors are mapped: they share memory until a trial
+        writes into them. Raises BadInput for arguments that cannot be compared, results that cannot be pickled, and a
+        function that uses the trial or changes what it is given. Outside of Workbench it calls the function.
+        """
+        result: T = self._once("cached", function, arguments, named)
+        return result
+
+    def shared(self, load: Callable[..., T], /, *arguments: Any, **named: Any) -> T:
+        """Frozen weights, in memory once for all trials of a machine: ``base = trial.shared(load_base, "base.pt")``.
+
+        As :meth:`cached`, for a function that returns a module, a state dict or tensors; none of them requires
+        gradients. Train other parameters beside them. Return the module itself: ``load_state_dict`` copies a state
+        dict into a module of the trial's own, unless it is given ``assign=True``. On a GPU each trial has its copy.
+        """
+        result: T = self._once("shared", load, arguments, named)
+        return result
+
+    def _once(self, method: str, function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        from workbench.trial.shared.key import Call
+        from workbench.trial.shared.values import made_here
+
+        call = Call(method, function, arguments, named)
+        return made_here(call) if self._values is None else self._values.result(call)
 
     def data(self, path: str | Path) -> Path:
         """Name a file or folder that training reads: its content is recorded, and a resume on another is refused."""

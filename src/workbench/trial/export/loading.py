@@ -31,6 +31,7 @@ from workbench.trial.checkpoint.tensors import read_tensors
 from workbench.trial.namespace import frames_around
 from workbench.trial.process.leg import fill, hidden_names, prepare, run_code
 from workbench.trial.process.script import as_main
+from workbench.trial.shared.values import Values
 from workbench.trial.state import State
 
 
@@ -138,7 +139,8 @@ def brought(
     files = store.experiment(spec.id).trial(trial).files
     seed, number = spec.seeds_of(trial)
     loader = trial_seed(seed, number, "loader")
-    stand_in = Trial(course, number, configuration, spec.length, loader, files)
+    values = Values(store, spec.id, main.__dict__, writes=False)
+    stand_in = Trial(course, number, configuration, spec.length, loader, files, values)
     with _surroundings(spec, trial, stand_in), as_main(spec.program, configuration):
         code, arguments = prepare(spec, stand_in, namespace, function)
         course.hidden = hidden_names(namespace)

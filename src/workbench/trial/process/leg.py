@@ -51,6 +51,7 @@ from workbench.trial.process.runner import Link, Runner
 from workbench.trial.process.script import command_line, ending, in_text
 from workbench.trial.process.surroundings import arranged
 from workbench.trial.process.view import View, arrange
+from workbench.trial.shared.values import Values
 
 #: After this many seconds of a leg, its process is checked again for open or mapped files.
 LOOK_AFTER_S = 0.25
@@ -139,7 +140,10 @@ class Legs:
         def train(course: Course) -> None:
             # A trial that is trained again gets the number of the one that it repeats.
             loader = trial_seed(seed, number, "loader")
-            trial = Trial(course, number, order.configuration, order.max_steps, loader, paths.files)
+            seen = self._sight.seen if self._sight is not None else None
+            # Only a runner sees which files are read, and so when a result must be made again.
+            values = Values(store, spec.id, main.__dict__, seen, writes=self._own)
+            trial = Trial(course, number, order.configuration, order.max_steps, loader, paths.files, values)
             make_current(trial)
             code, arguments = prepare(spec, trial, namespace, function)
             place.hidden = hidden_names(namespace)

@@ -1,0 +1,1 @@
+"""Results of functions that are the same for all trials: ``trial.cached`` and ``trial.shared``."""

@@ -1,0 +1,163 @@
+"""``trial.cached`` and ``trial.shared``: a function is called once for all trials. Law: a trial's numbers do not depend
+on which trial made a result; each trial gets a value of its own.
+
+The trial that makes a result keeps it and then loads it as all others do. The function draws random numbers from a seed
+that is derived from the key; the trial's own generators stand afterwards where they stood before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workbench.errors import BadInput, StoreError, WorkbenchError
+from workbench.snapshot.surroundings.seen import Seen
+from workbench.store import Store
+from workbench.store.keeping import cached
+from workbench.store.keeping.cached import File, Result
+from workbench.trial import current_or_none, make_current, seeds
+from workbench.trial.api.files import fingerprint, listing, stamp
+from workbench.trial.shared import value
+from workbench.trial.shared.key import Call, key_of, parts_of, versions
+
+
+class _Found(NamedTuple):
+    value: Any
+
+
+class Values:
+    """The results that one trial asks for.
+
+    experiment: the trial's, which uses them. namespace: that of the training code. seen: records which files are read.
+    writes: whether results are kept that are not there yet.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        experiment: str,
+        namespace: dict[str, Any],
+        seen: Seen | None = None,
+        *,
+        writes: bool = True,
+    ) -> None:
+        self._store, self._experiment, self._namespace = store, experiment, namespace
+        self._seen, self._writes = seen, writes
+
+    def result(self, call: Call) -> Any:
+        """The result of ``call``: kept, or made now. Raises BadInput for a call that cannot be kept."""
+        parts = parts_of(call, self._namespace)
+        key = key_of(call, parts)
+        found = self._found(key)
+        if found is None and not self._writes:
+            return made(call, key)
+        if found is None:
+            with cached.held(self._store, key):
+                # Another trial may have made it meanwhile.
+                found = self._found(key) or self._make(call, key, parts)
+        return found.value
+
+    def _found(self, key: str) -> _Found | None:
+        result = cached.read(self._store, key)
+        if result is None or versions(result.modules) != result.modules or not all(map(_is_same, result.files)):
+            return None
+        try:
+            found = _Found(value.load(self._store, result, self._namespace))
+        except WorkbenchError:
+            return None  # cleaned up or damaged: make it again
+        if self._seen is not None:
+            self._seen.note(path for path, *_ in result.files if not path.endswith("/"))
+        if self._writes:
+            cached.use(self._store, result, self._experiment)
+        return found
+
+    def _make(self, call: Call, key: str, parts: dict[str, str]) -> _Found:
+        begun, clock = time.time_ns(), time.monotonic()
+        nothing: list[str] = []
+        reading = contextlib.nullcontext(nothing) if self._seen is None else self._seen.apart()
+        with reading as read:
+            found = made(call, key)
+        seconds = time.monotonic() - clock
+        after = parts_of(call, self._namespace)
+        changed = [name for name in {**parts, **after} if parts.get(name) != after.get(name)]
+        if changed:
+            raise BadInput(
+                f"{call}: the function changes {' and '.join(changed)}, which trials that load its result would miss. "
+                "Let it work on a copy, and return all that it makes."
+            )
+        try:
+            fields = value.keep(self._store, call, found, self._namespace)
+            del found  # before it is mapped: large values lie in memory once
+            files = tuple(_file(path, begun) for path in read)
+            result = Result(key, call.name, **fields, files=files, seconds=round(seconds, 3), users=(self._experiment,))
+            cached.write(self._store, result)
+        except OSError as error:
+            raise StoreError(
+                f"{call}: its result cannot be written to {self._store.root} ({error}). Free some space there, or call "
+                "the function without the trial."
+            ) from error
+        print(f"[workbench] {call}: made in {seconds:.1f} s, and kept for the other trials")  # noqa: T201 - its log
+        return _Found(value.load(self._store, result, self._namespace))
+
+
+def made(call: Call, key: str) -> Any:
+    """The result of ``call``, made now, with the random numbers of ``key``."""
+    with seeds.lent(int(key[:12], 16)), _without_trial(call):
+        found = call.made()
+    return value.freeze(found) if call.method == "shared" else found
+
+
+def made_here(call: Call) -> Any:
+    """The result of ``call`` outside of Workbench: made at each call, with the numbers that trials get."""
+    code = getattr(call.function, "__func__", call.function)
+    home = getattr(code, "__globals__", {})
+    # Code that is tried has a namespace of its own beside the kernel's.
+    namespace = home if home.get("__name__") == "__main__" else vars(sys.modules["__main__"])
+    return made(call, key_of(call, parts_of(call, namespace)))
+
+
+class _NoTrial:
+    """Takes the place of the current trial inside a function whose result all trials share."""
+
+    def __init__(self, call: Call) -> None:
+        self.__dict__["call"] = call
+
+    def __getattr__(self, name: str) -> Any:
+        raise BadInput(
+            f"{self.__dict__['call']}: the function uses trial.{name}, but its result is shared by all trials. Use the "
+            "trial outside of the function, and give the function what it needs as arguments."
+        )
+
+
+@contextlib.contextmanager
+def _without_trial(call: Call) -> Iterator[None]:
+    before = current_or_none()
+    make_current(_NoTrial(call))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        make_current(before)
+
+
+def _file(path: str, begun: int) -> File:
+    """A file or folder that a function read, which began to read at ``begun`` (ns since 1970)."""
+    if path.endswith("/"):
+        return (path, *stamp(path), listing(path))
+    size, changed = stamp(path)
+    if changed >= begun:
+        return path, 0, 0, ""  # changed while it was read: the next trial makes the result again
+    return path, size, changed, str(fingerprint(Path(path))["digest"])
+
+
+def _is_same(file: File) -> bool:
+    path, size, changed, digest = file
+    if stamp(path) == (size, changed):
+        return True
+    try:
+        return bool(digest) and (listing(path) if path.endswith("/") else fingerprint(Path(path))["digest"]) == digest
+    except OSError:
+        return False
