@@ -19,6 +19,7 @@ from typing import Any
 from workbench.errors import WorkbenchError
 from workbench.records import ENDED, SCHEMA, check_schema
 from workbench.store.files.atomic import FILE_MODE, entries_in, make_folder, read_json, write_json
+from workbench.store.keeping.naming import in_file
 from workbench.store.layout import Store
 from workbench.store.lists.summary import entry_of
 
@@ -51,16 +52,6 @@ class Result:
     seconds: float
     users: tuple[str, ...] = ()
 
-    @property
-    def blobs(self) -> list[str]:
-        """The blobs that it needs."""
-        return [self.stream, *(sha for sha, _ in self.regions)]
-
-    @property
-    def bytes(self) -> int:
-        """Bytes in its large buffers."""
-        return sum(size for _, size in self.regions)
-
 
 def read(store: Store, key: str) -> Result | None:
     """The kept result with this key; None if there is none, or its file is damaged."""
@@ -75,7 +66,7 @@ def _read(path: Path) -> Result | None:
         for name in ("regions", "files"):
             fields[name] = tuple(tuple(one) for one in fields[name])
         return Result(path.stem, **{**fields, "buffers": tuple(fields["buffers"]), "users": tuple(fields["users"])})
-    except (WorkbenchError, OSError, ValueError, KeyError, TypeError):
+    except (WorkbenchError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -125,15 +116,15 @@ def removable(store: Store, young_s: float) -> Iterator[tuple[Path, float]]:
         users = there.intersection(result.users) if result is not None else ()
         if any((entry_of(store, one) or {}).get("state") not in ENDED for one in users):
             continue
-        yield path, now - (UNUSED_S if users else young_s)
+        # One that cannot be read may be a later Workbench's.
+        yield path, now - (UNUSED_S if users or result is None else young_s)
 
 
 def named(store: Store, without: frozenset[Path] = frozenset()) -> Iterator[str]:
     """The blobs that kept results need."""
     for path in _paths(store):
-        result = _read(path) if path not in without else None
-        if result is not None:
-            yield from result.blobs
+        if path not in without:
+            yield from in_file(path)
 
 
 def _paths(store: Store) -> list[Path]:

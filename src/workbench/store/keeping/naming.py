@@ -36,9 +36,9 @@ def named_by_experiment(store: Store, experiment_id: str, *, data: bool = True) 
     data: also the kept files that its trials read.
     """
     paths = store.experiment(experiment_id)
-    names = everything(store, _in_file(paths.spec))
+    names = everything(store, in_file(paths.spec))
     # Only its own list refers to data, and data has no references, whatever its bytes look like.
-    return names | _in_file(paths.data) if data else names
+    return names | in_file(paths.data) if data else names
 
 
 def named_by_requests(store: Store) -> frozenset[str]:
@@ -46,7 +46,7 @@ def named_by_requests(store: Store) -> frozenset[str]:
     found: set[str] = set()
     for folder in (store.requests, store.refused_requests):
         for name in _listed(folder):
-            found |= _in_file(folder / name)
+            found |= in_file(folder / name)
     return everything(store, found)
 
 
@@ -72,7 +72,7 @@ def _named_by(store: Store, name: str) -> frozenset[str]:
                 _blobs[path] = known
         if known:
             return known
-    parts = [_in_file(store.snapshots / name / part) for part in _PARTS]
+    parts = [in_file(store.snapshots / name / part) for part in _PARTS]
     return frozenset().union(*parts)
 
 
@@ -89,7 +89,8 @@ def _in_blob(path: Path) -> frozenset[str] | None:
         return None
 
 
-def _in_file(path: Path) -> frozenset[str]:
+def in_file(path: Path) -> frozenset[str]:
+    """Everything in a file of the store that looks like the name of a blob or snapshot."""
     try:
         stat = path.stat()
         state = (stat.st_ino, stat.st_size, stat.st_mtime_ns)

@@ -142,7 +142,7 @@ class Legs:
             loader = trial_seed(seed, number, "loader")
             seen = self._sight.seen if self._sight is not None else None
             # Only a runner sees which files are read, and so when a result must be made again.
-            values = Values(store, spec.id, main.__dict__, seen, writes=self._own)
+            values = Values(store, spec.id, main.__dict__, seen, copies=shown.copies, writes=self._own)
             trial = Trial(course, number, order.configuration, order.max_steps, loader, paths.files, values)
             make_current(trial)
             code, arguments = prepare(spec, trial, namespace, function)

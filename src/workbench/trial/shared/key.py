@@ -23,6 +23,7 @@ from workbench.snapshot.surroundings.environment import version_of_distribution
 
 #: Libraries whose version decides about numbers, even where a function reaches them only through others.
 _LIBRARIES = ("numpy", "torch")
+_ARGUMENT = "argument "
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ def parts_of(call: Call, namespace: Mapping[str, Any]) -> dict[str, str]:
         )
     given = {
         "the function": call.function,
-        **{f"argument {number}": one for number, one in enumerate(call.arguments, 1)},
-        **{f"argument {name}=": one for name, one in call.named.items()},
+        **{f"{_ARGUMENT}{number}": one for number, one in enumerate(call.arguments, 1)},
+        **{f"{_ARGUMENT}{name}=": one for name, one in call.named.items()},
     }
     fingerprint = Fingerprint(namespace)
     parts = {name: _digest(call, fingerprint, name, value) for name, value in given.items()}
@@ -85,6 +86,16 @@ def versions(modules: Iterable[str]) -> dict[str, str]:
     ours = project_digests(named)
     roots = {name.partition(".")[0] for name in named} - {"", "__main__", "workbench", *sys.stdlib_module_names}
     return {root: ours.get(root) or version_of_distribution(root) or _state(root) for root in sorted(roots)}
+
+
+def seed_of(call: Call, parts: Mapping[str, str]) -> int:
+    """The seed for the random numbers of a call with these parts.
+
+    By its name and arguments alone: an edit, another version of a package or a replay keeps the numbers, as it keeps
+    those of a trial.
+    """
+    arguments = sorted((part, digest) for part, digest in parts.items() if part.startswith(_ARGUMENT))
+    return int(hashlib.sha256(json.dumps([call.name, arguments]).encode()).hexdigest()[:12], 16)
 
 
 def _state(root: str) -> str:

@@ -2,15 +2,16 @@
 on which trial made a result; each trial gets a value of its own.
 
 The trial that makes a result keeps it and then loads it as all others do. The function draws random numbers from a seed
-that is derived from the key; the trial's own generators stand afterwards where they stood before.
+that is derived from its name and arguments; the trial's own generators stand afterwards where they stood before.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from workbench.store.keeping.cached import File, Result
 from workbench.trial import current_or_none, make_current, seeds
 from workbench.trial.api.files import fingerprint, listing, stamp
 from workbench.trial.shared import value
-from workbench.trial.shared.key import Call, key_of, parts_of, versions
+from workbench.trial.shared.key import Call, key_of, parts_of, seed_of, versions
 
 
 class _Found(NamedTuple):
@@ -33,7 +34,8 @@ class Values:
     """The results that one trial asks for.
 
     experiment: the trial's, which uses them. namespace: that of the training code. seen: records which files are read.
-    writes: whether results are kept that are not there yet.
+    copies: files that training sees with an earlier content, each with the copy that holds it; results made from these
+    are for such trials only. writes: whether results are kept that are not there yet.
     """
 
     def __init__(
@@ -43,27 +45,35 @@ class Values:
         namespace: dict[str, Any],
         seen: Seen | None = None,
         *,
+        copies: Mapping[str, str] | None = None,
         writes: bool = True,
     ) -> None:
         self._store, self._experiment, self._namespace = store, experiment, namespace
         self._seen, self._writes = seen, writes
+        self._copies = {os.path.realpath(path): copy for path, copy in (copies or {}).items()}
 
     def result(self, call: Call) -> Any:
         """The result of ``call``: kept, or made now. Raises BadInput for a call that cannot be kept."""
         parts = parts_of(call, self._namespace)
         key = key_of(call, parts)
         found = self._found(key)
+        if found is None and self._copies:
+            key = key_of(call, {**parts, **self._copies})
+            found = self._found(key, of_copies=True)
         if found is None and not self._writes:
-            return made(call, key)
+            return made(call, seed_of(call, parts))
         if found is None:
             with cached.held(self._store, key):
                 # Another trial may have made it meanwhile.
-                found = self._found(key) or self._make(call, key, parts)
+                found = self._found(key, of_copies=bool(self._copies)) or self._make(call, key, parts)
         return found.value
 
-    def _found(self, key: str) -> _Found | None:
+    def _found(self, key: str, *, of_copies: bool = False) -> _Found | None:
+        """The kept result, if it is still right. of_copies: it was made from what these copies hold."""
         result = cached.read(self._store, key)
         if result is None or versions(result.modules) != result.modules or not all(map(_is_same, result.files)):
+            return None
+        if not of_copies and any(os.path.realpath(path) in self._copies for path, *_ in result.files):
             return None
         try:
             found = _Found(value.load(self._store, result, self._namespace))
@@ -80,7 +90,7 @@ class Values:
         nothing: list[str] = []
         reading = contextlib.nullcontext(nothing) if self._seen is None else self._seen.apart()
         with reading as read:
-            found = made(call, key)
+            found = made(call, seed_of(call, parts))
         seconds = time.monotonic() - clock
         after = parts_of(call, self._namespace)
         changed = [name for name in {**parts, **after} if parts.get(name) != after.get(name)]
@@ -104,9 +114,9 @@ class Values:
         return _Found(value.load(self._store, result, self._namespace))
 
 
-def made(call: Call, key: str) -> Any:
-    """The result of ``call``, made now, with the random numbers of ``key``."""
-    with seeds.lent(int(key[:12], 16)), _without_trial(call):
+def made(call: Call, seed: int) -> Any:
+    """The result of ``call``, made now, with the random numbers of ``seed``."""
+    with seeds.lent(seed), _without_trial(call):
         found = call.made()
     return value.freeze(found) if call.method == "shared" else found
 
@@ -117,7 +127,7 @@ def made_here(call: Call) -> Any:
     home = getattr(code, "__globals__", {})
     # Code that is tried has a namespace of its own beside the kernel's.
     namespace = home if home.get("__name__") == "__main__" else vars(sys.modules["__main__"])
-    return made(call, key_of(call, parts_of(call, namespace)))
+    return made(call, seed_of(call, parts_of(call, namespace)))
 
 
 class _NoTrial:
