@@ -356,3 +356,37 @@ same = random.getstate() == drawn
     assert names["same"]
     told = trained(server, experiment(source), until=1)
     assert points(told)["score", 1, 0] == names["value"]
+
+
+MEMORY = """
+import torch
+from torch import nn
+
+def own():
+    for line in open("/proc/self/smaps_rollup"):
+        if line.startswith("Private_Dirty:"):
+            return int(line.split()[1]) * 1024
+
+def load():
+    return nn.Sequential(*(nn.Linear(1000, 1000) for _ in range(16)))
+
+before = own()
+base = LOAD
+loaded = own() - before
+loss = 0.0
+for step in trial.steps():
+    with torch.no_grad():
+        loss += base(torch.ones(1, 1000)).sum().item()
+    trial.report(score=loss, loaded=loaded, used=own() - before)
+"""
+
+
+def test_weights_take_their_memory_once(server, experiment):
+    def taken(load, trial):
+        told = points(trained(server, experiment(MEMORY.replace("LOAD", load)), trial=trial, until=2))
+        return told["loaded", 1, 0], told["used", 2, 0]
+
+    assert min(taken("load()", 0)) > 64_000_000
+    # Also where it was made, and after it was used and looked through for a checkpoint.
+    for trial in range(3):
+        assert max(taken("trial.shared(load)", trial)) < 32_000_000

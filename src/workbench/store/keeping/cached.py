@@ -1,8 +1,8 @@
 """Kept results of ``trial.cached`` and ``trial.shared``. Law: a result's file names its blobs, and is written after
 them; in doubt there is no result, and it is made again.
 
-A result is removed when it was not used for a month and no unfinished experiment used it, or a day after the last
-experiment that used it was deleted.
+A result is removed when it was not used for a month, or for a day if all experiments that used it were deleted; never
+while one of them is unfinished.
 """
 
 from __future__ import annotations
