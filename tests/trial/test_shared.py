@@ -126,7 +126,7 @@ def test_two_at_the_same_time_call_it_once(server, experiment, tmp_path):
 def test_where_the_trial_that_makes_it_is_killed_the_next_one_makes_it(server, experiment, tmp_path):
     source = cell(tmp_path, seconds=1.0).replace(
         "    time.sleep(1.0)",
-        "    if not os.fork():\n        time.sleep(60)\n    time.sleep(1.0)",  # a child that outlives it
+        "    if not os.fork():\n        os.setsid()\n        time.sleep(60)\n    time.sleep(1.0)",  # it may live longer
     )
     one = experiment(source.replace("import random", "import os, random"))
     first, second = server.runner(), server.runner()
@@ -188,8 +188,9 @@ def test_it_is_called_again_when_a_file_that_it_read_changes(server, experiment,
     folder.mkdir()
     for name in "ab":
         (folder / name).write_text("1")
-    # A trial that has read, or written, a file before still depends on it inside.
-    before = f"open({str(folder / 'a')!r}).read()"
+    (tmp_path / "other").write_text("")
+    # What the trial has read before counts if the function reads it too, and only then.
+    before = f"open({str(folder / 'a')!r}).read() + open({str(tmp_path / 'other')!r}).read()"
     source = READS.format(log=str(tmp_path / "calls"), folder=str(folder), before=before)
 
     def score():
@@ -201,6 +202,7 @@ def test_it_is_called_again_when_a_file_that_it_read_changes(server, experiment,
     assert score() == (2.0, {"a", "b"})
     assert score() == (2.0, {"a", "b"})  # its data is told though it was not called
     assert calls(tmp_path) == 1
+    (tmp_path / "other").write_text("changed")
     os.utime(folder / "a")
     assert score()[0] == 2.0  # the same content
     assert calls(tmp_path) == 1
