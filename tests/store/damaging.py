@@ -14,6 +14,8 @@ from workbench.cli import main
 from workbench.store import Store, requests
 from workbench.store.files import packed
 from workbench.store.journal import Journal
+from workbench.store.keeping import cached
+from workbench.store.keeping.cached import Result
 from workbench.store.keeping.checkpoints import Checkpoints
 from workbench.store.lists import documents
 from workbench.store.lists.catalog import read_catalog
@@ -46,6 +48,9 @@ def small_store(root: Path) -> Store:
     paths.data.write_text(json.dumps(one))
     paths.setup.write_text(json.dumps({"schema": 1}))
     paths.setup_lock.touch()
+    result = Result("ab" * 32, "load", store.put_blob(b"value"), (), (), {}, (), 1.0, (experiment,))
+    with cached.held(store, result.key):
+        cached.write(store, result)
     (store.notebooks / experiment).mkdir()
     (store.notebooks / experiment / "run.json").write_text("{}")
     (store.notebooks / experiment / "out.ipynb").write_text("{}")

@@ -46,6 +46,8 @@ TABLE: dict[str, dict[str, str]] = {
     "data": {**_JSON, **_NO_FILE},
     "set-up": {**_JSON, **_NO_FILE},
     "set-up lock": {**_FREE, **_NO_FILE},
+    "cached result": {**_JSON, **_NO_FILE},
+    "cached lock": {**_FREE, **_NO_FILE},
     "mirror": {**_FREE, **_NO_FILE, "folder": N},
     "manifest": _ALL,
     "checkpoint": _ALL,
