@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import TrialFailed
-from workbench.experiment.experiment import LOOK_S, Experiment
+from workbench.experiment.experiment import Experiment
 from workbench.experiment.trial import Trial
 from workbench.records import Json
 from workbench.replay import Prepared
+from workbench.status.waiting import LOOK_S
 from workbench.store import Store
 from workbench.store.lists.catalog import Reference
 

@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import BadName, NotebookFailed, NotFound
-from workbench.experiment.experiment import LOOK_S, Experiment
+from workbench.experiment.experiment import Experiment
 from workbench.launch import Origin, draft, experiments, settled
 from workbench.records import ENDED, Goal, Json, Searcher, Spec
 from workbench.replay.executing import outcome, packed, started
 from workbench.replay.notebook import SourceNotebook, Task
 from workbench.snapshot import take
 from workbench.snapshot.reading.cell import read_cell
+from workbench.status.waiting import LOOK_S
 from workbench.store import Store, new_id
 from workbench.store.lists import notebooks
 from workbench.store.lists.notebooks import NotebookRun
