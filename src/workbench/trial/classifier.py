@@ -121,6 +121,16 @@ def set_torch_state(generator: Any, state: bytes) -> None:
 TORCH_GENERATOR = kinds.Generator(lambda g: g.get_state().numpy().tobytes(), set_torch_state)
 
 
+#: Modules of loaders, samplers and data sets whose ``state_dict`` is a place inside a pass. Loaded between two passes,
+#: it shortens the next one or changes its order, and asking a loader for it may start workers. So their attributes are
+#: saved instead.
+POSITIONS = (
+    "torchdata.stateful_dataloader.stateful_dataloader",
+    "torchdata.stateful_dataloader.sampler",
+    "datasets.iterable_dataset",
+)
+
+
 class Classifier:
     """Decides how an object is inspected, and caches it by class. ``main`` is the namespace of the training code."""
 
@@ -279,6 +289,7 @@ def has_state_dict(obj: Any) -> bool:
         not isinstance(obj, type)
         and callable(getattr(obj, "state_dict", None))
         and callable(getattr(obj, "load_state_dict", None))
+        and not any(cls.__module__ in POSITIONS for cls in type(obj).__mro__)
     )
 
 

@@ -21,6 +21,7 @@ from workbench.trial.classifier import (
     TORCH_GENERATOR,
 )
 from workbench.trial.discovery import Names, Survey
+from workbench.trial.streams import keeps_something
 
 #: A name, and why its value is not restored.
 Lost = tuple[str, str]
@@ -28,6 +29,13 @@ Lost = tuple[str, str]
 Reads = Callable[[Names, str], bool]
 
 IN_WORKERS = "its data set draws from generators of its own in workers that outlive a pass: they restart"
+KEPT_IN_WORKERS = (
+    "its data set keeps a position or a count in workers that outlive a pass: they restart; "
+    "without persistent_workers each pass starts them with what training has"
+)
+CHANGED_FOR_WORKERS = (
+    "its data set has changed since the set-up, and workers that outlive a pass restart with the set-up's"
+)
 BY_TIME = "a bar around an iterable brings its count up to date from time to time only"
 OF_THE_LOOP = "a bar that the loop has made cannot be saved"
 
@@ -67,7 +75,7 @@ def lost(
         how = survey.entries[number].how
         if how is bars.BAR and bars.COUNTS & mentioned():
             add(number, OF_THE_LOOP)
-        elif how is GENERATOR and not _is_own_iterator(survey, number):
+        elif how is GENERATOR and not is_own_iterator(survey, number):
             add(number, reason)
     for number in before:
         obj = survey.objects.get(number)
@@ -75,6 +83,11 @@ def lost(
             add(number, BY_TIME)
     for number in _with_own_generators(survey, lasting):
         add(number, IN_WORKERS)
+    for number, one in lasting:
+        if keeps_something(one.dataset):
+            add(number, KEPT_IN_WORKERS)
+        elif _has_changed(survey, survey.numbers.get(id(one.dataset))):
+            add(number, CHANGED_FOR_WORKERS)
     for name, reason in survey.unsaved_names:
         found.setdefault(name, reason)
     return list(found.items())
@@ -101,17 +114,29 @@ def _has_moved(survey: Survey, number: int, before: dict[int, Any]) -> bool:
     if how is GENERATOR:
         place = _place(obj)
         known = number in before and before[number] is not None and before[number] == place
-        return not known and not _is_own_iterator(survey, number)
+        return not known and not is_own_iterator(survey, number)
     if how is FILE:
         # Writing continues where the set-up reopens the file; reading restarts.
         return hasattr(obj, "readable") and not obj.closed and obj.readable()
     return True
 
 
-def _is_own_iterator(survey: Survey, number: int) -> bool:
+def is_own_iterator(survey: Survey, number: int) -> bool:
     """True for the iterator inside a loader with persistent workers: it restarts with each pass."""
     holder = survey.objects.get(survey.entries[number].parent)
     return holder is not None and getattr(holder, "_iterator", None) is survey.objects[number]
+
+
+def _has_changed(survey: Survey, number: int | None) -> bool:
+    """Whether the object, or one below it, has changed since the set-up. The bytes of tensors do not count: workers see
+    those that are shared."""
+    for below in survey.changed if number is not None else ():
+        above = -1 if survey.entries[below].how is survey.classifier.storages else below
+        while above >= 0:
+            if above == number:
+                return True
+            above = survey.entries[above].parent
+    return False
 
 
 def _with_own_generators(survey: Survey, lasting: list[tuple[int, Any]]) -> list[int]:

@@ -9,12 +9,13 @@ data is not loaded. Random states are afterwards as they were before.
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import hashlib
 import inspect
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from workbench.snapshot.imported import loaded
@@ -23,18 +24,34 @@ from workbench.trial.kinds import IsLeft, Kind, See, Token
 from workbench.trial.looking.digests import digest
 from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
 
-_SINGLE, _MULTI = "_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter"
+_SINGLE = "_SingleProcessDataLoaderIter"
 
 
-def watch() -> None:
-    """From now on, iterators over DataLoaders can be saved. Does nothing if torch is not imported yet."""
+#: Called with each DataLoader when a pass over it makes an iterator.
+Look = Callable[[Any], None]
+_look: Look | None = None
+
+
+def watch(look: Look | None = None) -> None:
+    """A leg starts, or has ended: from now on, iterators over DataLoaders can be saved, and ``look`` sees the loaders.
+
+    If torch is not imported yet, call :func:`torch_imported` when it is.
+    """
+    global _look
+    _look = look
     different.clear()
+    torch_imported()
+
+
+def torch_imported() -> None:
+    """Torch may have been imported since the last call."""
     torch_loader = loaded("torch.utils.data.dataloader")
     if torch_loader is None or hasattr(torch_loader, "workbench_watches"):
         return
     torch_loader.workbench_watches = True
     _watch_single(getattr(torch_loader, _SINGLE))
-    _seed_lasting_workers(getattr(torch_loader, _MULTI))
+    # torchdata's iterators extend this class too.
+    _watch_all(torch_loader._BaseDataLoaderIter)
 
 
 def _watch_single(cls: Any) -> None:
@@ -197,16 +214,24 @@ class Seeded(list[Any]):
         return super().__iter__()
 
 
-def _seed_lasting_workers(cls: Any) -> None:
-    """With persistent workers, make all randomness of a batch depend only on its pass and number.
-
-    Their own random state is in their processes, where no checkpoint reaches it.
+def _watch_all(cls: Any) -> None:
+    """Look at each loader. With persistent workers, make all randomness of a batch depend only on its pass and number:
+    their own random state is in their processes, where no checkpoint reaches it.
     """
-    reset, following = cls._reset, cls._next_index
+    begin, reset, following = cls.__init__, cls._reset, cls._next_index
+
+    @functools.wraps(begin)
+    def begun(self: Any, loader: Any) -> None:
+        if _look is not None:
+            _look(loader)
+        begin(self, loader)
 
     @functools.wraps(reset)
     def counted(self: Any, loader: Any, first_iter: bool = False) -> None:
         self.workbench_pass = getattr(self, "workbench_pass", 0) + 1
+        self.workbench_skipped = 0
+        if _continued is not None:
+            self._base_seed, self.workbench_pass, self.workbench_skipped = _continued
         reset(self, loader, first_iter)
 
     @functools.wraps(following)
@@ -215,11 +240,26 @@ def _seed_lasting_workers(cls: Any) -> None:
         if not self._persistent_workers or type(indices) is not list:
             return indices
         found = Seeded(indices)
-        which = f"{self._base_seed}/{self.workbench_pass}/{self._send_idx}"
+        which = f"{self._base_seed}/{self.workbench_pass}/{self._send_idx + self.workbench_skipped}"
         found.seed = int.from_bytes(hashlib.sha256(which.encode()).digest()[:7], "big")
         return found
 
-    cls._reset, cls._next_index = counted, seeded
+    cls.__init__, cls._reset, cls._next_index = begun, counted, seeded
+
+
+#: The seed, the pass and the number of skipped batches of persistent workers that are started now.
+_continued: tuple[int, int, int] | None = None
+
+
+@contextlib.contextmanager
+def continuing(place: tuple[int, int], skipped: int) -> Iterator[None]:
+    """Persistent workers whose pass starts in this context continue the pass of ``place`` (see :func:`workers_of`)."""
+    global _continued
+    _continued = (*place, skipped)
+    try:
+        yield
+    finally:
+        _continued = None
 
 
 def workers_of(loader: Any) -> tuple[int, int] | None:

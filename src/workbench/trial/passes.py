@@ -7,6 +7,7 @@ data is loaded.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import itertools
@@ -15,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from workbench.snapshot.imported import loaded
-from workbench.trial import seeds
+from workbench.trial import iterators, seeds
 from workbench.trial.classifier import has_state_dict
-from workbench.trial.samplers import put_samplers, sampler_states, samplers_of
+from workbench.trial.samplers import Replaced, changed, put_back, put_samplers, sampler_states, samplers_of, streams_of
 
 
 class Pass(Protocol):
@@ -37,16 +38,18 @@ class Pass(Protocol):
     def begin(self, skip: int) -> Iterator[Any]:
         """The batches from number ``skip`` on."""
 
+    def changed(self, state: Any) -> str:
+        """What has changed since ``state`` was taken and is too large to be in it; empty if nothing has."""
+
 
 def pass_over(loader: Any) -> Pass:
     """How a pass over ``loader`` starts."""
-    if has_state_dict(loader):
+    if has_state_dict(loader) and not type(loader).__module__.startswith("torchdata."):
         return OwnState(loader)
     torch = loaded("torch")
     if torch is not None:
         data = torch.utils.data
-        cls = type(loader)
-        if isinstance(loader, data.DataLoader) and cls.__iter__ is data.DataLoader.__iter__:
+        if isinstance(loader, data.DataLoader) and _is_librarys(type(loader).__iter__):
             return Again(loader) if isinstance(loader.dataset, data.IterableDataset) else Loader(loader)
         if isinstance(loader, torch.Tensor):
             return Rows(loader)
@@ -60,18 +63,28 @@ def pass_over(loader: Any) -> Pass:
     return Again(loader)
 
 
+def _is_librarys(function: Any) -> bool:
+    """True for a method of torch's own DataLoader or of torchdata's StatefulDataLoader."""
+    return str(function.__module__).startswith(("torch.utils.data.", "torchdata.stateful_dataloader."))
+
+
 class _Plain:
     refused = ""
     remark = ""
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader
+        #: Attributes that a pass that is started again found with the values of its start.
+        self._replaced: list[Replaced] = []
 
     def state(self) -> Any:
         return seeds.state()
 
     def put(self, state: Any) -> None:
         seeds.put(state)
+
+    def changed(self, state: Any) -> str:
+        return ""
 
 
 class Rows(_Plain):
@@ -98,10 +111,32 @@ class Again(_Plain):
 
     remark = "its first batches are read again and dropped, because it cannot start at a later one"
 
+    def __init__(self, loader: Any) -> None:
+        super().__init__(loader)
+        torch = loaded("torch")
+        if torch is not None and isinstance(loader, torch.utils.data.DataLoader):
+            # Its workers have copies of the data set, which a pass does not change.
+            self._parts = [*samplers_of(loader), *([] if loader.num_workers else streams_of(loader.dataset))]
+        else:
+            self._parts = streams_of(loader)
+
+    def state(self) -> Any:
+        return seeds.state(), sampler_states(self._parts)
+
+    def put(self, state: Any) -> None:
+        random_state, parts = (state, []) if isinstance(state, dict) else state  # earlier versions: the first alone
+        self._replaced = put_samplers(self._parts, parts)
+        seeds.put(random_state)
+
+    def changed(self, state: Any) -> str:
+        return changed(self._parts, state[1])
+
     def begin(self, skip: int) -> Iterator[Any]:
-        batches: Iterator[Any] = iter(self.loader)
+        with _continuing(self.loader, skip):
+            batches: Iterator[Any] = iter(self.loader)
         for _ in range(skip):
             next(batches, None)
+        put_back(self._replaced)
         return batches
 
 
@@ -126,33 +161,37 @@ class Loader(_Plain):
 
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
-        self._keeps_workers = loader.num_workers > 0 and (
-            loader.persistent_workers or not getattr(loader, "in_order", True)
-        )
-        if self._keeps_workers:
-            self.remark = "random numbers that its workers draw restart: their processes outlive a pass"
+        in_order = getattr(loader, "in_order", True)
+        self._keeps_workers = loader.num_workers > 0 and (loader.persistent_workers or not in_order)
+        if loader.num_workers > 0 and not in_order:
+            self.refused = "with in_order=False its batches come in the order in which its workers finish them"
         #: Workers of an earlier pass persist, and their seed was drawn then.
         self._has_workers = False
 
     def state(self) -> Any:
-        self._has_workers = getattr(self.loader, "_iterator", None) is not None
+        self._has_workers = self._keeps_workers and getattr(self.loader, "_iterator", None) is not None
         return seeds.state(), sampler_states(samplers_of(self.loader), self.loader.dataset), self._has_workers
 
     def put(self, state: Any) -> None:
         random_state, samplers, *more = state  # checkpoints of earlier versions contain two
         self._has_workers = any(more)
-        put_samplers(samplers_of(self.loader), samplers)
+        self._replaced = put_samplers(samplers_of(self.loader), samplers)
         seeds.put(random_state)
+
+    def changed(self, state: Any) -> str:
+        return changed(samplers_of(self.loader), state[1])
 
     def begin(self, skip: int) -> Iterator[Any]:
         seeded = self.loader.num_workers > 0 and not self._keeps_workers
         if not skip and not seeded:
             return iter(self.loader)
+        if skip and self._has_workers:
+            again = self._again(skip)
+            put_back(self._replaced)
+            return again
         loader = copy.copy(self.loader)
         attributes = vars(loader)
         attributes["_iterator"] = None
-        if self._has_workers:
-            attributes["generator"] = loaded("torch").Generator()
         skipping = None
         if skip:
             which = "sampler" if loader.batch_sampler is None else "batch_sampler"
@@ -160,10 +199,31 @@ class Loader(_Plain):
         if seeded:
             seeding = Seeding(loader.collate_fn, loader.worker_init_fn, loader.num_workers, skip)
             loader.collate_fn, loader.worker_init_fn = seeding, seeding.begin
-        batches: Iterator[Any] = iter(loader)
+        with _continuing(self.loader, skip, skip):
+            batches: Iterator[Any] = iter(loader)
         if skipping is not None:
             skipping.prime()
+        put_back(self._replaced)
         return batches
+
+    def _again(self, skip: int) -> Iterator[Any]:
+        """Start a pass of workers that were there before it: its sampler is started once, as it was then."""
+        lasting = self.loader._iterator
+        sampler = lasting._index_sampler
+        lasting._index_sampler = Skipping(sampler, skip)
+        with _continuing(self.loader, skip, skip):
+            batches: Iterator[Any] = iter(self.loader)
+        lasting._index_sampler = sampler
+        return batches
+
+
+def _continuing(loader: Any, skip: int, left_out: int = 0) -> contextlib.AbstractContextManager[None]:
+    """While a pass is started again to skip batches: persistent workers draw the random numbers of that pass.
+
+    left_out: the number of batches that they are not asked for.
+    """
+    place = iterators.workers_of(loader) if skip and getattr(loader, "persistent_workers", False) else None
+    return contextlib.nullcontext() if place is None else iterators.continuing(place, left_out)
 
 
 class Skipping:

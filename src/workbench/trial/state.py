@@ -328,9 +328,10 @@ class State:
         objects = list(self.objects())
         left: dict[str, str] = {}
         for number, reason in survey.unsaved:
-            left.setdefault(_listed(survey.path(number)), reason)
+            if not inexact.is_own_iterator(survey, number):
+                left.setdefault(_listed(survey.path(number)), reason)
         for key, reason in survey.left.items():
-            if reason:
+            if reason and not inexact.is_own_iterator(survey, survey.numbers[key]):
                 left.setdefault(_listed(survey.path(survey.numbers[key])), reason)
         left.update(survey.unsaved_names)
         skipped = {path for path in left if path in names}
@@ -363,7 +364,10 @@ def _with_workers(survey: Survey) -> list[tuple[int, Any]]:
     return [
         (number, one)
         for number, one in survey.objects.items()
-        if number < size and issubclass(type(one), data.DataLoader) and getattr(one, "_iterator", None) is not None
+        if number < size
+        and issubclass(type(one), data.DataLoader)
+        and one.persistent_workers
+        and getattr(one, "_iterator", None) is not None
     ]
 
 

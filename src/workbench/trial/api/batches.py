@@ -168,6 +168,12 @@ class Inside:
             return batches.way.refused
         if any(one.f_code.co_flags & inspect.CO_GENERATOR for one in self._frames(frame)):
             return "a generator of your own lies between the loop and trial.batches(), and its place cannot be saved"
+        large = batches.way.changed(pickle.loads(batches.start))
+        if large:
+            return (
+                f"{large} changes during a pass and is too large to be saved with its order: draw the order from a "
+                "seed and the number of the pass (trial.loader does)"
+            )
         around = _iterators_around(batches)
         if around:
             return f"{around} around trial.batches() keeps its own count, and its place cannot be saved: leave it out"
