@@ -199,6 +199,8 @@ class LegOrder:
     asks: bool = False
     #: It probably takes a fraction of a second: it trains in a lane, and sends what is not urgent with what is.
     is_short: bool = False
+    #: Slots of its machine in which trials may train at the same time, its own included; 0 if that is not known.
+    slots: int = 0
     check: Check | None = None
     protocol: int = PROTOCOL
     #: Added by the worker: the notebook's secrets, and copies that replace files which have changed since.

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from workbench.cluster.backend import Slot
 from workbench.engine.legs.leg import Leg
-from workbench.engine.legs.placing import Waiting, share, shares
+from workbench.engine.legs.placing import Waiting, beside, share, shares
 
 
 def slots(*busy: int) -> list[Slot]:
@@ -28,6 +28,16 @@ def placed(slots, waiting, *, alone=(), may_come=False, now=0.0):
 def test_each_gets_the_slot_with_the_least_to_do_and_the_first_without_one_blocks_the_rest():
     assert placed(slots(0, 1, 0), legs(4)) == ([(0, 0), (1, 2)], 2, [])
     assert placed(slots(1, 0), legs(4, depth=2)) == ([(0, 1), (1, 0), (2, 1)], 3, [])
+
+
+def test_slots_of_one_machine_are_counted_by_its_host():
+    there = [
+        Slot(f"tls://{host}:{port}", 0, []) for host, port in (("a", 1), ("a", 2), ("b", 3), ("[::1]", 4), ("a", 5))
+    ]
+    assert [beside(there, one) for one in there] == [3, 3, 1, 1, 3]
+    there[4].closed = "it is gone"
+    assert beside(there, there[0]) == 2
+    assert beside([], there[0]) == 1
 
 
 def test_a_retry_waits_its_time_and_lets_others_go_before_it():

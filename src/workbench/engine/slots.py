@@ -16,7 +16,7 @@ from workbench.engine.judging.suspects import Suspects
 from workbench.engine.judging.verify import Verification
 from workbench.engine.leases import Leases
 from workbench.engine.legs.leg import Leg
-from workbench.engine.legs.placing import Shared, Waiting, share, shares
+from workbench.engine.legs.placing import Shared, Waiting, beside, share, shares
 from workbench.engine.loop import ExperimentLoop
 from workbench.facts import Reached
 from workbench.messages import FromLeg, Left
@@ -155,6 +155,7 @@ class Slots(ABC):
 
     def _start(self, loop: ExperimentLoop, leg: Leg, slot: Slot) -> None:
         leg.slot = slot
+        leg.slots = 1 if leg.alone else min(beside(self.backend.slots, slot), self._most_at_once())
         # Unique, and higher for higher rungs: Dask runs tasks of equal priority last-in-first-out.
         priority = -loop.search.order(leg.trial)[0] * 1_000_000 - next(self._count)
         try:
@@ -162,6 +163,11 @@ class Slots(ABC):
             loop.hearing.started(leg)
         except Exception as error:
             self.broke(loop.spec.id, error)
+
+    def _most_at_once(self) -> int:
+        """The most trials of this engine that could train at the same time."""
+        going = (loop for loop in self.loops.values() if not loop.finished.is_set())
+        return sum(min(loop.spec.parallel or MANY, loop.search.planned[0]) for loop in going) or 1
 
     def _may_come(self, leg: Leg) -> bool:
         """Whether a slot on another worker than the one that ``leg`` died on may be available on request."""

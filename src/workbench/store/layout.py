@@ -144,6 +144,11 @@ class ExperimentPaths:
         return self.folder / "setup.json"
 
     @property
+    def crowded(self) -> Path:
+        """Exists once one of its legs has told the user that its loaders start too many workers."""
+        return self.folder / "crowded.told"
+
+    @property
     def setup_lock(self) -> Path:
         """Held by the runner that finds out which values the set-up does not reproduce."""
         return self.folder / "setup.lock"

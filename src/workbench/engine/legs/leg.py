@@ -44,6 +44,8 @@ class Leg:
     #: A worker to avoid, and the one where the trial waits to be continued.
     avoid: str | None = None
     prefers: str | None = None
+    #: Slots of its machine in which trials may train at the same time, its own included; 0 before it has a slot.
+    slots: int = 0
     #: For its page: the state that was found, and where it trained.
     detail: dict[str, Any] = field(default_factory=dict)
 

@@ -54,6 +54,7 @@ def leg_order(
             told=search.trials[leg.trial].step,
             asks=search.plan.scheduler.stops_most,
             is_short=is_short,
+            slots=leg.slots,
             may_wait=may_wait and not is_short and leg.until < max_steps and not spec.data_back,
         ),
     )

@@ -6,6 +6,7 @@ the waiting leg has the higher rung.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,9 +98,16 @@ def fit(slots: Iterable[Slot], leg: Leg, alone: Iterable[str], given: Mapping[Sl
     return [slot for slot in every if slot.is_usable and machine(slot.worker) not in taken]
 
 
+@functools.lru_cache(4096)
 def machine(worker: str) -> str:
     """The host in a worker's address: ``10.0.0.5`` of ``tls://10.0.0.5:40123``."""
     return worker.partition("://")[2].rpartition(":")[0] or worker
+
+
+def beside(slots: Iterable[Slot], slot: Slot) -> int:
+    """How many of ``slots`` are on the machine of ``slot``, which counts itself."""
+    host = machine(slot.worker)
+    return max(1, sum(machine(one.worker) == host and not one.closed for one in slots))
 
 
 def shares(free: int, most: Mapping[Who, int]) -> dict[Who, int]:

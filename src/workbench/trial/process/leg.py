@@ -44,6 +44,7 @@ from workbench.trial.course.twin import Twin, TwinCourse
 from workbench.trial.course.vault import Settler, StoreVault, Writer
 from workbench.trial.process import determinism, tracebacks, view
 from workbench.trial.process.ahead import let_go
+from workbench.trial.process.crowding import Crowding
 from workbench.trial.process.forkserver import made_by_imports, search_path
 from workbench.trial.process.isolation import Baseline
 from workbench.trial.process.processes import descendants
@@ -115,8 +116,10 @@ class Legs:
         is_strict = self._own and spec.deterministic == "strict"
         # Processes are forked from one another: without any seed their numbers would be the same.
         drawn = secrets.randbits(63) if self._own and spec.deterministic == "off" else seed
-        seeds.set_all(drawn, number, is_strict=is_strict, imported=self._held.imported if self._held else None)
-        iterators.watch()
+        seeds.set_all(drawn, number, is_strict=is_strict, imported=self._imported)
+        says = lambda words: left.course.says(words) if left.course else None  # noqa: E731
+        crowding = Crowding(order.slots, store.experiment(spec.id).crowded, says)
+        iterators.watch(crowding.look)
         namespace, function = fill(store, spec, main)
         if self._own:
             self._announce(store, spec, main, order)
@@ -166,11 +169,18 @@ class Legs:
                 left.outcome = cast(Outcome, course.finish())
         finally:
             make_current(None)
+            iterators.watch()
             setup.close()
             if self._sight is not None:
                 left.seen = self._sight.last()  # while the names of the leg still keep its files open
             if self._writer is not None:
                 self._writer.wait()
+
+    def _imported(self) -> None:
+        """Training code has imported something."""
+        if self._held is not None:
+            self._held.imported()
+        iterators.torch_imported()
 
     def _vault(self, store: Store, spec: Spec, order: LegOrder) -> Vault:
         fetch = partial(_fetch, store, spec, order) if spec.storage else None

@@ -1,0 +1,69 @@
+"""Loaders whose workers are more than the cores of their slot. Law: the user is told once for each experiment.
+
+torch warns about a loader with more workers than cores, but does not know that other trials train on the same cores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from workbench.store.files.atomic import FILE_MODE
+
+
+def crowded(workers: int, slots: int, cores: int) -> str:
+    """A line for the user if loaders with ``workers`` workers, one in each of ``slots`` slots of a machine, start more
+    processes than it has ``cores``; empty if they do not.
+
+    >>> crowded(8, 4, 8)
+    'DataLoader(num_workers=8) in each of 4 slots: 32 worker processes on 8 cores. num_workers=2 uses the machine fully'
+    """
+    if workers * slots <= cores:
+        return ""
+    where = f" in each of {slots} slots" if slots > 1 else ""
+    there = "1 core" if cores == 1 else f"{cores} cores"
+    return (
+        f"DataLoader(num_workers={workers}){where}: {workers * slots} worker processes on {there}. "
+        f"num_workers={cores // slots} uses the machine fully"
+    )
+
+
+class Crowding:
+    """Looks at the loaders of one leg."""
+
+    def __init__(self, slots: int, told: Path, says: Callable[[str], None]) -> None:
+        """slots: those of this machine in which trials train; 0 if that is not known. told: exists once the user was
+        told. says: tells the user."""
+        self._slots, self._told, self._says = slots, told, says
+        # Processes forked from this one are loaders' workers, or run the set-up a second time.
+        self._pid = os.getpid()
+        self._most = 0
+
+    def look(self, loader: Any) -> None:
+        """A pass over ``loader`` starts."""
+        workers = loader.num_workers
+        if workers <= self._most or not self._slots or os.getpid() != self._pid:
+            return
+        self._most = workers
+        words = crowded(workers, self._slots, cores())
+        if words and self._is_first():
+            self._says(words)
+
+    def _is_first(self) -> bool:
+        try:
+            os.close(os.open(self._told, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+        except FileExistsError:
+            return False
+        except OSError:  # on a full disk the user is told by each leg
+            return True
+        return True
+
+
+def cores() -> int:
+    """The cores of this machine that its slots share."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES"):
+        # dask-cuda binds each worker to the cores near its GPU, and other slots have the others.
+        return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
