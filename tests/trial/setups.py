@@ -170,6 +170,14 @@ parameters = set(nn.Linear(2, 2).parameters())
 """,
         "sorted(words).index('dog') + len(layers) + len(parameters)",
     ),
+    "losses in storages that torch never wrote otherwise": (
+        """
+target = torch.arange(4096.0).reshape(1024, 4)
+baseline = nn.functional.mse_loss(torch.zeros(1024, 4), target)
+kept = [baseline, baseline.detach(), nn.functional.smooth_l1_loss(torch.zeros(64, 4), target[:64])]
+""",
+        "float(baseline) + sum(map(float, kept))",
+    ),
     "hooks and loaders": (
         """
 model = nn.Linear(2, 2)

@@ -63,6 +63,19 @@ def result(): return loss, both
     assert differing(trial, calm, files) == []
 
 
+def test_what_torch_never_wrote_beside_a_loss_of_the_set_up_is_no_difference(server, experiment):
+    loop = """
+import torch
+model = torch.nn.Linear(8, 4)
+losses = torch.nn.functional.mse_loss(model(torch.rand(64, 8)), torch.zeros(64, 4)).detach()
+for epoch in trial.steps():
+    losses += torch.nn.functional.mse_loss(model(torch.rand(64, 8)), torch.zeros(64, 4)).detach()
+    trial.report(score=losses)
+"""
+    trial, calm, files = states(server, experiment, loop + FOOT.replace("result()", "[losses]"))
+    assert differing(trial, calm, files) == []
+
+
 PARTS = {
     "a number": ("turns = []", "turns.append(os.getpid())", ["turns"]),
     "a tensor": ("weights = torch.zeros(3)", "weights += os.getpid()", ["tensors"]),

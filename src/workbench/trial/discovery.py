@@ -171,11 +171,12 @@ class Survey:
         self._holders: dict[int, set[int | tuple[int, str]]] = {}
         #: The numbers of the objects inside each object that is compared by its pickle.
         self._refers: dict[int, set[int]] = {}
+        #: Where numbers lie in storages of nothing else: see :func:`torch_kinds.scalar_place`.
+        self._scalars: dict[int, list[torch_kinds.Place]] = {}
         self._todo: collections.deque[tuple[int, Any, Kind]] = collections.deque()
         self._parent = 0
         self._mark, self._loose = 0, False
-        self._name = ""
-        self._next = 0
+        self._name, self._next = "", 0
         self.roots = roots
         self._root_tokens: dict[str, dict[str, bytes]] = {}
         # A walk makes many small objects and no garbage: automatic collections would find nothing, again and again.
@@ -206,6 +207,7 @@ class Survey:
                 tokens[name] = signature(self.see(value, name))
         # Objects compared by pickle come last: by then everything that such a pickle may refer to has its number.
         last: list[tuple[int, Any, Kind]] = []
+        storages: list[tuple[int, Any]] = []
         addresses: list[int] = []
         see = self.see
         while self._todo:
@@ -220,6 +222,9 @@ class Survey:
             if how is OPAQUE or isinstance(how, kinds.ByState):
                 last.append((number, obj, how))
                 continue
+            if how is self.classifier.storages and number in self._holders:
+                storages.append((number, obj))
+                continue
             try:
                 found = signature(how.look(obj, see))
             except Exception as error:
@@ -229,6 +234,8 @@ class Survey:
                 self._compare(number, found)
         for number, obj, how in last:
             self._compare_pickle(number, obj, how)
+        for number, obj in storages:  # by now all tensors on them are known
+            self._compare_storage(number, obj)
         if self.replaced:
             self._replace_holders(last)
         for number in addresses:
@@ -270,7 +277,10 @@ class Survey:
         if how in REASONS:
             self.unsaved.append((number, REASONS[how]))
         if how is self.classifier.storages:
-            self.classifier.storages.seen_by.setdefault(id(obj), self.objects.get(self._parent))
+            holder = self.objects.get(self._parent)
+            self.classifier.storages.seen_by.setdefault(id(obj), holder)
+            if torch_kinds.scalar_place(holder):
+                self._holders[number] = {self._holder()}
         is_computed = how is TENSOR and not obj.is_leaf
         if is_computed:
             self._computed.append(number)
@@ -316,6 +326,14 @@ class Survey:
         if self.base is not None and number < self.size and self.base.entries[number].signature != found:
             self._replace(number)
 
+    def _compare_storage(self, number: int, obj: Any) -> None:
+        holders: list[Any] = [*self._holders[number]]
+        places = []
+        if not any(number in refers for refers in self._refers.values()):
+            places = self._scalars[number] = torch_kinds.scalar_places(map(self.objects.get, holders), obj)
+        storages = self.classifier.storages
+        self._compare(number, signature(storages.look_at(obj, places) if places else storages.look(obj, self.see)))
+
     def _replace(self, number: int) -> None:
         self.replaced.add(number)
         for holder in self._holders[number]:
@@ -353,6 +371,10 @@ class Survey:
     def is_left(self, obj: Any) -> bool:
         """True for a new object that cannot be saved."""
         return id(obj) in self.left
+
+    def scalars_in(self, storage: Any) -> list[torch_kinds.Place]:
+        """Where the numbers lie in a storage of nothing else; empty for other storages."""
+        return self._scalars.get(self.numbers.get(id(storage), -1), [])
 
     def release(self) -> None:
         """Release the objects: from now on only those without weak references are kept alive."""

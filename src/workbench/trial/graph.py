@@ -14,7 +14,7 @@ import sys
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import cloudpickle
@@ -50,9 +50,9 @@ class GraphPickler(cloudpickle.Pickler):
         #: New storages, with their key in tensors.safetensors.
         self.storages: dict[int, str] = {}
         self.new_storages: dict[str, Any] = {}
-        #: How often the graph refers to each of them, and where tensors of no dimension lie in it: offset and size.
+        #: How often the graph refers to each of them, and where numbers lie in it.
         self._uses: collections.Counter[str] = collections.Counter()
-        self._scalars: dict[int, list[tuple[int, int]]] = {}
+        self._scalars: dict[int, list[torch_kinds.Place]] = {}
         #: Cells with contents still to be written: separately, so that a closure over itself can be recreated.
         self.cells: list[types.CellType] = []
         #: Of each long container: its form in the graph, and itself, so that its id is not reused.
@@ -127,8 +127,8 @@ class GraphPickler(cloudpickle.Pickler):
         return _function, made, state, None, None, _set_function
 
     def _reduce_tensor(self, tensor: Any) -> Any:
-        if not tensor.shape:
-            place = tensor.storage_offset() * tensor.itemsize, tensor.itemsize
+        place = torch_kinds.scalar_place(tensor)
+        if place is not None:
             self._scalars.setdefault(tensor.untyped_storage()._cdata, []).append(place)
         made = (
             type(tensor).__name__,
@@ -147,16 +147,14 @@ class GraphPickler(cloudpickle.Pickler):
         return _tensor, made, (grad, attributes), None, None, _set_tensor
 
     def clear_unused(self) -> None:
-        """Have a storage of nothing but tensors of no dimension hold zeros elsewhere.
-
-        Some of torch's losses leave their value in a storage for a whole batch, of which the rest was never written: it
-        would make each checkpoint another one.
-        """
+        """Have a storage of nothing but numbers hold zeros elsewhere: see :func:`torch_kinds.scalar_place`."""
         torch = loaded("torch")
         for key, storage in self.new_storages.items():
-            places = self._scalars.get(storage._cdata, ())
-            is_full = sum(size for _, size in {*places}) >= storage.nbytes()
-            if is_full or storage.device.type != "cpu" or len(places) != self._uses[key]:
+            places: Sequence[torch_kinds.Place] = self.survey.scalars_in(storage)
+            pickled = self._scalars.get(storage._cdata, ())
+            if not places and len(pickled) == self._uses[key]:
+                places = pickled
+            if not places:
                 continue
             held = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
             cleared = torch.zeros_like(held)
@@ -189,6 +187,12 @@ class _DigestPickler(GraphPickler):
         super().__init__(file, survey, buffer_callback=buffer)
         #: Numbers of the objects that appear in the pickle as such.
         self.refers: set[int] = set()
+        #: What the tensor that is being pickled sees of its storage, if not all.
+        self._place: torch_kinds.Place | None = None
+
+    def _reduce_tensor(self, tensor: Any) -> Any:
+        self._place = torch_kinds.scalar_place(tensor)
+        return super()._reduce_tensor(tensor)
 
     def persistent_id(self, obj: Any) -> Any:
         number = self.survey.numbers.get(id(obj))
@@ -196,7 +200,8 @@ class _DigestPickler(GraphPickler):
             self.refers.add(number)
             return ("made", self.survey.entries[number].mark)
         if type(obj) is self._storage_type:
-            return ("storage", self.survey.classifier.storages.look(obj, lambda child, key: 0))
+            storages, place = self.survey.classifier.storages, self._place
+            return ("storage", storages.look_at(obj, [place]) if place else storages.look(obj, lambda child, key: 0))
         if isinstance(obj, types.ModuleType):
             return ("module", obj.__name__)
         return None

@@ -60,6 +60,10 @@ class State:
         self._main = main
         #: Names that are saved even if unchanged, because the set-up does not make them again.
         self.kept: list[str] = []
+        #: Names of plain values that are saved as well, because it is not known whether the set-up makes them again.
+        self.plain: list[str] = []
+        #: Whether its checkpoints are compared with those of another trial.
+        self.compares = False
         self._has_modules = modules
         own = own_modules(main) if modules else {}
         self._classifier = Classifier(main, own)
@@ -122,7 +126,8 @@ class State:
         late = self._late()
         survey = Survey(self._classifier, [*self._roots, *late, *below], self._base)
         header.shapes, header.options = self._shapes, self.options
-        header.made = made(self._base, survey).to_plain()
+        whole = self.compares or bool(self.plain)
+        header.made = made(self._base, survey, self.plain, whole=whole).to_plain()
         stream = io.BytesIO()
         fields = {name: getattr(header, name) for name in header.__dataclass_fields__ if name != "found"}
         # Pickled separately: its thousand numbers need not be checked for references one by one.

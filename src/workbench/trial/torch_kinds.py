@@ -6,12 +6,15 @@ import collections
 import ctypes
 import functools
 import itertools
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 from workbench.snapshot.imported import loaded
 from workbench.trial.kinds import Instance, IsLeft, Kind, See, Token, type_name
 from workbench.trial.looking.digests import LOOKED_AT_WHOLE, digest, digest_of_buffer
 
+#: A part of a storage: its offset and size in bytes.
+Place: TypeAlias = tuple[int, int]
 #: Attributes of every module that hold its parts; inspected with the module itself.
 _PARTS = ("_parameters", "_buffers", "_modules")
 #: The same as LOOKED_AT_WHOLE, for data that must be copied to the host first.
@@ -120,9 +123,7 @@ class Storage(Kind):
         length = obj.nbytes()
         if obj.device.type != "cpu":
             return (length, _digest_on_device(obj, tensor, trained))
-        view = (
-            memoryview((ctypes.c_char * length).from_address(obj.data_ptr())).cast("B") if length else memoryview(b"")
-        )
+        view = _bytes_at(obj, 0, length) if length else memoryview(b"")
         if length <= LOOKED_AT_WHOLE or trained:
             return (length, digest(view))
         return (length, digest_of_buffer(view), tensor._version if tensor is not None else 0)
@@ -134,6 +135,33 @@ class Storage(Kind):
         if obj.nbytes() != content.nbytes():
             obj.resize_(content.nbytes())
         obj.copy_(content)
+
+    def look_at(self, obj: Any, places: Sequence[Place]) -> Token:
+        """What :meth:`look` gives, of nothing but these places."""
+        return (obj.nbytes(), *places, digest(b"".join(_bytes_at(obj, *place) for place in places)))
+
+
+def _bytes_at(storage: Any, start: int, size: int) -> memoryview:
+    return memoryview((ctypes.c_char * size).from_address(storage.data_ptr() + start)).cast("B")
+
+
+def scalar_place(tensor: Any) -> Place | None:
+    """Where a number lies in a larger storage in memory; None for other tensors and objects.
+
+    Some of torch's losses leave their value in a storage for a whole batch. The rest of it was never written: it
+    differs from process to process, and is no state.
+    """
+    if type(tensor) not in tensor_types() or tensor.shape or tensor.device.type != "cpu":
+        return None
+    size = tensor.itemsize
+    return (tensor.storage_offset() * size, size) if tensor.untyped_storage().nbytes() > size else None
+
+
+def scalar_places(tensors: Iterable[Any], storage: Any) -> list[Place]:
+    """The same for all ``tensors`` on a storage: empty if one is no number, or if numbers fill it."""
+    found = {scalar_place(one) for one in tensors}
+    places = sorted(place for place in found if place is not None)
+    return places if len(places) == len(found) and sum(size for _, size in places) < storage.nbytes() else []
 
 
 def _digest_on_device(storage: Any, tensor: Any, trained: bool) -> Token:

@@ -67,19 +67,32 @@ def _in_graphs(one: Any, other: Any) -> Iterator[str]:
     for key in {**draws[0], **draws[1]}:
         if not _equal(draws[0].get(key), draws[1].get(key)):
             found[_GENERATORS.get(key, f"the random state of {key}")] = None
-    sums = [(header.get("made") or {}).get("sums", {}) for header in headers]
-    made = [name for name in sums[0] if name in sums[1] and sums[0][name] != sums[1][name]]
+    sides = [header.get("made") or {} for header in headers]
+    sums, alike = [side.get("sums", {}) for side in sides], _alike(*sides)
+    made = [name for name in sums[0] if name in sums[1] and sums[0][name] != sums[1][name] and name not in alike]
     found |= {f"{name} (made by the set-up)": None for name in made}
     pieces = [{**_patched(parts[1]), **_named(parts[2])} for parts in (a, b)]
     for key in {**pieces[0], **pieces[1]}:
-        if key not in pieces[0] or key not in pieces[1] or not _equal(pieces[0][key], pieces[1][key]):
-            match = _TOP.match(key)
-            name = match[0] if match else key
-            if name not in anew and not _is_machinery(pieces[0].get(key), pieces[1].get(key)):
-                found[name] = None
+        match = _TOP.match(key)
+        name = match[0] if match else key
+        in_both = key in pieces[0] and key in pieces[1]
+        if (in_both and _equal(pieces[0][key], pieces[1][key])) or (not in_both and name in alike) or name in anew:
+            continue
+        if not _is_machinery(pieces[0].get(key), pieces[1].get(key)):
+            found[name] = None
     if not _equal(a[3:], b[3:]):
         found["variables of closures"] = None
     yield from found
+
+
+def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
+    """Names whose plain values only one checkpoint holds, and which lead to the same in both.
+
+    A leg that did not learn in time what its set-up makes again keeps more than others.
+    """
+    whole = one.get("whole", {}), other.get("whole", {})
+    plain = {*one.get("plain", ())} ^ {*other.get("plain", ())}
+    return {name for name in plain if name in whole[0] and whole[0][name] == whole[1].get(name)}
 
 
 def _patched(patches: list[Any]) -> dict[str, Any]:

@@ -98,6 +98,8 @@ class LegCourse:
             self._restored = self._begun_at = vault.setup()
             if self._restored is not None:
                 self._before = read_header(self._restored)
+        if setup is not None and self._restored is None:
+            setup.begin()
 
     def _find_checkpoint(self) -> None:
         # The newest one may be unknown to the engine: it was taken while something crashed.
@@ -470,7 +472,7 @@ class LegCourse:
         self.know_setup()
         header = self.header(ended=ended)
         if self.place.compares:
-            header.anew = self._state.given_anew(frame)
+            header.anew, self._state.compares = self._state.given_anew(frame), True
         self.saver.take(self._state, header, None if ended else frame, passing=passing, needed=needed)
 
     def save(self, folder: Path, step: int | None) -> None:

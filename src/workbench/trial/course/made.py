@@ -8,8 +8,8 @@ prints      what one process tells another about its whole set-up, to find out w
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.records import SCHEMA, Json, check_schema
@@ -25,32 +25,39 @@ _SUM = (1 << 64) - 1
 class Made:
     """Of everything that the set-up made and the checkpoint does not contain: a sum of prints for each name.
 
-    excluded: marks of objects that the checkpoint contains, or that were gone when it was taken.
+    excluded: marks of objects that the checkpoint contains, or that were gone when it was taken. whole: the sum of the
+    prints of all that a name leads to, as it is now. plain: :attr:`workbench.trial.state.State.plain`.
+    These two are for the comparison with another checkpoint of the same step, which may keep other names.
     """
 
     sums: Mapping[str, int]
     excluded: frozenset[int]
+    whole: Mapping[str, int] = field(default_factory=dict)
+    plain: Sequence[str] = ()
 
     def to_plain(self) -> dict[str, Any]:
         """Numbers and bytes, for a checkpoint's header."""
-        return {"sums": dict(self.sums), "excluded": struct.pack(f"<{len(self.excluded)}Q", *sorted(self.excluded))}
+        marks = struct.pack(f"<{len(self.excluded)}Q", *sorted(self.excluded))
+        return {"sums": dict(self.sums), "excluded": marks, "whole": dict(self.whole), "plain": [*self.plain]}
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Made:
         """The inverse of :meth:`to_plain`."""
         marks = data["excluded"]
-        return cls(data["sums"], frozenset(struct.unpack(f"<{len(marks) // 8}Q", marks)))
+        excluded = frozenset(struct.unpack(f"<{len(marks) // 8}Q", marks))
+        return cls(data["sums"], excluded, data.get("whole", {}), data.get("plain", ()))
 
 
-def made(base: Survey, later: Survey) -> Made:
-    """What the set-up made (``base``) and ``later`` found unchanged."""
+def made(base: Survey, later: Survey, plain: Sequence[str] = (), *, whole: bool = False) -> Made:
+    """What the set-up made (``base``) and ``later`` found unchanged. plain, whole: see :class:`Made`."""
     changed = {*later.changed, *later.replaced}
-    kept = {number for number in later.entries if number < base.size and number not in changed}
+    steady = {number for number in later.entries if number < base.size and number not in changed}
     names = {(root.label, name): token for root, name, token in later.tokens()}
     same = {(root.label, name) for root, name, token in base.tokens() if names.get((root.label, name)) == token}
-    excluded = [entry.mark for number, entry in base.entries.items() if number not in kept]
+    excluded = [entry.mark for number, entry in base.entries.items() if number not in steady]
     excluded += [_name_mark(root, name) for root, name, _ in base.tokens() if (root.label, name) not in same]
-    return Made(_sums(base, frozenset(excluded)), frozenset(excluded))
+    sums = _sums(base, frozenset(excluded))
+    return Made(sums, frozenset(excluded), _sums(later, frozenset()) if whole else {}, plain)
 
 
 def differing(before: Made, base: Survey, reached: Survey | None = None) -> list[str]:

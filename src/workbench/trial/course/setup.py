@@ -1,8 +1,9 @@
 """What an experiment's set-up does not make the same again, as each leg learns it. Law: one second run answers for all.
 
-The first leg of an experiment has its set-up run a second time (:mod:`workbench.trial.course.twin`), compares, and
-writes ``setup.json``. Other legs read that file, and wait for it if they need it earlier. If the second run fails,
-checkpoints keep the plain values of names, and any other difference on a resume is refused there.
+The first leg of an experiment that starts without a checkpoint has its set-up run a second time
+(:mod:`workbench.trial.course.twin`), compares, and writes ``setup.json``. If it is killed before, the next one does.
+Other legs read that file, and wait for it if they need it earlier. If the second run fails, checkpoints keep the plain
+values of names, and any other difference on a resume is refused there.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ _PLAIN_ITEMS = 4096
 class Setup:
     """One leg's knowledge of its set-up."""
 
-    def __init__(self, paths: ExperimentPaths, start: Callable[[], Twin] | None = None) -> None:
-        """start: forks a second run; None for no second run. It is called immediately, or never."""
-        self._paths = paths
+    def __init__(self, paths: ExperimentPaths, start: Callable[[int], Twin] | None = None) -> None:
+        """start: forks a second run, which closes the given descriptor; None for no second run."""
+        self._paths, self._start = paths, start
         self._lock: int | None = None
         self._twin: Twin | None = None
         self._seconds = 0.0
@@ -43,8 +44,13 @@ class Setup:
         self.told = ""
         #: What is known; None until then.
         self.known = self._read()
-        if self.known is None and start is not None and self._claim():
-            self._twin = start()
+
+    def begin(self) -> None:
+        """The set-up begins, and no checkpoint will be restored into what it makes: fork the second run, if no other
+        leg has."""
+        if self.known is None and self._start is not None and self._claim():
+            assert self._lock is not None
+            self._twin = self._start(self._lock)
 
     @property
     def saves_nothing(self) -> bool:
@@ -128,7 +134,7 @@ class Setup:
         assert self.known is not None
         self.kept = self.known.keep(state.base)
         if self.known.failed:
-            _keep_plain(state)
+            state.plain = _keep_plain(state)
 
     def _read(self) -> Unsteady | None:
         try:
@@ -159,8 +165,9 @@ class Setup:
             self._lock = None
 
 
-def _keep_plain(state: State) -> None:
-    """Keep numbers and texts bound to names, and short lists of them: a time, a folder's name, an order."""
+def _keep_plain(state: State) -> list[str]:
+    """Keep numbers and texts bound to names, and short lists of them: a time, a folder's name, an order. Returns the
+    names that lead there."""
     base = state.base
     numbers = []
     for number, entry in base.entries.items():
@@ -177,3 +184,4 @@ def _keep_plain(state: State) -> None:
                 numbers.append(number)
     names = [(root.label, name) for root, name, token in base.tokens() if type(token) in SCALARS]
     base.save_from_now_on(numbers, (), names)
+    return sorted({*map(base.top, numbers), *(f"{label}{name}" for label, name in names)})

@@ -153,7 +153,7 @@ class Legs:
             with ending(spec.program), listening(spec.program, spec.goal.metric, trial):
                 run_code(code, namespace, arguments)
 
-        second = partial(self._second, place, train) if spec.verify and self._is_first and not order.resume else None
+        second = partial(self._second, place, train) if spec.verify and self._is_first else None
         setup = Setup(store.experiment(spec.id), second if self._own and order.check is None else None)
         self._is_first = False
         course = left.course = LegCourse(
@@ -203,9 +203,12 @@ class Legs:
             place.seen = self._sight.again
         return order, self._vault(store, spec, order)
 
-    def _second(self, place: Place, train: Callable[[Course], None]) -> Twin:
-        """A second run of the set-up, forked now. Only in a process that has not trained yet: it has no threads."""
-        closed = () if not isinstance(self.link, Runner) else (self.link.connection.fileno(),)
+    def _second(self, place: Place, train: Callable[[Course], None], lock: int) -> Twin:
+        """A second run of the set-up, forked now. Only in a process that has not trained yet: it has no threads.
+
+        lock: a descriptor that the second run closes, so that a killed first run leaves its lock at once.
+        """
+        closed = (lock,) if not isinstance(self.link, Runner) else (lock, self.link.connection.fileno())
         return Twin(lambda tell: train(TwinCourse(place, tell)), closed)
 
     def _spec(self, store: Store, order: LegOrder) -> Spec:
