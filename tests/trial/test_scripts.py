@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trial.world import points, said
+from trial.world import SOURCES, Server, points, said
 
 from workbench.records import Argument, Program
 
@@ -164,6 +164,49 @@ PARSERS = {
         """,
         ("--lr", "--amp"),
     ),
+    "tyro": (
+        """
+        import dataclasses, tyro
+        @dataclasses.dataclass
+        class Optimizer:
+            lr: float = 0.0  # the learning rate
+            betas: tuple[float, float] = (0.9, 0.99)
+        @dataclasses.dataclass(frozen=True)
+        class Config:
+            \"\"\"What is trained.\"\"\"
+            optimizer: Optimizer = dataclasses.field(default_factory=Optimizer)
+            amp: bool = False
+        def main():
+            cfg = tyro.cli(Config)
+            train(cfg.optimizer.lr, cfg.amp)
+        """,
+        ("--optimizer.lr", "--amp"),
+    ),
+    "tyro, a function with subcommands": (
+        """
+        import dataclasses, tyro
+        @dataclasses.dataclass
+        class Adam:
+            lr: float
+            amp: bool = False
+        @dataclasses.dataclass
+        class Sgd:
+            lr: float
+            momentum: float = 0.9
+            amp: bool = False
+        def train_it(seed: int, optimizer: Adam | Sgd) -> None:
+            \"\"\"Train it.
+
+            Args:
+                seed: not used.
+                optimizer: which.
+            \"\"\"
+            train(optimizer.lr, optimizer.amp)
+        def main():
+            tyro.cli(train_it, config=(tyro.conf.FlagConversionOff,))
+        """,
+        ("--optimizer.lr", "--optimizer.amp=", "--seed", "1", "optimizer:sgd"),
+    ),
     "hydra": (
         """
         import hydra, os
@@ -193,7 +236,7 @@ PARSERS = {
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_every_kind_of_argument_parser_works(server, script, tmp_path, name):
-    source, (lr, amp) = PARSERS[name]
+    source, (lr, amp, *words) = PARSERS[name]
     head = """
         from workbench import trial
         def train(lr, amp):
@@ -203,7 +246,8 @@ def test_every_kind_of_argument_parser_works(server, script, tmp_path, name):
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "config.yaml").write_text("model:\n  lr: 0.0\nhere: ${session:}\n")
     whole = textwrap.dedent(head) + textwrap.dedent(source) + 'if __name__ == "__main__":\n    main()\n'
-    arguments = (Argument(lr, "lr"), Argument(amp, "amp", is_flag=not amp.endswith("=")))
+    values = Argument(lr, "lr"), Argument(amp, "amp", is_flag=not amp.endswith("="))
+    arguments = (*map(Argument, words), *values)
     given = {"lr": 0.25, "amp": "yes" if name == "hydra" else True}
     cell = script(whole, arguments, steps=3, verify=False)  # nothing that differs is kept
     told = server.runner().leg(cell.order(2, configuration=given))
@@ -211,6 +255,30 @@ def test_every_kind_of_argument_parser_works(server, script, tmp_path, name):
     told += server.runner().leg(cell.order(3, start=2, configuration=given))
     assert told[-1]["outcome"] == "completed", told[-1]["error"]["traceback"]
     assert [points(told)["score", step, 0] for step in (1, 2, 3)] == [0.5, 1.5, 2.5]
+
+
+def test_locals_of_a_library_of_another_folder_are_no_state(script, tmp_path):
+    """Such as those of the user (pip install --user), or of the system."""
+    installed = tmp_path / "lib" / "site-packages"
+    installed.mkdir(parents=True)
+    (installed / "launches.py").write_text(
+        "import os, types\ndef launched(task):\n    made = types.SimpleNamespace(at=os.urandom(8))\n    task()\n"
+    )
+    source = """
+        from launches import launched
+        from workbench import trial
+        def main():
+            for step in trial.steps():
+                trial.report(score=step)
+        launched(main)
+        """
+    cell = script(source, steps=2, verify=False)
+    server = Server(PYTHONPATH=f"{SOURCES}:{installed}")
+    try:
+        told = server.runner().leg(cell.order(1)) + server.runner().leg(cell.order(2, start=1))
+        assert told[-1]["outcome"] == "completed", told[-1]["error"]["message"]
+    finally:
+        server.close()
 
 
 SPAWNS = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import os
 import sys
 import sysconfig
 import types
@@ -95,14 +96,15 @@ def _is_users(frame: types.FrameType, main: dict[str, Any]) -> bool:
 @functools.cache
 def _installed() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
-    return tuple({paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+    return (*_libraries(), paths["stdlib"], paths["platstdlib"])
 
 
 @functools.cache
 def _libraries() -> tuple[str, ...]:
-    """Folders of installed libraries, except Python's own."""
+    """Folders of installed libraries, except Python's own; a user's and the system's too."""
     paths = sysconfig.get_paths()
-    return tuple({paths[name] for name in ("purelib", "platlib")})
+    found = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
+    return tuple({paths["purelib"], paths["platlib"], *found})
 
 
 def _of_namespace(main: dict[str, Any], hidden: frozenset[str]) -> Names:
