@@ -114,7 +114,7 @@ class Draft:
 
     def launch(self) -> Spec:
         """Write the snapshot and the spec. The engine starts it when it is asked to."""
-        with imports_as(self.cell.file):
+        with imports_as(self.cell.file, self.cell.module):
             snapshot = take(
                 self.store,
                 cell=self.cell,
@@ -304,7 +304,7 @@ def draft(
         parts=parts,
         entry=cell.entry,
     )
-    with imports_as(cell.file):
+    with imports_as(cell.file, cell.module):
         project = _project(cell)
     content = fingerprint(cell, settings, captured.fingerprint, project, parent)
     others = [entry for entry in experiments(store) if entry["name"] == name]

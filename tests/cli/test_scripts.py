@@ -164,3 +164,27 @@ def test_help_shows_the_options_and_how_to_write_the_space(capsys, verb: str) ->
     shown = capsys.readouterr().out
     for words in ("--goal max|min METRIC", "--metric REGEX", "--amp 'flag()'", "loguniform(1e-4, 1)"):
         assert words in shown
+
+
+def test_a_module_is_searched_and_replayed_as_python_runs_it(typed: Typed, folder: Path) -> None:
+    package = folder / "project"
+    package.mkdir()
+    (package / "__init__.py").write_text("FACTOR = 1\n")
+    (package / "models.py").write_text("def width_of(n): return n\n")
+    head = "import __main__\nfrom . import FACTOR\nfrom .models import width_of\nassert __package__ == 'project'\n"
+    (package / "train.py").write_text(head + textwrap.dedent(TRAIN))
+    tried = typed("try", "-m", "project.train", "--goal", "max", "score", "--", *SPACE)
+    assert tried.returncode == 0, tried.stderr
+    done = typed("run", "-m", "project.train", *ASKS, "--", *SPACE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("train@1 completed: ")
+    assert "train@1" in typed("run", "-m", "project.train", *ASKS, "--", *SPACE).stdout.splitlines()[-1]
+    exp = wb.open("train", store=Store(folder / ".workbench"))
+    assert exp.spec.program.module == "project.train"
+    assert exp.best.load().args.lr == exp.best.configuration["lr"]
+    (package / "models.py").write_text("raise ValueError('edited after the launch')\n")
+    replayed = typed("replay", f"train/{exp.best.label}")
+    assert replayed.stdout.splitlines()[-1].startswith("train-replay@1: identical"), replayed
+    refused = typed("run", "-m", "project.none", *ASKS, "--", *SPACE)
+    assert refused.returncode != 0
+    assert "-m project.none: Python finds no such module" in refused.stderr

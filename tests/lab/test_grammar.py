@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.errors import BadName, BadOption
-from workbench.experiment.grammar import OPTIONS, completions, completions_comment, help_text, parse
+from workbench.experiment.grammar import OPTIONS, completions, completions_comment, help_text, parse, parse_script
 from workbench.records import Goal, Keep, Scheduler
 
 
@@ -161,3 +161,14 @@ def test_how_much_data_is_kept_is_a_size_or_off():
     for text in ("much", "2GB", "-1", "50 TB"):
         with pytest.raises(BadOption, match="expected a size with its unit"):
             parse(f"x --keep-data '{text}'")
+
+
+def test_a_module_stands_in_place_of_a_scripts_file():
+    assert parse_script(["-m", "a.b", "--goal", "max", "x", "--", "-m", "2"]).script == "-m a.b"
+    assert parse("--script -m a.b --goal max x").script == "-m a.b"
+    assert parse("--goal max x", "#| script: -m a.b\n--lr 1").script == "-m a.b"
+    assert parse("--script -m a.b --goal max x", "--lr 1").words == ("--lr", "1")
+    with pytest.raises(BadOption, match="--script was given twice"):
+        parse_script(["train.py", "-m", "a.b"])
+    with pytest.raises(BadOption, match="needs a value"):
+        parse_script(["-m"])

@@ -74,6 +74,19 @@ def test_a_script_is_planned_from_a_cell(shell, nowhere, capsys):
     assert options.words[:2] == ("--lr", "loguniform(1e-4,\n    1.0)")
 
 
+def test_a_module_is_planned_from_a_cell(shell, nowhere, capsys):
+    (nowhere / "project").mkdir()
+    (nowhere / "project" / "train.py").write_text(f"from . import near\n{TRAINS}")
+    (nowhere / "project" / "near.py").touch()
+    cell = SCRIPT.format(goal="val_acc", line="--plan").replace("--script train.py", "--script -m project.train")
+    assert run(shell, cell).success
+    assert "17 trials" in capsys.readouterr().out
+    experiment, _, _ = _prepared(shell, *cell.replace("--plan", "").removeprefix("%%train ").split("\n", 1))
+    program = experiment.spec.program
+    assert (experiment.label, program.kind, program.module) == ("train@1", "script", "project.train")
+    assert program.filename == str(nowhere / "project" / "train.py")
+
+
 @pytest.mark.parametrize(
     ("source", "goal", "told"),
     [

@@ -290,5 +290,7 @@ After -- come the script's own arguments. A distribution makes a hyperparameter:
 None leaves an argument out, so that the script's own default counts: --clip 'choice(None, 1.0)'.
 
 {parser.epilog}"""
-    parser.add_argument("script", metavar="SCRIPT", help="a Python file; it runs as it does without Workbench")
+    parser.add_argument(
+        "script", metavar="SCRIPT", help="a Python file, or -m package.module; it runs as it does without Workbench"
+    )
     parser.add_argument("words", nargs="*", metavar="-- ARGUMENTS", help="the script's own, with distributions")

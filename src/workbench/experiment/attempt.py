@@ -53,12 +53,12 @@ def attempt(made: Draft, say: Callable[[str], None], then: str = "remove --try t
         make_current(trial)
         seeds.set_all(spec.seed, number)
         try:
-            code, arguments = prepare(spec, trial, namespace, function)
             with (
                 contextlib.suppress(LegLeft),
                 as_main(spec.program, configuration),
                 listening(spec.program, spec.goal.metric, trial),
             ):
+                code, arguments = prepare(spec, trial, namespace, function)
                 begun = time.monotonic()
                 run_code(code, namespace, arguments)
         finally:

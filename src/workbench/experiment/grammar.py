@@ -50,7 +50,8 @@ class Options(Choices):
     wait: bool = False
     again: bool = False
     same: bool = False
-    #: A script's file, its arguments, and patterns of the lines by which it says its metrics.
+    #: A script's file, or ``-m`` and a module's name; its arguments, and patterns of the lines by which it says its
+    #: metrics.
     script: str | None = None
     words: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
@@ -252,7 +253,7 @@ OPTIONS: tuple[Option, ...] = (
            read=_text("notify-command", "my-notify")),
     Option("alert", "alerts", "RULES", "'loss is nan', 'no improvement in 10 steps', 'log ~ \"PATTERN\"'; several "
            "with ; between", read=_alerts),
-    Option("script", "script", "FILE", "trains this script; its arguments follow --, or are the cell",
+    Option("script", "script", "FILE", "trains this script, or -m MODULE; its arguments follow --, or are the cell",
            read=_text("script", "train.py")),
     Option("metric", "metrics", "REGEX", "script: a pattern of the lines by which it prints its metrics",
            read=_pattern),
@@ -364,6 +365,9 @@ def _read_words(words: list[str], alone: Literal["name", "script"] = "name") -> 
         if word == "--":
             values["words"] = tuple(words[at:])
             break
+        if word == "-m" and alone == "script":
+            word, words = "--script", ["", *words[at - 1 :]]
+            at = 1
         if not word.startswith("-") or word == "-":
             if alone == "script" and alone in values:
                 raise BadOption(
@@ -394,6 +398,9 @@ def _read_words(words: list[str], alone: Literal["name", "script"] = "name") -> 
 
 def _value(option: Option, words: list[str]) -> tuple[Any, int]:
     """The option's value from the words that follow it, and how many of them it used."""
+    if option.field == "script" and words[:1] == ["-m"]:
+        name, used = _value(option, words[1:])
+        return f"-m {name}", used + 1
     if option.bare is not None and (not words or words[0] not in option.choices):
         return option.bare, 0
     taken = words[: option.words]

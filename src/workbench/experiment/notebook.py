@@ -58,8 +58,10 @@ def path(shell: Any) -> str | None:
 
 
 def name_of(notebook: str | None) -> str:
-    """A default name for an experiment: its notebook's. Raises BadName if that is not known."""
-    stem = re.sub(r"[^\w .+-]", "-", Path(notebook or "").stem).strip(" -._+")
+    """A default name for an experiment: its notebook's, or its package's. Raises BadName if that is not known."""
+    path = Path(notebook or "")
+    path = path.parent if path.name == "__main__.py" else path
+    stem = re.sub(r"[^\w .+-]", "-", path.stem).strip(" -._+")
     stem = re.sub(r"\.{2,}", ".", stem)
     try:
         return checked_name(stem[:100])

@@ -274,7 +274,7 @@ class Program:
     filename: the name in tracebacks; a script's path.
     capture: digest of the capture blob (the graph of notebook names), or None.
     entry: the captured function's name, for kind ``function``.
-    module: for a function from a project module, the module's name.
+    module: for a function from a project module, the module's name; for a script, its own if it runs as a module.
     overlays: digests of further captures, each with the names that are taken from it instead of from ``capture``.
     arguments: a script's. metrics: patterns of the lines by which a script says its metrics. listens: whether its
     metrics are those that it gives to TensorBoard, Weights & Biases or MLflow. call: how a function is called

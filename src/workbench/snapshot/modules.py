@@ -110,6 +110,12 @@ def code_of(path: Path) -> str | None:
         return None
 
 
+def imports_of(path: Path, name: str) -> tuple[str, ...]:
+    """All modules that the module ``name`` in a file imports, and its packages; relative imports by full names."""
+    status = path.stat()
+    return (*_parents(name), *_read(str(path), name, status.st_mtime_ns, status.st_size)[2])
+
+
 def _parents(name: str) -> list[str]:
     parts = name.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts))]

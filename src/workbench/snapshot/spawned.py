@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
 import json
 import os
 import sys
 import types
 from collections.abc import Mapping, Sequence
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
 #: The variable that tells a child where its runner's announcement is.
 VARIABLE = "WORKBENCH_SPAWNED"
+#: This module, also where it runs as ``__mp_main__``.
+_NAME = "workbench.snapshot.spawned"
 _DEFINITIONS = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -36,13 +40,15 @@ def announce(
     filename: str = "<cell>",
     values: Mapping[str, Any] | None = None,
     is_script: bool = False,
+    module: str | None = None,
     seen: str | None = None,
 ) -> None:
     """Let children of this process rebuild ``main``, by what is written to ``file`` (which only they read).
 
     main: the module that holds the training code's namespace. capture, overlays, source, filename, values: those of the
     leg; no source for the function form. is_script: a script that guards its training by ``__name__`` runs in children
-    as it would without Workbench. seen: where children report which files they read.
+    as it would without Workbench. module: its name, if it runs as a module. seen: where children report
+    which files they read.
     """
     told = {
         "store": os.fspath(store),
@@ -52,13 +58,45 @@ def announce(
         "filename": filename,
         "values": dict(values or {}),
         "is_script": is_script,
+        "module": module,
         "seen": seen,
     }
     file.write_text(json.dumps(told))
     os.environ[VARIABLE] = str(file)
-    main.__spec__ = ModuleSpec("workbench.snapshot.spawned", None, origin=filename)
+    main.__spec__ = ModuleSpec(_NAME, None, origin=filename)
     # multiprocessing keeps the ``__main__`` of its import time, for objects that children send back.
     sys.modules["__mp_main__"] = main
+
+
+class Main(ModuleSpec):
+    """The specification of a module that runs as ``__main__``."""
+
+
+def run_as(namespace: dict[str, Any], filename: str, module: str | None) -> None:
+    """Give a script's namespace what Python gives it: its file; as a module, its package, which is imported."""
+    namespace["__file__"] = filename
+    if module is None:
+        return
+    package = module.rpartition(".")[0]
+    if package:
+        importlib.import_module(package)
+    namespace["__package__"] = package
+    namespace["__loader__"] = SourceFileLoader(module, filename)
+    namespace["__spec__"] = Main(module, namespace["__loader__"], origin=filename)
+    namespace["__spec__"].has_location = True
+    if spawn.get_preparation_data is not _preparation:
+        spawn.get_preparation_data = _preparation
+
+
+_prepared = spawn.get_preparation_data
+
+
+def _preparation(name: str) -> dict[str, Any]:
+    """What multiprocessing tells a child: it would run the module by its name, without the trial's values."""
+    told = _prepared(name)
+    if isinstance(getattr(sys.modules["__main__"], "__spec__", None), Main):
+        told["init_main_from_name"] = _NAME
+    return told
 
 
 def rebuild(namespace: dict[str, Any], file: Path) -> None:
@@ -87,7 +125,7 @@ def rebuild(namespace: dict[str, Any], file: Path) -> None:
     if told["source"]:
         tree = with_values(ast.parse(told["source"], told["filename"]), told["values"])
         if told["is_script"]:
-            namespace["__file__"] = told["filename"]
+            run_as(namespace, told["filename"], told["module"])
             if any(map(_is_guard, tree.body)):
                 namespace["__name__"] = "__mp_main__"
                 exec(compile(tree, told["filename"], "exec", dont_inherit=True), namespace)  # noqa: S102 - it is theirs

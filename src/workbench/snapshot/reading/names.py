@@ -59,7 +59,7 @@ def names_of(source: str, tree: ast.Module, filename: str = "<cell>") -> Names:
             attributes.add(node.attr)
         elif isinstance(node, ast.Import):
             imports.update(dict.fromkeys(alias.name for alias in node.names))
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module != "__future__":
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module and node.module != "__future__":
             imports[node.module] = None
             # `from package import module`: only a lookup shows whether it is a module.
             imports.update(dict.fromkeys(f"{node.module}.{alias.name}" for alias in node.names if alias.name != "*"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import hashlib
+import importlib
 import json
 import re
 import sys
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from workbench.errors import BadCell, BadOption, BadSpace
-from workbench.snapshot.modules import project_modules
+from workbench.snapshot.modules import imports_of, project_modules
 from workbench.snapshot.reading.arguments import read_arguments
 from workbench.snapshot.reading.cell import Cell, content_of
 from workbench.snapshot.reading.hyperparameters import Hyperparameter, of_script
@@ -28,20 +29,29 @@ from workbench.space import Space
 
 #: Packages whose users say their metrics to them.
 LOGGERS = ("tensorboard", "tensorboardX", "wandb", "mlflow")
+#: Stands before a module's name, as for Python.
+MODULE = "-m "
 _TENSORBOARD = "torch.utils.tensorboard"
 
 
 def read_script(path: str | Path, words: Sequence[str] = (), metrics: Sequence[str] = ()) -> Cell:
     """The script at ``path`` in the form of :func:`~workbench.snapshot.reading.cell.read_cell`.
 
+    path: a file, or ``-m package.module`` for a module that runs as ``python -m`` runs it, from the working folder.
     words: its arguments, with distributions. metrics: regular expressions of lines that it prints; a named group is the
     metric of that name, a plain one the goal. Raises BadCell, BadOption or BadSpace.
     """
+    module = None
+    if str(path).startswith(MODULE):
+        module, path = _located(str(path).removeprefix(MODULE))
     file, source, tree = _parsed(Path(path))
     arguments, given = read_arguments(words)
     found, space = _whole_space(file, tree, source, given)
     names = names_of(source, tree)
-    imported = _imported(file, names.imports)
+    imports = names.imports
+    if module is not None:
+        imports = tuple(dict.fromkeys((*imports, *imports_of(file, module))))
+    imported = _imported(file, module, imports)
     uses_trial = any(_gives_trial(node) for node in ast.walk(tree))
     try:
         use = use_of_trial(tree, source, (), {}, 1, "script") if uses_trial and not metrics else None
@@ -60,11 +70,14 @@ def read_script(path: str | Path, words: Sequence[str] = (), metrics: Sequence[s
         assigned=names.assigned,
         bound=names.bound,
         attributes=names.attributes,
-        imports=names.imports,
+        imports=imports,
         steps=None,
         reports=use.reports if use else named,
         report=None,
-        content=hashlib.sha256(json.dumps([content_of(tree), template, [*metrics]]).encode()).hexdigest(),
+        content=hashlib.sha256(
+            json.dumps([content_of(tree), template, [*metrics], *([module] if module else [])]).encode()
+        ).hexdigest(),
+        module=module,
         file=str(file),
         arguments=arguments,
         metrics=tuple(metrics),
@@ -73,18 +86,45 @@ def read_script(path: str | Path, words: Sequence[str] = (), metrics: Sequence[s
 
 
 @contextmanager
-def imports_as(file: str | Path | None) -> Iterator[None]:
-    """While this context is active, imports are found as by the script at ``file``: in its folder first. None: as
-    before."""
+def imports_as(file: str | Path | None, module: str | None = None) -> Iterator[None]:
+    """While this context is active, imports are found as by the script at ``file``: in its folder first; as by a
+    ``module``, in the working folder. None: as before."""
     if file is None:
         yield
         return
-    folder = str(Path(file).absolute().parent)
+    folder = str(Path.cwd() if module else Path(file).absolute().parent)
     sys.path.insert(0, folder)
     try:
         yield
     finally:
         sys.path.remove(folder)
+
+
+def _located(name: str) -> tuple[str, Path]:
+    """The module that ``python -m name`` runs, and its file; nothing is imported. Raises BadOption."""
+    path: list[str] | None = None
+    spec, found = None, ""
+    with imports_as("", name):
+        importlib.invalidate_caches()
+        for part in (*name.split("."), "__main__"):
+            if spec is not None and path is None:
+                break  # not a package
+            found = f"{found}.{part}".lstrip(".")
+            finders = (finder.find_spec(found, path) for finder in sys.meta_path)
+            spec = next((one for one in finders if one is not None), None)
+            if spec is None:
+                break
+            path = None if spec.submodule_search_locations is None else [*spec.submodule_search_locations]
+    if spec is None and found == f"{name}.__main__":
+        raise BadOption(
+            f"{MODULE}{name}: {name} is a package without __main__.py. Expected a module; write {name}.train."
+        )
+    if spec is None or path is not None or not (spec.origin or "").endswith(".py") or not found.startswith(name):
+        raise BadOption(
+            f"{MODULE}{name}: Python finds no such module from {Path.cwd()}. Expected a module of Python code, such as "
+            "package.train, and no file's name; go to the folder that holds the package."
+        )
+    return found, Path(str(spec.origin))
 
 
 def _parsed(path: Path) -> tuple[Path, str, ast.Module]:
@@ -130,9 +170,9 @@ def _gives_trial(node: ast.AST) -> bool:
     )
 
 
-def _imported(file: Path, imports: Iterable[str]) -> set[str]:
+def _imported(file: Path, module: str | None, imports: Iterable[str]) -> set[str]:
     """The packages that the script and its project's modules import; TensorBoard for torch's part of it."""
-    with imports_as(file):
+    with imports_as(file, module):
         modules = project_modules(imports)
         reached, waiting = set[str](), [*imports]
         while waiting:

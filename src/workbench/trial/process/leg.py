@@ -263,6 +263,7 @@ class Legs:
             filename=program.filename,
             values=in_text(program, order.configuration),
             is_script=program.kind == "script",
+            module=program.module,
             seen=self._sight.seen.file if self._sight is not None else None,
         )
 
@@ -278,7 +279,7 @@ def fill(store: Store, spec: Spec, main: types.ModuleType) -> tuple[dict[str, An
     """The training code's namespace, with the names that it uses from the notebook; and the function, if it is one."""
     program = spec.program
     namespace = main.__dict__
-    if program.capture is not None and (not program.module or program.call):
+    if program.capture is not None and (program.kind == "script" or not program.module or program.call):
         loading.load(store, program.capture, namespace)
         for digest, names in program.overlays:
             loading.overlay(store, digest, names, namespace)
@@ -317,7 +318,7 @@ def prepare(
             namespace["trial"] = trial
         return function.function, function.arguments(trial.configuration, trial)
     if program.kind == "script":
-        namespace["__file__"] = program.filename
+        spawned.run_as(namespace, program.filename, program.module)
     else:
         import workbench
 

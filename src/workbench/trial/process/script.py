@@ -32,7 +32,7 @@ def as_main(program: Program, configuration: Mapping[str, Any]) -> Iterator[None
     words = sys.argv
     sys.argv = command_line(program, configuration)
     try:
-        with imports_as(program.filename if program.kind == "script" else None), ending(program):
+        with imports_as(program.filename if program.kind == "script" else None, program.module), ending(program):
             yield
     finally:
         sys.argv = words
