@@ -75,6 +75,12 @@ PROGRAMS = {
         configuration={"optimizer_lr": 0.01, "model_widths": [32, 16]},
         appends=("after.log",),
     ),
+    "recipe": Searched(
+        "min val_loss",
+        words=(f"optimizer.lr={LR}", "batch_size=choice(4, 8)"),
+        configuration={"optimizer_lr": 0.004, "batch_size": 4},
+        appends=("out/metrics.txt",),
+    ),
     "streaming": Searched("min loss"),
     "custom_sampler": Searched("max acc", file="after.ipy"),
     "weighted_workers": Searched("max balanced"),
