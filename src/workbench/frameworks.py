@@ -12,11 +12,14 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import BadInput, CannotResume
 from workbench.trial import current, seeds
 from workbench.trial.api.local import LocalCourse
+
+if TYPE_CHECKING:
+    from workbench.trial.course.fork import Fork
 
 #: The random state beside what the framework saved.
 RANDOM = "random.pickle"
@@ -106,6 +109,27 @@ class Loop:
             raise BadInput(
                 f"{written} trains {steps} steps, but a trial of this experiment has {self.trial.max_steps}. Write "
                 f"{write}; or set the steps of the experiment (--steps FIRST-{steps})."
+            )
+
+    @property
+    def fork(self) -> Fork | None:
+        """The other trial whose checkpoint this one starts from; None once it has one of its own."""
+        from workbench.trial.course.course import LegCourse
+
+        fork = self._course.fork if isinstance(self._course, LegCourse) else None
+        return fork if fork is not None and fork.saved is not None and fork.saved == self.saved else None
+
+    def refuse_changes(self, hidden_by: str) -> None:
+        """Raise CannotResume for a fork with other hyperparameters than its parent's.
+
+        hidden_by: what the framework takes from the checkpoint in place of what the code sets.
+        """
+        changed = self.fork.changed(self.trial.configuration) if self.fork is not None else []
+        if self.fork is not None and changed:
+            raise CannotResume(
+                f"this fork of {self.fork.label} changes {', '.join(changed)}, but would go on with its parent's "
+                f"values, since {hidden_by} are in the checkpoint. Expected the parent's hyperparameters; fork it "
+                "without a change, or train the new ones from the start."
             )
 
     def trains(self, *, repeats: bool = False) -> None:

@@ -21,8 +21,8 @@ Values = dict[tuple[str, int], str]
 class Driver:
     """Every value that is reported, exactly (as hexadecimal floats), and how the legs went."""
 
-    def __init__(self, server: Server, cell: Experiment) -> None:
-        self.server, self.cell = server, cell
+    def __init__(self, server: Server, cell: Experiment, configuration: dict[str, Any] | None = None) -> None:
+        self.server, self.cell, self.configuration = server, cell, configuration or {}
         self.values: Values = {}
         self.outcomes: list[str] = []
         self.says: list[str] = []
@@ -47,6 +47,7 @@ class Driver:
                     known_step=max((step for _, step in self.values), default=0),
                     resume=bool(self.outcomes),
                     may_wait=in_place,
+                    configuration=self.configuration,
                 )
                 if runner is None or not in_place:
                     runner = self.server.runner()
@@ -97,9 +98,9 @@ def run_alone(text: str, folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def error_of(server: Server, cell: Experiment) -> str:
-    """The message with which the first leg of ``cell`` fails."""
-    error = server.runner().leg(cell.order())[-1]["error"]
+def error_of(server: Server, cell: Experiment, **order: Any) -> str:
+    """The message with which the first leg of ``cell`` fails. order: what it is told besides."""
+    error = server.runner().leg(cell.order(**{"resume": False, **order}))[-1]["error"]
     assert error is not None, "it did not fail"
     return str(error["message"])
 
@@ -117,3 +118,14 @@ def undisturbed_and_killed(server: Server, make: Any, levels: tuple[int, ...], s
     wild = Driver(server, make())
     wild.run(*levels, kills=[draw.uniform(0.3, 1.1) * seconds for _ in range(8)])
     return calm, wild
+
+
+def forked(server: Server, make: Any, parent: Driver, step: int, **configuration: Any) -> Driver:
+    """A trial that begins where the parent's trial was at ``step``, with another configuration.
+
+    make: makes an experiment with fields of its spec.
+    """
+    origin = {"experiment": parent.cell.spec.id, "trial": 0, "step": step, "configuration": parent.configuration}
+    driver = Driver(server, make(parent=origin), {**parent.configuration, **configuration})
+    driver._told = step
+    return driver

@@ -41,8 +41,11 @@ class Callback(keras.callbacks.Callback):
         self._list, around = calling(keras.callbacks.CallbackList)
         self._data = around.get("x")
         state = pickle.loads((loop.saved / STATE).read_bytes()) if loop.saved is not None else None
+        self._rate = rate = _rate(self.model.optimizer)
         if state is not None:
             self._restore(state)
+            if loop.fork is not None and rate is not None and state.get("rate") not in (None, rate):
+                self.model.optimizer.learning_rate = rate  # the fork's changes win
             # As Keras' own BackupAndRestore does.
             self.model._initial_epoch = epochs if state["stopped"] else state["step"]
         begin, over, end = self._list.on_epoch_begin, self._list.on_epoch_end, self._list.on_train_end
@@ -91,6 +94,7 @@ class Callback(keras.callbacks.Callback):
         return {
             "step": step,
             "stopped": stopped,
+            "rate": self._rate,
             "variables": [keras.ops.convert_to_numpy(one) for one in self._variables()],
             "callbacks": [attributes_of(one, _OF_FIT) for one in self._others()],
             "order": sampler_states(samplers_of(self._data), getattr(self._data, "dataset", None)),
@@ -109,3 +113,9 @@ class Callback(keras.callbacks.Callback):
 
     def _others(self) -> list[Any]:
         return [one for one in self._list.callbacks if one is not self]
+
+
+def _rate(optimizer: Any) -> float | None:
+    """The learning rate that the code has set; None for a schedule, which is not saved."""
+    rate = getattr(optimizer, "_learning_rate", None)
+    return float(keras.ops.convert_to_numpy(rate)) if isinstance(rate, keras.Variable) else None

@@ -59,6 +59,7 @@ class _Hooks:
             loop.check_length(
                 trainer.max_epochs, f"Trainer(max_epochs={trainer.max_epochs})", "Trainer(max_epochs=trial.max_steps)"
             )
+        loop.refuse_changes("the options of optimizers and schedulers")
         if loop.saved is not None:
             self._restore(trainer, loop.saved)
         fit_loop = trainer.fit_loop

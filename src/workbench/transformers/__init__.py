@@ -56,6 +56,7 @@ class Callback(TrainerCallback):
 
         def train_as_trial(resume_from_checkpoint: Any = None, *more: Any, **options: Any) -> Any:
             self._loop = Loop("transformers")
+            self._loop.refuse_changes("the options of optimizer and scheduler")
             before = trainer.args.restore_callback_states_from_checkpoint
             if self._loop.saved is not None:
                 resume_from_checkpoint = str(_checkpoint(self._loop.saved))

@@ -149,7 +149,7 @@ def scalar_place(tensor: Any) -> Place | None:
     """Where a number lies in a larger storage in memory; None for other tensors and objects.
 
     Some of torch's losses leave their value in a storage for a whole batch. The rest of it was never written: it
-    differs from process to process, and is no state.
+    differs from process to process, and is not a part of the state.
     """
     if type(tensor) not in tensor_types() or tensor.shape or tensor.device.type != "cpu":
         return None
@@ -158,7 +158,7 @@ def scalar_place(tensor: Any) -> Place | None:
 
 
 def scalar_places(tensors: Iterable[Any], storage: Any) -> list[Place]:
-    """The same for all ``tensors`` on a storage: empty if one is no number, or if numbers fill it."""
+    """The same for all ``tensors`` on a storage: empty if one is not a number, or if numbers fill it."""
     found = {scalar_place(one) for one in tensors}
     places = sorted(place for place in found if place is not None)
     return places if len(places) == len(found) and sum(size for _, size in places) < storage.nbytes() else []

@@ -30,7 +30,7 @@ class Fork:
     """Where a trial without a checkpoint of its own starts."""
 
     def __init__(self, folder: Folder, step: int, label: str, configuration: Mapping[str, Any]) -> None:
-        self.folder, self.step, self._label = folder, step, label
+        self.folder, self.step, self.label = folder, step, label
         self._configuration = configuration
 
     @classmethod
@@ -59,11 +59,16 @@ class Fork:
         """What the parent kept with ``trial.save``."""
         return saved_in(self.folder)
 
+    def changed(self, configuration: Mapping[str, Any]) -> list[str]:
+        """The hyperparameters to which ``configuration`` gives another value than the parent had."""
+        before = self._configuration
+        return sorted(name for name in configuration if name not in before or before[name] != configuration[name])
+
     def put(self, state: State) -> None:
         """Restore the parent's state into ``state``, which the set-up has just made. Raises CannotResume with names."""
         if not (self.folder / GRAPH).exists():
             raise CannotResume(
-                f"{self._label} was kept by a loop of its own (trial.save), and this one uses trial.steps(): there is "
+                f"{self.label} was kept by a loop of its own (trial.save), and this one uses trial.steps(): there is "
                 "nothing that could be put back. Fork with the same kind of loop."
             )
         changed = state.other(self._configuration)
@@ -71,10 +76,10 @@ class Fork:
         try:
             header = state.restore(self.folder)
         except CannotResume as error:
-            raise CannotResume(f"{self._label} cannot be put into this fork: {error}") from error
+            raise CannotResume(f"{self.label} cannot be put into this fork: {error}") from error
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CannotResume(
-                f"{self._label} cannot be put into this fork: {type(error).__name__}: {error}. A fork must make what "
+                f"{self.label} cannot be put into this fork: {type(error).__name__}: {error}. A fork must make what "
                 "its parent had, with the same shapes; it may add to it."
             ) from error
         for root, names in changed:
