@@ -21,7 +21,7 @@ from workbench.trial import current_or_none, make_current, seeds
 from workbench.trial.api.heard import listening
 from workbench.trial.api.local import LocalCourse
 from workbench.trial.api.trial import LegLeft, Trial
-from workbench.trial.process.leg import fill, prepare, run_code
+from workbench.trial.process.program import fill, prepare, run_code
 from workbench.trial.process.script import as_main
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from workbench.trial.api.trial import LegLeft, Trial
 from workbench.trial.checkpoint.header import GRAPH
 from workbench.trial.checkpoint.tensors import read_tensors
 from workbench.trial.namespace import frames_around
-from workbench.trial.process.leg import fill, hidden_names, prepare, run_code
+from workbench.trial.process.program import fill, hidden_names, prepare, run_code
 from workbench.trial.process.script import as_main
 from workbench.trial.shared.values import Values
 from workbench.trial.state import State
