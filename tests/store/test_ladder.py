@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from search_world import World
+from search_world import search as fresh
 
 from workbench.errors import Unreadable
 from workbench.facts import (
@@ -29,6 +31,7 @@ from workbench.facts import (
 from workbench.records import Goal, Scheduler, Searcher
 from workbench.search import Search
 from workbench.space import Space, uniform
+from workbench.standing import Best
 from workbench.store import Store, journal
 from workbench.store.journal import Journal
 from workbench.store.lists.ladder import Ladder, ladder
@@ -155,7 +158,7 @@ def test_the_best_is_at_each_line_what_the_search_calls_so(recorded):
         if fact is not None:
             known.handle(fact)
         best = reading.to_json(line["n"])["best"]
-        assert (None if best is None else (best["trial"], best["value"])) == known.best
+        assert (None if best is None else Best.from_json(best)) == known.best
 
 
 def test_nobody_is_called_training_without_a_leg(recorded):
@@ -351,3 +354,22 @@ def test_a_spec_that_is_not_valid_is_refused_by_name(old):
     path.write_text(json.dumps({**json.loads(path.read_text()), "space": {}}))
     with pytest.raises(Unreadable, match=f"experiment {experiment} is not valid"):
         ladder(store, experiment)
+
+
+@given(cuts=st.lists(st.integers(0, 400), max_size=6), seed=st.integers(0, 50))
+def test_means_of_configurations_are_told_in_pieces_too(cuts: list[int], seed: int) -> None:
+    world = World(fresh("hyperband x4"), 3, seed, losses=0.1).run()
+    lines = [{"n": n, "at": "2026-11-23T12:00:00.000+00:00", **to_line(fact)} for n, fact in enumerate(world.facts, 1)]
+    whole = Ladder(fresh("hyperband x4")).read(lines).to_json()
+    assert whole["members"] == 4
+    told, after, kept = Ladder(fresh("hyperband x4")), 0, {}
+    for cut in [*sorted(cuts), len(lines)]:
+        part = told.read(lines[:cut]).to_json(after)
+        kept.update({one["trial"]: one for one in part["trials"]})
+        after = part["n"]
+    assert [kept[one["trial"]] for one in whole["trials"]] == whole["trials"]
+    for one in whole["trials"]:
+        group = [other for other in whole["trials"] if other["trial"] // 4 == one["trial"] // 4]
+        for at, entry in enumerate(one["entries"]):
+            assert entry["mean"] == math.fsum(other["entries"][at]["value"] for other in group) / 4
+    assert whole["best"]["of"]["trials"] == 4

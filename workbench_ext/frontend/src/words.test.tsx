@@ -2,7 +2,8 @@
 import * as React from 'react';
 import { renderToStaticMarkup } from 'react-dom/server';
 
-import { StateMark, clock, settingUp } from './words';
+import { StateMark, clock, settingUp, spreadWords } from './words';
+import { columns } from './table/columns';
 
 const filled = (text: string, ...values: unknown[]) =>
   text.replace(/%(\d)/g, (_, at) => String(values[Number(at) - 1]));
@@ -36,4 +37,18 @@ test.each([
 
 test('rows of earlier servers have no counts', () => {
   expect(settingUp(undefined as never, trans)).toBe('');
+});
+
+test('the best of several trials is shown with their mean', () => {
+  const best = { value: 0.97, trial: 't0000', number: 0 };
+  expect(spreadWords(best, trans)).toBeNull();
+  expect(spreadWords(null, trans)).toBeNull();
+  const of = { mean: 0.950915, deviation: 0.01774, trials: 6 };
+  expect(spreadWords({ ...best, of }, trans)).toBe('mean 0.9509 ± 0.01774 of 6 trials');
+});
+
+test('the table has means where configurations have several trials', () => {
+  const ids = (several: boolean) => columns([], { metric: 'acc', mode: 'max' }, trans, several).map(({ id }) => id);
+  expect(ids(false)).not.toContain('mean');
+  expect(ids(true).slice(0, 5)).toEqual(['trial', 'state', 'acc', 'mean', 'deviation']);
 });

@@ -83,6 +83,12 @@ export function counted(trials: IExperiment['trials'], trans: TranslationBundle)
   return trans.__('%1 of %2 trials ended', trials.ended, trials.planned ?? trials.begun);
 }
 
+/** `mean 0.95 ± 0.018 of 6 trials`, if the best configuration has several. */
+export function spreadWords(best: IExperiment['best'], trans: TranslationBundle): string | null {
+  const of = best?.of;
+  return of ? trans.__('mean %1 ± %2 of %3 trials', shown(of.mean), shown(of.deviation), of.trials) : null;
+}
+
 /** `2 h 5 min` */
 export function lasting(seconds: number, trans: TranslationBundle): string {
   const whole = Math.max(0, Math.round(seconds));

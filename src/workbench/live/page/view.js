@@ -194,7 +194,8 @@ class View {
 
     const best = header.best, goal = header.goal ?? {};
     set(this.fact.best.term, `Best ${goal.metric ?? ""}`);
-    set(this.fact.best.value, best ? shown(best.value) : "–", best ? label(best.trial) : "");
+    const mean = best?.of ? `mean ${shown(best.of.mean)} ± ${shown(best.of.deviation)} of ${best.of.trials}` : "";
+    set(this.fact.best.value, best ? shown(best.value) : "–", best ? [label(best.trial), mean].filter(Boolean).join(", ") : "");
     const progress = header.progress ?? { ended: 0, of: trials.size, share: null };
     set(this.fact.trials.value, String(progress.ended), [`of ${progress.of}`, header.setups].filter(Boolean).join(", "));
     set(this.fact.slots.value, header.slots ? String(header.slots.used ?? 0) : "–", header.slots ? `of ${header.slots.given}` : "");

@@ -80,7 +80,10 @@ class Ladder:
             self._changed = dict.fromkeys(self._search.trials, self.n)
             self._happen(line, "extended")
         elif line.get("trial") in self._search.trials:
-            self._changed[line["trial"]] = self.n
+            # With its value, the mean of its configuration may change for all of these.
+            members = self._search.plan.members
+            known = (one for one in members.trials(members.group(line["trial"])) if one in self._search.trials)
+            self._changed.update(dict.fromkeys(known, self.n))
         for order in orders:
             if (trial := getattr(order, "trial", None)) is not None:
                 self._changed[trial] = self.n
@@ -106,6 +109,7 @@ class Ladder:
             "n": self.n,
             "goal": {"metric": goal.metric, "mode": goal.mode},
             "scheduler": search.plan.scheduler.kind,
+            **({"members": search.plan.members.count} if search.plan.members.count > 1 else {}),
             "brackets": [
                 {
                     "bracket": bracket.number,

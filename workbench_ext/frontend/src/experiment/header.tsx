@@ -7,7 +7,7 @@ import { useCommands, useSignal } from '../hooks';
 import { Outcome } from './outcome';
 import { Since, sinceWords } from './since';
 import { Troubles } from './trouble';
-import { StateMark, clock, counted, lasting, settingUp, shown } from '../words';
+import { StateMark, clock, counted, lasting, settingUp, shown, spreadWords } from '../words';
 
 export function Header({ context, since }: { context: IContext; since: Since }): React.JSX.Element {
   const { experiment, trans } = context;
@@ -21,7 +21,8 @@ export function Header({ context, since }: { context: IContext; since: Since }):
         <StateMark state={row.state} trans={trans} />
         {row.best && row.goal && (
           <span className="wb-Header-best">
-            {row.goal.metric} <strong>{shown(row.best.value)}</strong> ({row.best.trial})
+            {row.goal.metric} <strong>{shown(row.best.value)}</strong> (
+            {[row.best.trial, spreadWords(row.best, trans)].filter(Boolean).join(', ')})
           </span>
         )}
         <span>{counted(row.trials, trans)}</span>

@@ -99,3 +99,31 @@ it('ranks a value that is not compared last', () => {
     [3, null]
   ]);
 });
+
+it('ranks the trials of a configuration by their mean, side by side', () => {
+  const entry = { step: 1, from: 0, fate: 'waiting' as const, reason: '', ranks: true };
+  const of = (trial: number, value: number, mean?: number) => ({
+    trial,
+    bracket: 0,
+    entries: [{ ...entry, value, ...(mean !== undefined && { mean }) }]
+  });
+  const told: ITold = {
+    n: 1,
+    goal: { metric: 'acc', mode: 'max' },
+    scheduler: 'hyperband',
+    members: 2,
+    best: null,
+    brackets: [{ bracket: 1, turn: 0, rungs: [{ step: 1, places: 6, going: 2, cut: 0.6 }] }],
+    trials: [of(0, 0.9, 0.5), of(1, 0.1, 0.5), of(2, 0.55, 0.6), of(3, 0.65, 0.6), of(4, 0.99)]
+  };
+  const ladder = new Rungs().take(told);
+  expect(ladder.members).toBe(2);
+  expect(ladder.brackets[0]!.rungs[0]!.entries.map(({ trial, rank }) => [trial, rank])).toEqual([
+    [2, 1],
+    [3, 2],
+    [0, 3],
+    [1, 4],
+    // Its configuration has no mean yet.
+    [4, 5]
+  ]);
+});

@@ -39,16 +39,14 @@ export class Rungs {
           if (isSame && !changed.has(key)) {
             return last;
           }
-          const entries = changed.has(key)
-            ? ranked(fresh.get(key) ?? [], told.goal.mode === 'max' ? -1 : 1)
-            : (last?.entries ?? []);
+          const entries = changed.has(key) ? ranked(fresh.get(key) ?? [], told) : (last?.entries ?? []);
           return { ...rung, entries };
         })
       };
     });
     this._brackets = brackets;
-    const { n, goal, scheduler, best } = told;
-    return { n, goal, scheduler, best, brackets };
+    const { n, goal, scheduler, best, members } = told;
+    return { n, goal, scheduler, best, ...(members && { members }), brackets };
   }
 
   /** The entries of these rungs, from one pass over all trials. */
@@ -78,9 +76,14 @@ function same(one: Marks, other: Marks | undefined): boolean {
   return other !== undefined && one.places === other.places && one.going === other.going && one.cut === other.cut;
 }
 
-/** Entries by rank, then those without a value by trial. Ties go to the older trial, as in the search. */
-function ranked(entries: readonly Told[], sign: number): IEntry[] {
-  const key = ({ ranks, value }: Told) => (ranks ? sign * (value as number) : Infinity);
+/** Entries by rank, then those without a value by trial. Ties go to the older trial, as in the search, which compares
+ * means if configurations have several trials. */
+function ranked(entries: readonly Told[], { goal, members }: ITold): IEntry[] {
+  const sign = goal.mode === 'max' ? -1 : 1;
+  const key = ({ ranks, value, mean }: Told) => {
+    const compared = (members ?? 1) > 1 ? mean : ranks ? value : null;
+    return typeof compared === 'number' ? sign * compared : Infinity;
+  };
   const byTrial = (a: Told, b: Told) => a.trial - b.trial;
   const told = entries
     .filter(({ value }) => value !== null)
@@ -89,6 +92,6 @@ function ranked(entries: readonly Told[], sign: number): IEntry[] {
   return [...told.map((entry, at) => shown(entry, at + 1)), ...others.map(entry => shown(entry, null))];
 }
 
-function shown({ trial, value, fate, reason, from }: Told, rank: number | null): IEntry {
-  return { trial, value, rank, fate, reason, from };
+function shown({ trial, value, mean, fate, reason, from }: Told, rank: number | null): IEntry {
+  return { trial, value, ...(mean !== undefined && { mean }), rank, fate, reason, from };
 }

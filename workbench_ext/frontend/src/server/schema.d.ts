@@ -723,6 +723,7 @@ export interface components {
                 readonly value: components["schemas"]["Value"];
                 readonly trial: string;
                 readonly number: components["schemas"]["Count"];
+                readonly of?: components["schemas"]["Spread"];
             } | null;
             readonly trials: {
                 readonly ended: components["schemas"]["Count"];
@@ -803,10 +804,24 @@ export interface components {
             readonly error: string | null;
             /** @description When its set-up started, while it is setting up. */
             readonly since?: string | null;
+            /** @description Of the trials of its configuration, if that has several. */
+            readonly mean?: number | null;
+            /** @description Their sample standard deviation. */
+            readonly deviation?: number | null;
+            /** @description The level of these values. */
+            readonly compared?: number | null;
+            /** @description The number of its configuration, if that has several trials. */
+            readonly group?: number | null;
             /** @description State that it lost by resuming. */
             readonly inexact?: readonly components["schemas"]["Lost"][] | null;
             /** @description Increases whenever something about the trial changes. */
             readonly change: number;
+        };
+        /** @description The values of the trials of one configuration. deviation is the sample standard deviation. */
+        readonly Spread: {
+            readonly mean: number;
+            readonly deviation: number;
+            readonly trials: components["schemas"]["Count"];
         };
         readonly Lost: {
             readonly name: string;
@@ -836,6 +851,8 @@ export interface components {
             readonly goal: components["schemas"]["Goal"];
             /** @enum {unknown} */
             readonly scheduler: "hyperband" | "asha" | "median" | "all";
+            /** @description Trials of each configuration, if there are several: their means are compared. */
+            readonly members?: components["schemas"]["Count"];
             readonly brackets: readonly {
                 readonly bracket: components["schemas"]["Count"];
                 /** @description Hyperband's round, from 0. */
@@ -861,6 +878,7 @@ export interface components {
                 readonly trial: components["schemas"]["Count"];
                 readonly step: components["schemas"]["Count"];
                 readonly value: number;
+                readonly of?: components["schemas"]["Spread"];
             };
         };
         readonly RungEntry: {
@@ -868,6 +886,8 @@ export interface components {
             /** @description The step that the trial came from. */
             readonly from: components["schemas"]["Count"];
             readonly value: components["schemas"]["OptionalValue"];
+            /** @description Of the trials of its configuration, once all have a value here. */
+            readonly mean?: components["schemas"]["Value"];
             /** @description Whether the value is ranked; an unranked one comes last. */
             readonly ranks: boolean;
             /** @enum {unknown} */

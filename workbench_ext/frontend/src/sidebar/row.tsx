@@ -6,7 +6,7 @@ import * as React from 'react';
 import { IExperiment } from '../server/api';
 import { Outcome } from '../experiment/outcome';
 import { Troubles } from '../experiment/trouble';
-import { StateMark, age, counted, lasting, settingUp, shown } from '../words';
+import { StateMark, age, counted, lasting, settingUp, shown, spreadWords } from '../words';
 import { Sparkline } from './sparkline';
 
 export interface IRow {
@@ -34,7 +34,7 @@ export const Row = React.memo(function Row({
         )}
       </div>
       <div className="wb-Experiment-line">
-        <span className="wb-Experiment-best">
+        <span className="wb-Experiment-best" title={spreadWords(best, trans) ?? undefined}>
           {best === null || goal === null ? (
             trans.__('no value yet')
           ) : (

@@ -20,8 +20,15 @@ export interface IColumn {
   readonly of: (trial: ITrial) => Cell;
 }
 
-/** Trial, state, goal, step, the hyperparameters, and further facts about a trial. */
-export function columns(known: readonly IParameter[], goal: IGoal | null, trans: TranslationBundle): IColumn[] {
+/** Trial, state, goal, step, the hyperparameters, and further facts about a trial.
+ *
+ * several: configurations have several trials, whose means are compared. */
+export function columns(
+  known: readonly IParameter[],
+  goal: IGoal | null,
+  trans: TranslationBundle,
+  several = false
+): IColumn[] {
   const metric = goal?.metric ?? 'value';
   const own: IColumn[] = known.map(parameter => ({
     id: parameter.name,
@@ -46,6 +53,12 @@ export function columns(known: readonly IParameter[], goal: IGoal | null, trans:
     column('trial', trans.__('trial'), 84, true, ({ label }) => label, false),
     column('state', trans.__('state'), 112, true, ({ state }) => stateWord(state, trans), false),
     column(metric, metric, 104, true, trial => finite(goalValue(trial))),
+    ...(several
+      ? [
+          column('mean', trans.__('mean %1', metric), 104, true, ({ mean }) => mean),
+          column('deviation', trans.__('deviation'), 84, true, ({ deviation }) => deviation)
+        ]
+      : []),
     column('best', trans.__('best %1', metric), 104, false, ({ best }) => said(best)),
     column('step', trans.__('step'), 64, true, ({ step }) => step),
     ...own,

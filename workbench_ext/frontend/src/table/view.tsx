@@ -38,10 +38,11 @@ export function TableView({ context }: { context: IContext }): React.JSX.Element
   const theme = useTheme(context);
   const { goal } = experiment;
   const known = useParameters(experiment);
-  // eslint-disable-next-line react-hooks/exhaustive-deps -- each answer brings a goal of its own: its metric is what counts
-  const all = React.useMemo(() => columns(known, goal, trans), [known, goal?.metric]);
   // By default, the best come first.
   const rows = useRanked(experiment, turn);
+  const several = rows.some(({ group }) => typeof group === 'number');
+  // eslint-disable-next-line react-hooks/exhaustive-deps -- each answer brings a goal of its own: its metric is what counts
+  const all = React.useMemo(() => columns(known, goal, trans, several), [known, goal?.metric, several]);
   const colours = useColouring('value', experiment, known, rows, theme.dark, trans);
   const [sorting, setSorting] = useKept<SortingState>(state, 'table.sort', []);
   const [shown, setShown] = useKept<VisibilityState>(state, 'table.columns', {});

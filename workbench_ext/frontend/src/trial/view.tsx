@@ -1,5 +1,6 @@
 /** One trial: its configuration, reports, files and output, and what happened to it. */
 
+import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { ENDED, ITrialAnswer, experimentPath } from '../server/api';
@@ -39,6 +40,7 @@ export function TrialView(props: { context: IContext; trial: number }): React.JS
       hasDiverged(trial.value) ? trans.__('diverged') : shown(trial.value)
     ],
     [trans.__('best'), shown(trial.best)],
+    ...(typeof trial.mean === 'number' ? [meanFact(trial.mean, trial.deviation, trans)] : []),
     [trans.__('step'), trial.step ?? 0],
     [trans.__('attempt'), trial.attempt]
   ];
@@ -206,4 +208,8 @@ function Section({ title, children }: { title: string; children: React.ReactNode
       {children}
     </section>
   );
+}
+
+function meanFact(mean: number, deviation: number | null | undefined, trans: TranslationBundle): [string, string] {
+  return [trans.__('mean of its configuration'), `${shown(mean)} ± ${shown(deviation)}`];
 }
