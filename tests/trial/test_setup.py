@@ -144,6 +144,25 @@ def test_a_file_that_somebody_changes_between_two_legs_is_refused_by_name(server
     assert shown(told) == [5.0, 5.0]
 
 
+def test_files_that_the_set_up_writes_are_whole_when_the_loop_reads_them(server, experiment):
+    source = """
+import time
+with open("tokens.txt", "w") as file:
+    for line in range(20):
+        file.write(f"{line}\\n"); file.flush()
+        time.sleep(0.005)
+for epoch in trial.steps():
+    with open("tokens.txt") as file:
+        trial.report(score=len(file.readlines()))
+    time.sleep(0.01)
+"""
+    one = experiment(source, steps=9)
+    told = server.runner().leg(one.order(9))
+    assert failed(told) is None
+    assert shown(told) == [20.0] * 9
+    assert json.loads(one.store.experiment(one.spec.id).setup.read_text())["failed"] == ""
+
+
 def test_a_second_run_that_fails_is_said_and_plain_values_are_kept(server, experiment):
     source = """
 import os, time

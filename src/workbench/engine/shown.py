@@ -153,7 +153,7 @@ class Shown:
             self._means[members.group(number)] = shown
             for other in members.trials(members.group(number)):
                 if other in self._states and other != number:
-                    self._series.put_trial(other, **shown)
+                    self._series.put_trial(other, **shown, reason=self._search.trials[other].reason)
 
     def resumed(self, trial: int, lost: list[dict[str, str]]) -> None:
         """A leg of ``trial`` has resumed, and lost these values by it."""

@@ -200,9 +200,9 @@ class LegCourse:
         """Save what this set-up made for later legs, if it does not make the same again."""
         if self._restored is not None or self._setup is None:
             return
-        paths = (self._files_seen() or {}).get("paths", ())
-        self._read = {path: stamp(path) for path in paths if not path.endswith("/")}
-        self._setup.done(self.state, time.monotonic() - self._began)
+        seen = self._files_seen() or {}
+        self._read = {path: stamp(path) for path in seen.get("paths", ()) if not path.endswith("/")}
+        self._setup.done(self.state, time.monotonic() - self._began, writes="made" in seen or "changed" in seen)
         if self._setup.kept:
             captured = self.state.capture(self.header())
             self.vault.keep_setup(captured.write, captured.small())

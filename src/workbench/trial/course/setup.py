@@ -57,13 +57,19 @@ class Setup:
         """Whether it is known that the set-up makes everything again, so that no trial has a saved one."""
         return self.known is not None and not self.known and not self.known.failed
 
-    def done(self, state: State, seconds: float) -> None:
-        """The set-up is done, and took ``seconds``: ``state`` is what it made."""
+    def done(self, state: State, seconds: float, *, writes: bool = False) -> None:
+        """The set-up is done, and took ``seconds``: ``state`` is what it made.
+
+        writes: it writes files. The second run writes them again, so training waits for its end: the loop might read
+        a file that has just been emptied.
+        """
         self._seconds = seconds
         if self.known is None and self._twin is not None:
             why = self._twin.go(seconds)
             if why:
                 self._found(Unsteady(failed=why))
+            elif writes:
+                self._learn(state, wait=True)
         if self.known is not None:
             self._apply(state)
 

@@ -56,7 +56,7 @@ export function columns(
     ...(several
       ? [
           column('mean', trans.__('mean %1', metric), 104, true, ({ mean }) => mean),
-          column('deviation', trans.__('deviation'), 84, true, ({ deviation }) => deviation)
+          column('deviation', trans.__('deviation'), 96, true, ({ deviation }) => deviation)
         ]
       : []),
     column('best', trans.__('best %1', metric), 104, false, ({ best }) => said(best)),
