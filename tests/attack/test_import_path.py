@@ -149,7 +149,9 @@ def test_every_process_of_ours_is_started_by_one_function() -> None:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         if any(isinstance(node, ast.Constant) and node.value == "-m" for node in ast.walk(tree)):
             found.add(str(path.relative_to(ROOT)))
-    assert found - {"src/workbench/snapshot/surroundings/programs.py"} == others
+    # These read it in the words of a user's command.
+    readers = {"src/workbench/snapshot/surroundings/programs.py", "src/workbench/experiment/grammar.py"}
+    assert found - readers == others
 
 
 def test_entries_that_mean_the_current_folder_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
