@@ -74,11 +74,12 @@ async def test_short_legs_train_in_one_lane_that_goes_when_it_rests(tmp_path: Pa
         await here.train(0, 1, 0, 1)  # the worker has answered: a lane can be used
         first = [here.order(number, 1, 0, 1, is_short=True) for number in (1, 2, 3)]
         await asyncio.gather(*map(here.ears.left, first))
-        assert [name for name in await tasks(here) if "lane" not in name] == []
-        (lane,) = await until_tasks(here, 1)
+        assert not set(first) & set(await tasks(here))
+        lane = await lane_of(here)
         second = [here.order(number, 2, 1, 3, is_short=True) for number in (1, 2, 3)]
         await asyncio.gather(*map(here.ears.left, second))
-        assert await tasks(here) == [lane]
+        assert not set(second) & set(await tasks(here))
+        assert await lane_of(here) == lane
         assert here.noted() == ["0", "1", "2", "3", *("1", "1", "2", "2", "3", "3")]
         assert {key: [left.outcome for left in ends] for key, ends in lefts(here).items()} == {
             key: ["reached"] for key in lefts(here)
