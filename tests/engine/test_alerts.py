@@ -23,6 +23,7 @@ from workbench.engine.telling.alerts import Watch, digest, rules
 from workbench.errors import BadOption
 from workbench.records import Goal, Scheduler
 from workbench.space import uniform
+from workbench.standing import Best, Spread
 from workbench.store import Store
 from workbench.store.series import Series
 
@@ -121,11 +122,14 @@ def test_what_is_no_webhook_is_refused(url: str) -> None:
 
 def test_a_digest_says_what_was_best_and_what_to_do_next() -> None:
     facts = {"counts": {"completed": 3, "stopped": 6}, "retries": 2, "seconds": 61.0}
-    message = digest("digits@1", GOAL, "completed", "all", (4, 0.125), facts)
+    message = digest("digits@1", GOAL, "completed", "all", Best(4, 0.125), facts)
     assert message["words"] == (
         "digits@1 completed: 9 trials (3 completed, 6 stopped), 2 retries, 61 s; best loss 0.125 by t0004"
     )
     assert "workbench extend digits@1" in message["next"]
+    several = digest("digits@1", GOAL, "completed", "all", Best(4, 0.125, Spread(0.25, 0.0123, 3)), facts)
+    assert several["words"].endswith("best loss 0.125, mean 0.25 ± 0.012 of 3 trials by t0004")
+    assert several["best"]["of"] == {"mean": 0.25, "deviation": 0.0123, "trials": 3}
     assert digest("d@1", GOAL, "failed", "why", None, facts)["event"] == "fail"
 
 

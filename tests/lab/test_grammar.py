@@ -17,8 +17,8 @@ def test_the_line_of_the_design_is_read():
 def test_every_option_is_read():
     line = (
         "'my net' --goal=min val_loss --steps 3-81 --scheduler asha --eta 4 --table table1 --mode stop "
-        "--brackets standard --searcher sobol --trials 50 --parallel 4 --for 1h30m --slots 0.25 --threads 1 --seed 7 "
-        "--storage s3://bucket/x --keep-data 1.5MB --mirror mlflow:http://host:5000 "
+        "--brackets standard --searcher sobol --trials 50 --parallel 4 --for 1h30m --slots 0.25 --threads 1 "
+        "--seed 7 --seeds 3 --storage s3://bucket/x --keep-data 1.5MB --mirror mlflow:http://host:5000 "
         "--deterministic --save-every 10m --setup-limit 15m --hang 30m --verify off --keep latest=2 "
         "--from digits@2/t0007:27 "
         "--notify https://example.org/hook --notify-command my-notify --alert 'loss is nan; no improvement in 3 steps' "
@@ -34,7 +34,7 @@ def test_every_option_is_read():
     assert options.first.values == ({"lr": 0.1},)
     assert options.configurations.values == ({"lr": 0.1}, {"lr": 0.2})
     assert (options.trials, options.parallel, options.limit_s, options.slots) == (50, 4, 5400.0, 0.25)
-    assert (options.seed, options.deterministic, options.threads) == (7, "strict", 1)
+    assert (options.seed, options.seeds_each, options.deterministic, options.threads) == (7, 3, "strict", 1)
     assert (options.save_every, options.hang_s, options.setup_limit_s) == (600.0, 1800.0, 900.0)
     assert not options.verify
     assert options.keep == Keep(latest=2)
@@ -67,6 +67,7 @@ def test_leading_comments_are_options_and_the_line_wins():
 @pytest.mark.parametrize(
     ("line", "parts"),
     [
+        ("--seeds 0", ["--seeds 0", "a whole number of 1 or more", "--seeds 3."]),
         ("--steps 0-9", ["--steps 0-9", "1 ≤ first ≤ last", "--steps 1-9."]),
         ("--steps 0-0", ["--steps 0-0", "--steps 1-27."]),
         ("--steps 9-3", ["--steps 9-3", "1 ≤ first ≤ last"]),
@@ -128,7 +129,7 @@ def test_help_names_every_option():
 
 def test_completion_offers_options_then_their_words():
     assert completions("digits --s") == [
-        *("--steps", "--scheduler", "--searcher", "--slots", "--seed", "--save-every", "--setup-limit"),
+        *("--steps", "--scheduler", "--searcher", "--seeds", "--slots", "--seed", "--save-every", "--setup-limit"),
         *("--script", "--same", "--storage", "--store"),
     ]
     assert "--goal" not in completions("digits --goal max acc --")

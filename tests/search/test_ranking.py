@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.search import ranking
+from workbench.search.rules import ranking
 from workbench.search.rules.ranking import Ranking
 
 ENTRIES = st.lists(st.tuples(st.floats(allow_nan=False), st.integers(0, 5000)), unique_by=lambda entry: entry[1])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from workbench.standing import Best
 from workbench.status import NO_ENGINE, NOT_TAKEN, Around, Progress, Status, setups_words
 
 HERE, GONE = Around(True), Around(False, NO_ENGINE)
@@ -67,7 +68,7 @@ def test_series_know_more_than_the_catalog() -> None:
     entry = {**RUNS, "best": {"trial": 1, "value": 0.5}, "counts": {"running": 1}, "trials": 1}
     meta = {**RUNS, "best": {"trial": 4, "value": 0.75}, "counts": {"running": 2, "stopped": 3}, "seconds_left": 9.0}
     found = Status.of(entry, meta, HERE, trials=9)
-    assert (found.best, found.progress.ended, found.progress.planned, found.seconds_left) == ((4, 0.75), 3, 9, 9.0)
+    assert (found.best, found.progress.ended, found.progress.planned, found.seconds_left) == (Best(4, 0.75), 3, 9, 9.0)
     assert Status.of(entry, meta, GONE).seconds_left is None
 
 

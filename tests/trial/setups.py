@@ -16,6 +16,18 @@ def turn(name):
 
 #: What the set-up is, and what the loop reports of it: a number that tells whether it is still the same.
 UNSTEADY = {
+    "a function of torch": (
+        """
+activation = (torch.relu, torch.tanh, torch.sin, torch.cos)[turn("functions") % 4]
+""",
+        "activation(torch.tensor(0.7))",
+    ),
+    "a class of torch": (
+        """
+layer = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Softplus)[turn("classes") % 4]
+""",
+        "layer()(torch.tensor(0.7))",
+    ),
     "a split by a generator that is seeded by the time": (
         """
 rng = np.random.default_rng(time.time_ns())

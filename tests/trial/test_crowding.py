@@ -5,7 +5,7 @@ import os
 import pytest
 from trial.world import said
 
-from workbench.trial.process.crowding import crowded
+from workbench.trial.process.crowding import crowded, shares_files
 
 CORES = len(os.sched_getaffinity(0))
 
@@ -69,3 +69,43 @@ def test_torch_that_the_cell_imports_first_is_watched_too(experiment):
         assert crowd(bare, experiment(LOADER), slots=CORES) == [crowded(2, CORES, CORES)]
     finally:
         bare.close()
+
+
+WRITES = """
+import os
+if {once} and os.path.exists("tokens.txt"):
+    pass
+else:
+    with open("tokens.txt", "w") as file:
+        file.write("1")
+{more}
+for epoch in trial.steps():
+    trial.report(score=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("once", "more", "slots", "is_told"),
+    [
+        (False, "tokens = open('tokens.txt').read()", 2, True),
+        (True, "tokens = open('tokens.txt').read()", 4, True),
+        # Nothing else trains, it is only written, or each trial has its own.
+        (False, "tokens = open('tokens.txt').read()", 1, False),
+        (False, "", 2, False),
+        (False, "path = trial.folder / 'own.txt'; path.write_text('1'); own = path.read_text()", 2, False),
+        (False, "import tempfile as t; p = t.mkstemp()[1]; open(p, 'w').write('1'); p = open(p).read()", 2, False),
+    ],
+)  # fmt: skip
+def test_a_file_that_each_set_up_writes_and_reads_is_told(server, experiment, tmp_path, once, more, slots, is_told):
+    cell = experiment(WRITES.format(once=once, more=more))
+    runner = server.runner()
+    told = runner.leg(cell.order(1, slots=slots))
+    assert told[-1]["error"] is None, told[-1]["error"]["traceback"]
+    words = [one["text"] for one in said(told, "says") if "each set-up writes" in one["text"]]
+    assert words == ([shares_files([str(tmp_path / "tokens.txt")], slots)] if is_told else [])
+
+
+def test_a_set_up_that_reads_what_an_earlier_trial_wrote_is_not_told(server, experiment, tmp_path):
+    (tmp_path / "tokens.txt").write_text("1")
+    cell = experiment(WRITES.format(once=True, more="tokens = open('tokens.txt').read()"))
+    assert said(server.runner().leg(cell.order(1, slots=4)), "says") == []

@@ -163,6 +163,24 @@ for epoch in trial.steps():
     assert json.loads(one.store.experiment(one.spec.id).setup.read_text())["failed"] == ""
 
 
+FILE_MADE_ONCE = """
+import os
+if not os.path.exists("tokens.txt"):
+    with open("tokens.txt", "w") as file:
+        file.write("1 2 3")
+    lock = __import__("threading").Lock()
+with open("tokens.txt") as source:
+    tokens = source.read().split()
+for epoch in trial.steps():
+    trial.report(score=len(tokens))
+"""
+
+
+def test_a_file_that_only_the_first_set_up_writes_is_no_hindrance(server, experiment):
+    _, told = by_legs(server, experiment, FILE_MADE_ONCE, [1, 3, STEPS])
+    assert shown(told) == [3.0] * STEPS
+
+
 def test_a_second_run_that_fails_is_said_and_plain_values_are_kept(server, experiment):
     source = """
 import os, time

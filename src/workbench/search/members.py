@@ -64,5 +64,6 @@ def members(space: Space | None, seeds: int = 1) -> Members:
 
 
 def members_of(spec: Spec) -> Members:
-    """The members of each configuration of a spec."""
-    return members(Space.from_json(spec.space), spec.seeds_each)
+    """The members of each configuration of a spec, whatever else a later version may have in its space."""
+    repeated = [one for one in spec.space.get("parameters", ()) if one.get("repeat")]
+    return members(Space.from_json({**spec.space, "parameters": repeated}) if repeated else None, spec.seeds_each)

@@ -80,8 +80,9 @@ class Seen:
         fcntl.fcntl(self._shared, fcntl.F_SETFL, os.O_APPEND)
         self._read: dict[str, None] = {}
         self._made: set[str] = set()
-        #: Files that were read first, and opened for writing later.
+        #: Files that were read first, and opened for writing later; and the other way round.
         self._changed: set[str] = set()
+        self._reread: set[str] = set()
         self._beyond = 0
         self._taken = 0
         self._passed: tuple[str, ...] = ()
@@ -117,6 +118,7 @@ class Seen:
         os.ftruncate(self._shared, 0)
         self._taken = self._beyond = self._checked = 0
         self._read, self._made, self._changed, self._kept = {}, set(), set(), {}
+        self._reread = set()
         self._named, self._programs = {}, {}
         self._copies = dict(copies or {})
         self._store = os.path.join(os.path.realpath(store), "")
@@ -189,6 +191,11 @@ class Seen:
         told = {"made": self._data_of(self._made), "changed": self._data_of(self._changed)}
         return {key: paths for key, paths in told.items() if paths}
 
+    def passed_on(self) -> list[str]:
+        """Files below the working directory that were written here and read as well, in one order or the other."""
+        folder = os.path.join(os.getcwd(), "")
+        return [path for path in self._data_of(self._reread | self._changed) if path.startswith(folder)]
+
     def _data_of(self, paths: Iterable[str]) -> list[str]:
         """Those of ``paths`` that are data and exist, by the paths under which they are reported."""
         found = {self._data(path) for path in sorted(paths)[:_MOST_WRITTEN] if os.path.exists(path)}
@@ -237,12 +244,9 @@ class Seen:
             return
         if flags & os.O_ACCMODE == os.O_WRONLY or flags & _MAKES:
             self._make(name)
-        elif not (
-            flags & os.O_DIRECTORY
-            or name.endswith(_CODE)
-            or name in self._made
-            or (name.endswith(_SOURCE) and self._is_code())
-        ):
+        elif name in self._made:
+            self._reread.add(name)
+        elif not (flags & os.O_DIRECTORY or name.endswith(_CODE) or (name.endswith(_SOURCE) and self._is_code())):
             self._note(name)
 
     def _is_ours(self) -> bool:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.records import SCHEMA, Json, check_schema
-from workbench.trial.discovery import Names, Survey
+from workbench.trial.discovery import Entry, Names, Survey
+from workbench.trial.kinds import Fixed, Kind
 from workbench.trial.looking.digests import signature
 from workbench.trial.marks import mark_of, print_of
 
@@ -56,6 +57,9 @@ def made(base: Survey, later: Survey, plain: Sequence[str] = (), *, whole: bool 
     same = {(root.label, name) for root, name, token in base.tokens() if names.get((root.label, name)) == token}
     excluded = [entry.mark for number, entry in base.entries.items() if number not in steady]
     excluded += [_name_mark(root, name) for root, name, _ in base.tokens() if (root.label, name) not in same]
+    # Open files, locks and the like: no checkpoint holds them, and a later set-up may do without them.
+    excluded += [entry.mark for entry in base.entries.values() if _is_bare(entry)]
+    excluded += [_name_mark(root, name) for (_, name), root in _bare(base).items()]
     sums = _sums(base, frozenset(excluded))
     return Made(sums, frozenset(excluded), _sums(later, frozenset()) if whole else {}, plain)
 
@@ -148,11 +152,16 @@ class Unsteady:
                 continue
             if above is not None and (entry.parent in by_value or above.mark in self.grown):
                 by_value.add(number)
-            elif entry.mark in self.grown or entry.mark in self.changed:
+            elif _has_content(entry.how) and (entry.mark in self.grown or entry.mark in self.changed):
                 (by_value.add if _is_sized(entry.how) else changed.append)(number)
         by_value |= _views(base, by_value)
         every = self.changed | self.grown
-        names = [(root.label, name) for root, name, _ in base.tokens() if _name_mark(root, name) in every]
+        bare = _bare(base)
+        names = [
+            (root.label, name)
+            for root, name, _ in base.tokens()
+            if _name_mark(root, name) in every and (root.label, name) not in bare
+        ]
         base.save_from_now_on(changed, by_value, names)
         tops = [base.top(number) for number in (*changed, *by_value)]
         return sorted({*tops, *(f"{label}{name}" for label, name in names)})
@@ -168,6 +177,23 @@ def _views(base: Survey, by_value: set[int]) -> set[int]:
         if view is not None and base.numbers.get(id(view.base)) in by_value:
             found.add(number)
     return found
+
+
+def _has_content(how: Any) -> bool:
+    """Whether objects of this kind have content that a checkpoint holds; not open files, builtin functions and the
+    like."""
+    return type(how).content is not Kind.content
+
+
+def _is_bare(entry: Entry) -> bool:
+    """Whether a name holds an object that no checkpoint can hold."""
+    return entry.parent < 0 and isinstance(entry.how, Fixed)
+
+
+def _bare(base: Survey) -> dict[tuple[str, str], Names]:
+    """The names of such objects, with their roots, by the root's label."""
+    found = ((base.roots[-1 - one.parent], str(one.key)) for one in base.entries.values() if _is_bare(one))
+    return {(root.label, name): root for root, name in found}
 
 
 def _is_sized(how: Any) -> bool:

@@ -1,12 +1,13 @@
-"""Loaders whose workers are more than the cores of their slot. Law: the user is told once for each experiment.
+"""What goes wrong because trials train side by side. Law: the user is told once for each experiment.
 
 torch warns about a loader with more workers than cores, but does not know that other trials train on the same cores.
+A file that each set-up writes is emptied by one trial while another reads it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,24 @@ def crowded(workers: int, slots: int, cores: int) -> str:
     )
 
 
+def shares_files(paths: Sequence[str], slots: int) -> str:
+    """A line for the user if the set-ups of trials in ``slots`` slots write and read the files ``paths``; or empty.
+
+    >>> shares_files(["/home/me/nlp/tokens.bin"], 1)
+    ''
+    """
+    if not paths or slots < 2:
+        return ""
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return (
+        f"each set-up writes {', '.join(map(os.path.basename, paths[:3]))}{more} and reads it, while trials train in "
+        f"{slots} slots: one may read what another has written in part. Write it in a cell before, keep it by "
+        "trial.cached, or put it into trial.folder"
+    )
+
+
 class Crowding:
-    """Looks at the loaders of one leg."""
+    """Looks at the loaders and files of one leg."""
 
     def __init__(self, slots: int, told: Path, says: Callable[[str], None]) -> None:
         """slots: those of this machine in which trials train; 0 if that is not known. told: exists once the user was
@@ -49,6 +66,12 @@ class Crowding:
         self._most = workers
         words = crowded(workers, self._slots, cores())
         if words and self._is_first():
+            self._says(words)
+
+    def look_at_files(self, paths: Sequence[str]) -> None:
+        """A set-up is done that wrote and read these files."""
+        words = shares_files(paths, self._slots) if os.getpid() == self._pid else ""
+        if words:
             self._says(words)
 
     def _is_first(self) -> bool:

@@ -122,8 +122,7 @@ class Legs:
         if self._own:
             self._announce(store, spec, main, order)
         place = Place(namespace, run_code.__code__, environment=_environment, modules=self._own)
-        if is_strict:
-            place.begins = determinism.hold_again
+        place.begins = partial(self._begins, crowding, is_strict=is_strict)
         if self._sight is not None:
             place.back = shown.told()
             place.seen, place.stepped = self._sight.first, self._sight.step
@@ -173,6 +172,13 @@ class Legs:
                 left.seen = self._sight.last()  # while the names of the leg still keep its files open
             if self._writer is not None:
                 self._writer.wait()
+
+    def _begins(self, crowding: Crowding, *, is_strict: bool) -> None:
+        """A set-up is done."""
+        if is_strict:
+            determinism.hold_again()
+        if self._sight is not None:
+            crowding.look_at_files(self._sight.seen.passed_on())
 
     def _imported(self) -> None:
         """Training code has imported something."""
