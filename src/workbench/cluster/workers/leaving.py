@@ -79,8 +79,8 @@ def gone(leg: Leg, runner: Runner, out_of_memory: bool) -> Left:
 def _too_long(leg: Leg) -> Left:
     words = (
         f"its set-up took longer than {leg.order.setup_limit_s:g} s (--setup-limit): by then its first step had not "
-        "started. The end of its log shows where it was. Give it more time, or make what all trials share in a cell "
-        "before the train cell"
+        "started. The end of its log shows where it was. Give it more time, or keep what all trials share by "
+        "trial.cached (docs/set-ups.md)"
     )
     error = {"type": "TimeoutError", "message": words, "traceback": leg.where or words}
     return Left(outcome="failed", cause="setup", step=leg.order.start, reason=words, error=error)
