@@ -202,9 +202,170 @@ loader = torch.utils.data.DataLoader(torch.arange(8.0), 4, shuffle=True)
 }
 
 
+#: What only the first set-up makes, or what no checkpoint can hold.
+ONCE = {
+    "a cache that the first trial fills": (
+        """
+if not os.path.exists('c.pt'):
+    raw = torch.randn(5, 3)
+    parts = [raw[:2], raw[2:]]
+    enc = nn.Linear(3, 2)
+    opt_c = torch.optim.SGD(enc.parameters(), lr=0.1)
+    arr = np.arange(5)
+    d = {'a': raw}
+    for i in range(3): pass
+    torch.save(enc(raw).detach(), 'c.pt')
+data = torch.load('c.pt')
+""",
+        "float(data.sum())",
+    ),
+    "a cache that a function fills": (
+        """
+def fill():
+    raw = torch.randn(5)
+    torch.save(raw, 'c2.pt')
+    return raw
+data = torch.load('c2.pt') if os.path.exists('c2.pt') else fill()
+""",
+        "float(data.sum())",
+    ),
+    "a table that is written once": (
+        """
+import csv
+if not os.path.exists('d.csv'):
+    writer = csv.writer(open('d.csv', 'w', newline='')); writer.writerow([1, 2]); del writer
+rows = list(csv.reader(open('d.csv')))
+""",
+        "float(len(rows))",
+    ),
+    "files in a list": (
+        """
+files = [open(f'part{i}', 'w') for i in range(1 + turn('a') % 3)]
+""",
+        "1.0",
+    ),
+    "files in a dict": (
+        """
+files = {f'p{turn("b")}': open('x', 'w')}
+""",
+        "1.0",
+    ),
+    "a connection": (
+        """
+import sqlite3
+if turn('c') == 1:
+    conn = sqlite3.connect('db')
+""",
+        "1.0",
+    ),
+    "an executor": (
+        """
+from concurrent.futures import ThreadPoolExecutor
+if turn('d') == 1:
+    pool = ThreadPoolExecutor(1)
+""",
+        "1.0",
+    ),
+    "a generator": (
+        """
+if turn('e') == 1:
+    gen = (i for i in range(3))
+""",
+        "1.0",
+    ),
+    "a bound builtin": (
+        """
+f = [[1,2,3].index, {}.get, 'x'.join, (1,).count][turn('f') % 4]
+""",
+        "1.0",
+    ),
+    "a module": (
+        """
+import math, cmath, json, csv
+m = (math, cmath, json, csv)[turn('g') % 4]
+""",
+        "float(len(m.__name__))",
+    ),
+    "a partial": (
+        """
+import functools
+p = functools.partial((max, min, abs, sum)[turn('h') % 4], 3)
+""",
+        "float(len(p.func.__name__))",
+    ),
+    "a file in an object": (
+        """
+class Log: pass
+log = Log(); log.n = entropy()
+log.file = open('l', 'a') if turn('i') == 1 else None
+""",
+        "float(log.n % 1000)",
+    ),
+    "a logger with a handler": (
+        """
+import logging
+logger = logging.getLogger('run'); logger.addHandler(logging.FileHandler(f'log{turn("j")}.txt'))
+""",
+        "1.0",
+    ),
+    "a tensor or none": (
+        """
+x = torch.randn(3) if turn('k') == 1 else None
+""",
+        "1.0 if x is None else float(x.sum())",
+    ),
+    "a class that is defined once": (
+        """
+if turn('l') == 1:
+    class Net(nn.Module): pass
+    net = Net()
+""",
+        "1.0",
+    ),
+    "a function defined once": (
+        """
+if turn('m') == 1:
+    def helper(): return 2
+""",
+        "1.0",
+    ),
+    "a temp dir": (
+        """
+import tempfile
+tmp = tempfile.TemporaryDirectory()
+""",
+        "1.0",
+    ),
+    "datetime": (
+        """
+import datetime
+now = datetime.datetime.now()
+""",
+        "now.microsecond / 7",
+    ),
+    "path with time": (
+        """
+from pathlib import Path
+run = Path(f'runs/{time.time_ns()}'); run.mkdir(parents=True)
+""",
+        "float(len(str(run)))",
+    ),
+    "summary writer-like": (
+        """
+class W:
+    def __init__(self):
+        import threading, queue
+        self.q = queue.Queue(); self.f = open(f'ev{time.time_ns()}', 'w')
+w = W()
+""",
+        "1.0",
+    ),
+}
+
+
 def cell(name: str) -> str:
     """A train cell with that set-up."""
-    setup, shows = {**UNSTEADY, **STEADY}[name]
+    setup, shows = {**UNSTEADY, **STEADY, **ONCE}[name]
     return f"""{HEAD}{setup}
 trained = nn.Linear(3, 1)
 opt_ = torch.optim.SGD(trained.parameters(), lr=0.1)

@@ -6,7 +6,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trial.setups import HEAD, STEADY, UNSTEADY, cell
+from trial.setups import HEAD, ONCE, STEADY, UNSTEADY, cell
 from trial.world import points, said
 
 STEPS = 5
@@ -45,6 +45,15 @@ def test_what_the_set_up_does_not_make_again_is_kept(server, experiment, tmp_pat
     assert all(message["found"]["kept"] for message in said(told, "saved"))
     (line,) = said(told, "says")
     assert line["text"].startswith(f"the set-up makes {known['names'][0]}")
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_what_only_the_first_set_up_makes_is_no_hindrance(server, experiment, name):
+    """Such as what fills a cache: later set-ups find it, and go another way."""
+    one, told = by_legs(server, experiment, cell(name), [1, 3, STEPS])
+    assert len(set(shown(told))) == 1, shown(told)
+    other = server.runner().leg(one.order(STEPS, trial=1))
+    assert failed(other) is None, failed(other)
 
 
 @pytest.mark.parametrize("name", STEADY)
@@ -161,24 +170,6 @@ for epoch in trial.steps():
     assert failed(told) is None
     assert shown(told) == [20.0] * 9
     assert json.loads(one.store.experiment(one.spec.id).setup.read_text())["failed"] == ""
-
-
-FILE_MADE_ONCE = """
-import os
-if not os.path.exists("tokens.txt"):
-    with open("tokens.txt", "w") as file:
-        file.write("1 2 3")
-    lock = __import__("threading").Lock()
-with open("tokens.txt") as source:
-    tokens = source.read().split()
-for epoch in trial.steps():
-    trial.report(score=len(tokens))
-"""
-
-
-def test_a_file_that_only_the_first_set_up_writes_is_no_hindrance(server, experiment):
-    _, told = by_legs(server, experiment, FILE_MADE_ONCE, [1, 3, STEPS])
-    assert shown(told) == [3.0] * STEPS
 
 
 def test_a_second_run_that_fails_is_said_and_plain_values_are_kept(server, experiment):

@@ -119,28 +119,31 @@ def _name_mark(root: Names, name: str) -> int:
 class Unsteady:
     """What the set-up makes differently each time, by marks, and the names that lead there, for messages.
 
-    changed: it exists each time, with different content. grown: it holds a different set of objects. failed: why this
-    is unknown, if the set-up could not be run a second time.
+    changed: it exists each time, with different content, or once. grown: it holds a different set of objects. failed:
+    why this is unknown, if the set-up could not be run a second time. once: of those that changed, what exists only
+    once, such as what a set-up makes to fill a cache.
     """
 
     changed: frozenset[int] = frozenset()
     grown: frozenset[int] = frozenset()
     names: tuple[str, ...] = ()
     failed: str = ""
+    once: frozenset[int] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.grown)
 
     def to_json(self) -> dict[str, Json]:
         """Plain data for a file."""
-        marks = {"changed": sorted(self.changed), "grown": sorted(self.grown)}
+        marks = {"changed": sorted(self.changed), "grown": sorted(self.grown), "once": sorted(self.once)}
         return {"schema": SCHEMA, **marks, "names": list(self.names), "failed": self.failed}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Unsteady:
         """The inverse of :meth:`to_json`. Raises the errors of a newer schema."""
         check_schema(data, "what the set-up makes again")
-        return cls(frozenset(data["changed"]), frozenset(data["grown"]), tuple(data["names"]), data["failed"])
+        changed, grown, once = (frozenset(data.get(name, ())) for name in ("changed", "grown", "once"))
+        return cls(changed, grown, tuple(data["names"]), data["failed"], once)
 
     def keep(self, base: Survey) -> list[str]:
         """Have every later checkpoint contain what is unsteady in ``base``. Returns the names that lead there."""
@@ -150,7 +153,8 @@ class Unsteady:
             above = base.entries.get(entry.parent)
             if entry.loose or not number:
                 continue
-            if above is not None and (entry.parent in by_value or above.mark in self.grown):
+            is_within = above is not None and (entry.parent in by_value or above.mark in self.grown)
+            if is_within or (entry.mark in self.once and not _is_bare(entry)):
                 by_value.add(number)
             elif _has_content(entry.how) and (entry.mark in self.grown or entry.mark in self.changed):
                 (by_value.add if _is_sized(entry.how) else changed.append)(number)
@@ -220,7 +224,8 @@ def unsteady(ours: Survey, theirs: bytes) -> Unsteady:
     every = changed | grown
     tops = [ours.top(number) for number, entry in ours.entries.items() if number and entry.mark in every]
     tops += [f"{root.label}{name}" for root, name, _ in ours.tokens() if _name_mark(root, name) in changed]
-    return Unsteady(frozenset(changed), frozenset(grown), tuple(dict.fromkeys(tops)))
+    once = frozenset(mark for mark, _ in only)
+    return Unsteady(frozenset(changed), frozenset(grown), tuple(dict.fromkeys(tops)), once=once)
 
 
 def _only_in(some: Mapping[int, Any], others: Mapping[int, Any]) -> Iterable[tuple[int, Any]]:
