@@ -380,3 +380,26 @@ def test_it_is_extended_checked_and_forked(lab, opened, going, store, gate):
     assert re.fullmatch(rf"%%train more-b --from more@1/t000{best}:\d\nx = 0\.\d+", cell), cell
     page.close()
     page.troubles[:] = [said for said in page.troubles if said != WIDGETS]
+
+
+def test_the_means_of_seeds_are_seen(lab, opened, store):
+    code = "x = uniform(0.0, 1.0)\nfor epoch in trial.steps():\n    trial.report(score=x + trial.number % 2)"
+    spec = dataclasses.replace(
+        spec_of(code, lab.root, name="seeds", space={"x": uniform(0.0, 1.0)}, trials=3, seeds_each=2),
+        scheduler=Scheduler(kind="hyperband", first=1, last=3, eta=3),
+        created=datetime.now(UTC).isoformat(),
+    )
+    start(store, spec)
+    assert ended(store, spec) == "completed"
+    best = row_in(store, spec.id)["best"]
+    assert best["of"]["trials"] == 2
+    page = opened(lab)
+    sidebar(page)
+    row_of(page, "seeds@1").click()
+    document = page.locator(".wb-Document")
+    mean = f"mean {best['of']['mean']:.4g} ± 0.7071 of 2 trials"
+    expect(document.locator(".wb-Header-best")).to_contain_text(mean, timeout=15_000)
+    document.get_by_role("tab", name="Table").click()
+    expect(document.get_by_role("columnheader", name="mean score")).to_be_visible()
+    cells = document.locator(".wb-Table-body").get_by_role("row").first.get_by_role("gridcell")
+    expect(cells.nth(4)).to_have_text(f"{best['of']['mean']:.4g}")
