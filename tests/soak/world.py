@@ -171,12 +171,12 @@ def _start(part: str, options: list[str], environment: dict[str, str], log: IO[b
 
 def _role(process: psutil.Process) -> str | None:
     line = _command(process)
-    if _FORKSERVER in line:
-        return "runner" if _FORKSERVER in _command(process.parent()) else "forkserver"
     try:
         above = _command(process.parent())
     except psutil.Error:
-        return None
+        return None  # it has just ended
+    if _FORKSERVER in line:
+        return "runner" if _FORKSERVER in above else "forkserver"
     if any(own in line and its in above for own, its in _WORKERS):
         return "worker"
     names = {

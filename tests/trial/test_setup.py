@@ -242,3 +242,40 @@ for epoch in trial.steps():
     ends = [*sorted(random.Random(0).sample(range(1, 6), 3)), 6]
     _, told = by_legs(server, experiment, source, ends)
     assert points(told) == calm
+
+
+LEARNER = """
+import torch
+from torch import nn
+
+class Learner:
+    def __init__(self, model):
+        self.model, self.opt, self.seen = model, torch.optim.Adam(model.parameters(), lr=0.1), 0
+
+    def __getattr__(self, name):  # what it does not know itself, its model is asked for
+        if name == "model":
+            raise AttributeError(name)
+        return getattr(self.__dict__["model"], name)
+
+    def __getstate__(self):
+        return dict(self.__dict__)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
+    def step(self):
+        self.opt.zero_grad()
+        self.model(torch.randn(4, 3)).pow(2).mean().backward()
+        self.opt.step()
+        self.seen += 1
+
+learn = Learner(nn.Linear(3, 1))
+for epoch in trial.steps():
+    learn.step()
+    trial.report(score=float(learn.weight.sum()), seen=learn.seen)
+"""
+
+
+def test_an_object_that_passes_names_on_is_not_taken_for_its_part(server, experiment):
+    _, told = by_legs(server, experiment, LEARNER, [1, 3, STEPS])
+    assert points(told) == points(server.runner().leg(experiment(LEARNER, steps=STEPS).order()))

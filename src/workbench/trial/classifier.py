@@ -284,12 +284,16 @@ def lost(obj: Any, error: Exception) -> str:
 
 
 def has_state_dict(obj: Any) -> bool:
-    """True for an object (not a class) that can return its state and load it."""
+    """True for an object (not a class) that can return its state and load it.
+
+    By its class: an object that passes unknown names on to a part of it would give that part's state as its own.
+    """
+    cls = type(obj)
     return (
         not isinstance(obj, type)
-        and callable(getattr(obj, "state_dict", None))
-        and callable(getattr(obj, "load_state_dict", None))
-        and not any(cls.__module__ in POSITIONS for cls in type(obj).__mro__)
+        and callable(getattr(cls, "state_dict", None))
+        and callable(getattr(cls, "load_state_dict", None))
+        and not any(base.__module__ in POSITIONS for base in cls.__mro__)
     )
 
 
