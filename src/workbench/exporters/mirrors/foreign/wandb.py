@@ -64,9 +64,13 @@ class Writer:
         return known
 
     def close(self) -> None:
-        """Wait until everything is uploaded."""
+        """Wait until everything is uploaded, or offline in its file."""
         while self._open:
             self._open.popitem()[1].finish()
+        # W&B's service closes the file of a finished run a little later. Its end is waited for, except in a notebook
+        # with a run of its own, which that would end.
+        if wandb.run is None:
+            wandb.teardown()
 
     def _run(self, run: Run) -> Any:
         if run.id not in self._open:
