@@ -157,6 +157,7 @@ def test_a_trial_that_sets_up_says_for_how_long(notebook, lab):
     (lab.root / "there").touch()
     expect(row).to_have_class(re.compile("wb-is-(running|paused)"), timeout=10_000)
     expect(fact(page, "trials")).not_to_contain_text("setting up")
+    expect(fact(page, "best")).to_contain_text("t00", timeout=30_000)  # stopped before, it would have no figure
     view(page).get_by_role("button", name="Stop experiment").click()
     assert figure(page)["data"]["text/plain"].startswith("toy@1 stopped")
 

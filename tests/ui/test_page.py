@@ -358,7 +358,7 @@ def test_it_is_extended_checked_and_forked(lab, opened, going, store, gate):
     dialog(page).get_by_label("More trials").fill("2")
     page.keyboard.press("Enter")
     until(lambda: row_in(store, spec.id)["planned"]["trials"] > before, what="the extension")
-    assert ended(store, spec) == "completed"
+    until(lambda: row_in(store, spec.id)["state"] == "completed", what="its end in the list")
     best = row_in(store, spec.id)["best"]["trial"]  # the others are stopped, and keep no checkpoint
     row_of(page, "more@1").dblclick()
     page.get_by_role("heading", name="more@1").wait_for()
@@ -391,6 +391,8 @@ def test_the_means_of_seeds_are_seen(lab, opened, store):
     )
     start(store, spec)
     assert ended(store, spec) == "completed"
+    # The list follows the experiment's own end.
+    until(lambda: row_in(store, spec.id).get("state") == "completed", what="its row")
     best = row_in(store, spec.id)["best"]
     assert best["of"]["trials"] == 2
     page = opened(lab)
