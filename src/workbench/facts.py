@@ -9,7 +9,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from workbench.records import Json, plain_value, value_of
 
@@ -94,6 +94,14 @@ class PauseAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class RoomAsked:
+    """The engine asked that a running trial saves, leaves its slot to another experiment, and continues later."""
+
+    trial: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResumeAsked:
     """A person asked that a paused experiment goes on."""
 
@@ -115,7 +123,19 @@ class Extended:
     request: str = ""
 
 
-Fact = CapacityChanged | Reached | Ended | Failed | Lost | Left | StopAsked | PauseAsked | ResumeAsked | Extended
+Fact = (
+    CapacityChanged
+    | Reached
+    | Ended
+    | Failed
+    | Lost
+    | Left
+    | StopAsked
+    | PauseAsked
+    | RoomAsked
+    | ResumeAsked
+    | Extended
+)
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Instructions: what the search core orders
@@ -162,10 +182,7 @@ class Finish:
 
 Instruction = Run | Stop | Settle | Finish
 
-_FACTS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (CapacityChanged, Reached, Ended, Failed, Lost, Left, StopAsked, PauseAsked, ResumeAsked, Extended)
-}
+_FACTS: dict[str, type] = {kind.__name__: kind for kind in get_args(Fact)}
 _INSTRUCTIONS: dict[str, type] = {kind.__name__: kind for kind in (Run, Stop, Settle, Finish)}
 
 # ---------------------------------------------------------------------------------------------------------------------

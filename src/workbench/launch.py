@@ -175,6 +175,10 @@ class Draft:
         return {"experiment": found.experiment, "differences": [one.to_json() for one in found.differences]}
 
 
+#: Largest weight and priority of an experiment.
+MOST_WEIGHT, MOST_PRIORITY = 1_000, 100
+
+
 def settled(
     cell: Cell,
     *,
@@ -238,8 +242,23 @@ def settled(
             f"{'--slots ' if flag else 'slots='}{settings.slots:g}: this version gives every trial one slot, a core "
             "or a GPU of its own; shares of a slot and several slots are not supported yet. Leave it out."
         )
+    _check_share(settings, flag)
     planned(cell.space, settings)
     return settings
+
+
+def _check_share(settings: Settings, flag: bool) -> None:
+    weight, priority = settings.weight, settings.priority
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= MOST_WEIGHT:
+        raise BadOption(
+            f"{'--weight ' if flag else 'weight='}{weight!r}: expected a number above 0, and at most {MOST_WEIGHT}. "
+            "With twice the weight of another experiment, this one gets twice its slots."
+        )
+    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > MOST_PRIORITY:
+        raise BadOption(
+            f"{'--priority ' if flag else 'priority='}{priority!r}: expected a whole number from -{MOST_PRIORITY} to "
+            f"{MOST_PRIORITY}. Experiments of lower priority make room."
+        )
 
 
 def planned(space: Space, settings: Settings, times: Times | None = None) -> Plan:

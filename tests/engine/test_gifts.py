@@ -1,4 +1,4 @@
-"""Who is owed a slot: those that have fewer than we do, each one."""
+"""Who is owed a slot: those that have fewer than their share, by what another has beyond its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from workbench.cluster.backend import Slot
 from workbench.engine.leases import gifts, lack
-from workbench.store.owner.slots import Holder, Waiter
+from workbench.store.owner.slots import Claimant, Holder
 
 
 def slots(count: int) -> list[Slot]:
@@ -14,35 +14,38 @@ def slots(count: int) -> list[Slot]:
     return [Slot(f"tcp://{number}", 0, [], lease=f"cpu{number}") for number in range(count)]
 
 
-def waiting(*held: int, wants: int = 8) -> list[Waiter]:
-    """Engines that wait and have so many slots."""
+def waiting(*held: int, lacks: int = 1, wants: int = 8) -> list[Claimant]:
+    """Engines that lack slots and have so many."""
     names = frozenset(f"cpu{number}" for number in range(wants))
-    return [Waiter(f"{at}", f"/{at}", have, "", names) for at, have in enumerate(held)]
+    return [Claimant(f"{at}", f"/{at}", "", have, names, lacks=lacks, slots=8) for at, have in enumerate(held)]
 
 
 @pytest.mark.parametrize(
-    ("held", "others", "owed"),
+    ("over", "goals", "owed"),
     [
-        (1, [0], ["/0"]),  # one slot changes hands
-        (2, [0], ["/0"]),
-        (2, [1], ["/0"]),  # three slots: the odd one goes round
-        (1, [1], []),  # as many: nothing moves
-        (4, [0, 0], ["/0", "/1"]),
-        (2, [0, 0], ["/0", "/1"]),
-        (1, [0, 0], ["/0"]),
-        (0, [0], []),
-        (3, [3, 0], ["/1"]),
+        (1, [1], ["/0"]),
+        (0, [1], []),  # this engine has its share
+        (2, [1], ["/0"]),
+        (2, [1, 1], ["/0", "/1"]),
+        (1, [1, 1], ["/0"]),
+        (3, [0, 1], ["/1"]),
+        (3, [2, 1], ["/0", "/0", "/1"]),
     ],
 )
-def test_those_with_fewer_slots_are_owed_one(held: int, others: list[int], owed: list[str]) -> None:
-    assert [other.store for other, _ in gifts(held, slots(held), waiting(*others))] == owed
+def test_those_with_fewer_slots_than_their_share_are_owed_what_another_has_beyond_its_own(
+    over: int, goals: list[int], owed: list[str]
+) -> None:
+    others = waiting(*(0 for _ in goals), lacks=2)
+    found = gifts(over, slots(4), others, {str(at): goal for at, goal in enumerate(goals)})
+    assert [other.store for other, _ in found] == owed
 
 
-def test_nobody_is_owed_a_slot_that_it_cannot_use() -> None:
+def test_none_is_owed_a_slot_that_it_cannot_use_or_does_not_lack() -> None:
     held = slots(3)
-    assert gifts(3, held, waiting(0, wants=0)) == []
-    assert gifts(3, held, waiting(0, wants=1)) == [(waiting(0, wants=1)[0], held[:1])]
-    assert gifts(3, [], waiting(0)) == []  # they were taken a moment ago
+    assert gifts(2, held, waiting(0, wants=0), {"0": 1}) == []
+    assert gifts(2, held, waiting(0, wants=1), {"0": 1}) == [(waiting(0, wants=1)[0], held[:1])]
+    assert gifts(2, [], waiting(0), {"0": 1}) == []  # they were taken a moment ago
+    assert gifts(2, held, waiting(0, lacks=0), {"0": 1}) == []
 
 
 def test_who_holds_the_slots_is_said() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from workbench.cluster.backend import Slot
 from workbench.engine.legs.leg import Leg
-from workbench.engine.legs.placing import Waiting, beside, share, shares
+from workbench.engine.legs.placing import Waiting, beside, share
 
 
 def slots(*busy: int) -> list[Slot]:
@@ -83,14 +83,3 @@ def test_no_slot_holds_more_than_a_legs_depth_and_none_stays_free_while_one_wait
     assert (found.blocked is None) == (len(found.placements) == len(waiting))
     if found.blocked is not None:
         assert all(count >= found.blocked.depth for count in held.values())
-
-
-@given(free=st.integers(0, 20), most=st.lists(st.integers(0, 9), max_size=6))
-def test_slots_are_shared_evenly_and_none_is_left_that_someone_can_use(free, most):
-    found = shares(free, dict(enumerate(most)))
-    assert all(found[at] <= most[at] for at in found)
-    assert sum(found.values()) == min(free, sum(most))
-    for one in found:
-        for other in found:
-            # One gets less than another only where it can use no more; the earlier gets the odd slot.
-            assert found[one] >= found[other] - (other < one) or found[one] == most[one]

@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from workbench.errors import StoreError
 from workbench.store.owner import runtime
-from workbench.store.owner.slots import Waiting, cores, holders, take, waiters
+from workbench.store.owner.slots import Claiming, claimants, cores, holders, take, waiters
 
 
 @pytest.fixture(autouse=True)
@@ -42,9 +43,9 @@ def test_a_slot_has_one_holder_until_it_is_given_back() -> None:
 def test_a_killed_process_holds_nothing_and_what_its_file_says_counts_no_more() -> None:
     code = """
 import sys, time
-from workbench.store.owner.slots import Waiting, take
-lease, mark = take(["gpu-GPU-1"], "/killed"), Waiting("/killed")
-mark.tell(1, ["gpu-GPU-2"])
+from workbench.store.owner.slots import Claiming, take
+lease, mark = take(["gpu-GPU-1"], "/killed"), Claiming("/killed")
+mark.tell(1, ["gpu-GPU-2"], lacks=1)
 print("held", flush=True)
 time.sleep(60)
 """
@@ -65,15 +66,29 @@ time.sleep(60)
 
 
 def test_those_who_wait_longest_come_first_and_leave_no_file() -> None:
-    first, second = Waiting("/a"), Waiting("/b")
+    first, second, third = Claiming("/a"), Claiming("/b"), Claiming("/c")
     first.since, second.since = "2026-01-01T00:00:00", "2026-01-01T00:00:01"
-    second.tell(0, ["cpu0"])
-    first.tell(1, ["cpu0"])
+    second.tell(0, ["cpu0"], lacks=2)
+    first.tell(1, ["cpu0"], lacks=1)
+    third.tell(3, [])
     assert [one.store for one in waiters()] == ["/a", "/b"]
-    assert [one.store for one in waiters(besides=first)] == ["/b"]
-    first.release()
-    second.release()
-    assert not list((runtime.place() / "waiting").iterdir())
+    assert [one.store for one in claimants(besides=first)] == ["/b", "/c"]
+    for one in (first, second, third):
+        one.release()
+    assert not list((runtime.place() / "claims").iterdir())
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"weight": 0.0}, {"weight": float("nan")}, {"debt": float("inf")}, {"priority": "high"}, {"experiments": None}],
+)
+def test_a_claim_that_makes_no_sense_is_left_out(facts: dict[str, Any]) -> None:
+    claim, other = Claiming("/a"), Claiming("/b")
+    other.tell(1, ["cpu0"], lacks=1)
+    claim.tell(1, ["cpu0"], **{"lacks": 1, "weight": 1.0, "debt": 0.0, "priority": 0, "experiments": ("a@1",), **facts})
+    assert [one.store for one in claimants()] == ["/b"]
+    claim.release()
+    other.release()
 
 
 def test_more_workers_than_cores_have_slots_beyond_them() -> None:
@@ -127,6 +142,7 @@ if sys.argv[1:]:
     holding = """
 import sys
 from pathlib import Path
+from typing import Any
 from workbench.store.owner import runtime
 runtime.hold(Path(sys.argv[1]) / "inner")
 print("holds", flush=True)

@@ -474,6 +474,7 @@ class Engine(Slots):
                     self.mirrors.take(running.spec)
             self.mirrors.look()
             self._beats_free += 1
+            self._share()
             self._check()
             await self.disk.written("the catalog", self.catalog.flush)
             if not (self._at_work.is_set() or self.mirrors.is_busy()):

@@ -1,8 +1,8 @@
 """The engine's part in sharing this machine's slots. Law: legs only start in slots whose lock their worker holds.
 
-The engine asks for slots while legs wait, gives back those that stay empty, and gives one back when a leg ends there
-and an engine with fewer slots waits. Workers hold the locks (:mod:`workbench.store.owner.slots`), so a leg costs
-nothing extra.
+The engine asks for slots while legs wait, gives back those that stay empty, and gives one back when it has more than
+its share (:mod:`workbench.engine.fair`) and another engine waits: when a leg ends there, or when a trial has made room.
+Workers hold the locks (:mod:`workbench.store.owner.slots`), so a leg costs nothing extra.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.cluster.backend import Backend, Slot
+from workbench.engine.fair import Claim, aged, allot
 from workbench.errors import StoreError
-from workbench.store.owner.slots import Holder, Waiter, Waiting, holders, waiters
+from workbench.store.owner.slots import Claimant, Claiming, Holder, claimants, holders
 
 log = logging.getLogger("workbench.engine")
 
@@ -25,14 +27,29 @@ log = logging.getLogger("workbench.engine")
 LOOK_S = 0.1
 #: The least number of seconds between two looks: each end of a short leg asks for one.
 LEAST_S = 0.02
-#: Seconds for which a slot is held at least while an engine with fewer slots waits: handing over costs some ms.
+#: Seconds for which a slot is held at least while another engine waits: handing over costs some ms.
 QUANTUM_S = 1.0
 #: Seconds for which an empty slot is kept if no engine waits for it.
 LINGER_S = 1.0
 #: Seconds for which a free slot is left to engines that have waited longer.
 PATIENCE_S = 1.0
+#: Seconds without a claim after which it is forgotten how many slots an engine had.
+FORGET_S = 5.0
 #: Seconds between two changes of the text that says which engines hold the slots.
 TELL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What an engine's experiments want together.
+
+    more: how many more slots they could use now. weight: the sum of theirs. priority: the highest. experiments: labels.
+    """
+
+    more: int
+    weight: float = 1.0
+    priority: int = 0
+    experiments: tuple[str, ...] = ()
 
 
 class Leases:
@@ -42,28 +59,28 @@ class Leases:
         self,
         store: Path,
         backend: Backend,
-        wants: Callable[[], int],
+        wishes: Callable[[], Wish],
         changed: Callable[[], None],
         say: Callable[[str], None],
     ) -> None:
-        """wants: how many legs wait for a slot. changed: called when slots came or went. say: shows this line to the
-        user."""
+        """wishes: what is wanted now. changed: called when slots came or went. say: shows this line to the user."""
         self._store, self._backend = str(store), backend
-        self._wants, self._changed, self._say = wants, changed, say
+        self._wishes, self._changed, self._say = wishes, changed, say
         self._wake = asyncio.Event()
-        self._mark: Waiting | None = None
+        self._mark: Claiming | None = None
         #: Since when (monotonic seconds) slots are held, and when a leg was last in them.
         self._taken: dict[Slot, float] = {}
         self._busy: dict[Slot, float] = {}
-        #: How many slots a waiting engine had when one was given to it, and when: it gets no other until that one has
-        #: arrived.
-        self._gave: dict[str, tuple[int, float]] = {}
+        self._debt, self._aged = 0.0, 0.0
         self._deferring: float | None = None
         self._told = 0.0
         #: Whether slots were requested and not all were available.
         self.is_short = False
         #: Why legs wait for a slot, in words; None if none waits, or if no other engine holds one.
         self.lack: str | None = None
+        #: How many of the held slots should go to other engines, once a leg has left them; and to which first.
+        self.owed = 0
+        self.owed_to: str | None = None
 
     def look_soon(self) -> None:
         """Legs need slots, or a slot that is to be given back is empty."""
@@ -73,10 +90,10 @@ class Leases:
     def usable(self) -> int:
         """The slots that count: those held, and those that may be available on request."""
         there = [slot for slot in self._backend.slots if not slot.closed]
-        if not self.is_short:
+        if not (self.is_short or self.owed):
             return len(there)
-        held = sum(slot.is_usable for slot in there)
-        return held + (held < len(there))
+        held = sum(bool(slot.lease) or not slot.names for slot in there) - self.owed
+        return held + (self.is_short and held < len(there))
 
     async def keep(self) -> None:
         """Ask for slots and give them back, until cancelled."""
@@ -92,7 +109,7 @@ class Leases:
                     await asyncio.wait_for(self._wake.wait(), LOOK_S if held or self._mark is not None else None)
                 await asyncio.sleep(max(0.0, looked + LEAST_S - time.monotonic()))
         finally:
-            self._wait_no_more()
+            self._claim_no_more()
 
     def _do_without(self, error: StoreError) -> None:
         """The runtime folder cannot be used: this engine uses all slots, and the user is told."""
@@ -101,11 +118,12 @@ class Leases:
         self._say(said)
         for slot in self._backend.slots:
             slot.names = ()
-        self._wait_no_more()
+        self._claim_no_more()
         self.is_short, self.lack = False, None
         self._changed()
 
-    def _wait_no_more(self) -> None:
+    def _claim_no_more(self) -> None:
+        self.owed, self.owed_to = 0, None
         if self._mark is not None:
             self._mark.release()
             self._mark = None
@@ -113,23 +131,56 @@ class Leases:
     async def _look(self) -> None:
         slots = [slot for slot in self._backend.slots if slot.names and not slot.closed]
         held = [slot for slot in self._backend.slots if slot.lease]
-        wants, now = self._wants(), time.monotonic()
+        wish, now = self._wishes(), time.monotonic()
         self._note(held, now)
-        if not (wants or held):
-            self._settle(0, slots)
+        if not (wish.more or held):
+            self._claim_no_more()
+            self._settle(False, slots)
             return
-        others = waiters(self._mark)
-        given = self._to_give(held, others, wants, now)
+        others, before = claimants(self._mark), self.owed
+        goals = self._goals(slots, others, wish, now)
+        given = self._to_give(held, others, wish.more, goals, now)
         for slot in given:
             slot.giving = True  # at once: no leg may start there while its worker is being told
         if given:
             await asyncio.gather(*map(self._release, given))
         idle = sum(slot.is_usable and not slot.legs for slot in slots)
-        lacking = [slot for slot in slots if not slot.lease][: max(0, wants - idle)]
-        took = await self._ask(lacking, others, now) if lacking else 0
-        self._settle(len(lacking) - took, slots)
-        if took or given:
+        lacking = [slot for slot in slots if not slot.lease][: max(0, wish.more - idle)]
+        took = await self._ask(lacking, others, goals, now) if lacking else 0
+        self._settle(len(lacking) > took, slots)
+        self._claim(slots, wish)
+        if took or given or self.owed != before:
             self._changed()
+
+    def _claim(self, slots: Sequence[Slot], wish: Wish) -> Claimant:
+        """Say what this engine has and lacks."""
+        if self._mark is None:
+            self._mark = Claiming(self._store)
+        unheld = {name for slot in slots if not slot.lease for name in slot.names}
+        idle = sum(slot.is_usable and not slot.legs for slot in slots)
+        return self._mark.tell(
+            sum(bool(slot.lease) for slot in slots),
+            unheld,
+            lacks=max(0, wish.more - idle),
+            slots=len(slots),
+            weight=wish.weight,
+            priority=wish.priority,
+            debt=round(self._debt, 1),
+            experiments=wish.experiments,
+        )
+
+    def _goals(self, slots: Sequence[Slot], others: Sequence[Claimant], wish: Wish, now: float) -> dict[str, int]:
+        """How many slots each engine should have, by its claim's name; and this engine's debt is brought up to date."""
+        mine = self._claim(slots, wish)
+        claims = [_claimed(one) for one in (mine, *others)]
+        names = {name for slot in slots for name in slot.names}.union(*(one.wants for one in others))
+        names.update(slot.lease for slot in slots if slot.lease)
+        there = max(len(names), sum(one.held for one in claims))
+        seconds, self._aged = now - self._aged, now
+        if seconds > FORGET_S:
+            self._debt, seconds = 0.0, 0.0
+        self._debt = aged(there, claims, seconds)[mine.name]
+        return allot(there, claims)
 
     def _note(self, held: Sequence[Slot], now: float) -> None:
         """Update the times of held slots, and drop those of others."""
@@ -138,9 +189,12 @@ class Leases:
 
     # -- giving -------------------------------------------------------------------------------------------------------
 
-    def _to_give(self, held: Sequence[Slot], others: Sequence[Waiter], wants: int, now: float) -> list[Slot]:
-        """The slots to release now. If an engine is owed a slot, no leg starts in the slots that it could use until the
-        first of them is empty."""
+    def _to_give(
+        self, held: Sequence[Slot], others: Sequence[Claimant], wants: int, goals: Mapping[str, int], now: float
+    ) -> list[Slot]:
+        """The slots to release now. If engines are owed slots, no leg starts in those that they could use until enough
+        of them are empty."""
+        assert self._mark is not None
         empty = [slot for slot in held if not slot.legs]
         found = [slot for slot in empty if slot.closed]
         spare = [slot for slot in empty if not slot.closed][wants:]
@@ -148,25 +202,21 @@ class Leases:
         staying = [slot for slot in held if slot not in found and not slot.closed]
         ripe = [slot for slot in staying if now - self._taken[slot] > QUANTUM_S]
         unmet: set[Slot] = set()
-        for other, may in gifts(len(staying), ripe, [one for one in others if not self._was_given(one, now)]):
+        self.owed, self.owed_to = 0, None
+        for other, may in gifts(len(staying) - goals[self._mark.path.name], ripe, others, goals):
             gift = next((slot for slot in may if not slot.legs and slot not in found), None)
             if gift is None:
                 unmet.update(may)
+                self.owed, self.owed_to = self.owed + 1, self.owed_to or str(other)
             else:
                 found.append(gift)
-                self._gave[other.name] = (other.held, now)
         for slot in staying:
             slot.giving = slot in unmet
         return found
 
-    def _is_left(self, slot: Slot, others: Sequence[Waiter], now: float) -> bool:
+    def _is_left(self, slot: Slot, others: Sequence[Claimant], now: float) -> bool:
         """Whether an empty slot that no leg needs is given back now."""
-        return now - self._busy[slot] > LINGER_S or any(slot.lease in other.wants for other in others)
-
-    def _was_given(self, other: Waiter, now: float) -> bool:
-        """Whether a slot is on its way to ``other``."""
-        had, at = self._gave.get(other.name, (-1, 0.0))
-        return had == other.held and now - at < 2 * QUANTUM_S
+        return now - self._busy[slot] > LINGER_S or any(other.lacks and slot.lease in other.wants for other in others)
 
     async def _release(self, slot: Slot) -> None:
         with contextlib.suppress(OSError):  # its worker is gone, and so is the lock
@@ -175,13 +225,16 @@ class Leases:
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
-    async def _ask(self, lacking: Sequence[Slot], others: Sequence[Waiter], now: float) -> int:
-        """Ask for these slots as far as some are free and it is this engine's turn. Returns how many it got."""
+    async def _ask(
+        self, lacking: Sequence[Slot], others: Sequence[Claimant], goals: Mapping[str, int], now: float
+    ) -> int:
+        """Ask for these slots as far as some are free and this engine should have them. Returns how many it got."""
+        assert self._mark is not None
         taken = {holder.slot for holder in holders()}
         free = {name for slot in lacking for name in slot.names} - taken
-        mine = self._standing()
-        ahead = sum((other.held, other.since) < mine and not free.isdisjoint(other.wants) for other in others)
-        count = len(free) - ahead
+        ahead = sum(max(0, min(goals[other.name] - other.held, other.lacks)) for other in others if other.wants & free)
+        held = sum(bool(slot.lease) for slot in self._backend.slots)
+        count = min(len(free), max(goals[self._mark.path.name] - held, len(free) - ahead))
         if count > 0 or not free:
             self._deferring = None
         elif self._deferring is None:
@@ -191,10 +244,6 @@ class Leases:
         asked = lacking[: max(0, count)]
         answers = await asyncio.gather(*map(self._lease, asked))
         return sum(answers)
-
-    def _standing(self) -> tuple[int, str]:
-        held = sum(bool(slot.lease) for slot in self._backend.slots)
-        return (held, self._mark.since if self._mark is not None else "~")
 
     async def _lease(self, slot: Slot) -> bool:
         try:
@@ -207,39 +256,39 @@ class Leases:
                 self._mark.again()
         return bool(slot.lease)
 
-    def _settle(self, lacks: int, slots: Sequence[Slot]) -> None:
-        """Announce that this engine waits for ``lacks`` slots, or that it does not wait."""
-        now = time.monotonic()
-        if not lacks:
-            self._wait_no_more()
+    def _settle(self, is_short: bool, slots: Sequence[Slot]) -> None:
+        """Tell the experiments whether slots are lacking, and why."""
+        now, words = time.monotonic(), None
+        if not is_short:
             self._deferring = None
-            words = None
         else:
-            if self._mark is None:
-                self._mark = Waiting(self._store)
-            unheld = {name for slot in slots if not slot.lease for name in slot.names}
-            self._mark.tell(sum(bool(slot.lease) for slot in slots), unheld)
             if self.lack is not None and now - self._told < TELL_S:
                 return
             ours = {slot.lease for slot in slots if slot.lease}
             words = lack(holders(), {name for slot in slots for name in slot.names}, ours)
-        if words != self.lack or bool(lacks) != self.is_short:
-            self.lack, self.is_short, self._told = words, bool(lacks), now
+        if words != self.lack or is_short != self.is_short:
+            self.lack, self.is_short, self._told = words, is_short, now
             self._changed()
 
 
-def gifts(held: int, ripe: Sequence[Slot], others: Iterable[Waiter]) -> list[tuple[Waiter, list[Slot]]]:
-    """The waiting engines that are owed one of ``held`` slots, with the slots that each can use: one for each engine
-    with fewer.
+def _claimed(one: Claimant) -> Claim:
+    most = min(one.held + one.lacks, max(one.slots, one.held))
+    return Claim(one.name, one.held, most, one.weight, one.priority, one.debt, one.since)
 
-    A single slot changes hands; between two engines with equally many nothing does.
+
+def gifts(
+    over: int, ripe: Sequence[Slot], others: Iterable[Claimant], goals: Mapping[str, int]
+) -> list[tuple[Claimant, list[Slot]]]:
+    """Who is owed one of ``over`` slots that an engine has beyond its share, with the slots that each can use.
+
+    Owed are engines that lack slots and have fewer than their goals, one for each slot that they have too few.
     """
-    found: list[tuple[Waiter, list[Slot]]] = []
+    found: list[tuple[Claimant, list[Slot]]] = []
     for other in others:
         may = [slot for slot in ripe if slot.lease in other.wants]
-        if other.held < held and len(may) > len(found):
-            held -= 1
-            found.append((other, may))
+        for _ in range(min(other.lacks, goals[other.name] - other.held)):
+            if len(found) < over and len(may) > len(found):
+                found.append((other, may))
     return found
 
 

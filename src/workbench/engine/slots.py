@@ -14,11 +14,12 @@ from workbench.cluster.backend import Backend, Sink, Slot, Survivor
 from workbench.engine.asking.book import Book
 from workbench.engine.judging.suspects import Suspects
 from workbench.engine.judging.verify import Verification
-from workbench.engine.leases import Leases
+from workbench.engine.leases import Leases, Wish
 from workbench.engine.legs.leg import Leg
-from workbench.engine.legs.placing import Shared, Waiting, beside, share, shares
+from workbench.engine.legs.placing import Shared, Waiting, beside, share
 from workbench.engine.loop import ExperimentLoop
-from workbench.facts import Reached
+from workbench.engine.sharing import Sharing, slots_of
+from workbench.facts import Reached, RoomAsked
 from workbench.messages import FromLeg, Left
 from workbench.records import Spec
 from workbench.records.names import trial_label
@@ -61,9 +62,10 @@ class Slots(ABC):
         self._count = itertools.count()
         #: Lines about the cluster, shown for each experiment that trains on it.
         self._notes: list[str] = []
-        self.leases = Leases(store.root, self.backend, self._wanting, self._leases_changed, self.note)
+        self.leases = Leases(store.root, self.backend, self._wish, self._leases_changed, self.note)
         #: Whether experiments are being recovered: legs that still train take their slots before new legs get one.
         self._is_recovering = False
+        self._sharing = Sharing()
 
     @abstractmethod
     def later(self, coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -85,11 +87,32 @@ class Slots(ABC):
                     self.backend.stop(key, why, None)
 
     def rebalance(self) -> None:
-        """Share the slots evenly among the experiments, older ones first; none gets more than it can use."""
-        loops = [loop for loop in self.loops.values() if not loop.finished.is_set()]
-        for loop, count in shares(self.leases.usable, {loop: loop.most for loop in loops}).items():
+        """Share the slots among the experiments by weight and priority; none gets more than it can use."""
+        for loop, count in self._sharing.goals(self.leases.usable, self._going).items():
+            # One that lends may order a leg more than it has slots for: so it tells that it needs them again.
+            legs = (count + self._sharing.lends(loop)) * loop.legbook.depth
             # A slot whose leg was told to leave is given out at once: the next leg waits for it on the worker.
-            loop.set_capacity(count, min(count * loop.legbook.depth, loop.most) + loop.legbook.leaving)
+            loop.set_capacity(count, min(legs, loop.most) + loop.legbook.leaving)
+
+    @property
+    def _going(self) -> list[ExperimentLoop]:
+        return [loop for loop in self.loops.values() if not loop.finished.is_set()]
+
+    def _share(self) -> None:
+        """Called about once a second: share the slots again, and make a trial leave if others wait for too long."""
+        loops, now = self._going, time.monotonic()
+        goals = self._sharing.goals(self.leases.usable, loops)
+        self._sharing.look(self.leases.usable, loops, goals, now)
+        if len(loops) > 1:
+            self.rebalance()
+        waiting = [loop for _, loop, leg in self._queue.values() if leg.not_before <= now]
+        short = next((loop for loop in waiting if loop in goals and slots_of(loop) < goals[loop]), None)
+        whom = self.leases.owed_to or (short.spec.label if short is not None else None)
+        leg = self._sharing.makes_room(loops, goals, whom is not None, now)
+        if leg is not None:
+            loop = self._by_key[leg.key][0]
+            assert isinstance(loop, ExperimentLoop)
+            loop.tell(RoomAsked(leg.trial, f"makes room for {whom}"))
 
     def note(self, words: str) -> None:
         """Show this line for every experiment that trains here, now or later."""
@@ -97,6 +120,15 @@ class Slots(ABC):
             self._notes.append(words)
         for loop in self.loops.values():
             loop.shown.say(words)
+
+    def _wish(self) -> Wish:
+        loops = self._going
+        return Wish(
+            self._wanting(),
+            sum(loop.spec.weight for loop in loops) or 1.0,
+            max((loop.spec.priority for loop in loops), default=0),
+            tuple(loop.spec.label for loop in loops),
+        )
 
     def _wanting(self) -> int:
         """How many more slots could be used besides those with legs."""

@@ -152,6 +152,13 @@ def _slots(text: str) -> float:
     return slots
 
 
+def _weight(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise wrong("weight", text, "a number above 0", "2") from None
+
+
 def _threads(text: str) -> int:
     from workbench.snapshot.surroundings.around import checked_threads
 
@@ -227,6 +234,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("seeds", "seeds_each", "N", "trains each configuration with so many seeds; means are compared (1)",
            read=_whole("seeds", 1, "3")),
     Option("parallel", "parallel", "N", "slots used at most", read=_whole("parallel", 1, "4")),
+    Option("weight", "weight", "N", "share of slots that several experiments need, relative to the others' (1)",
+           read=_weight),
+    Option("priority", "priority", "N", "comes before experiments of lower priority, which make room (0)",
+           read=_whole("priority", -100, "1")),
     Option("for", "limit_s", "TIME", "stop after this time: 8h, 30m, 1h30m", read=duration),
     Option("slots", "slots", "N", "slots of one trial; so far always 1", read=_slots),
     Option("threads", "threads", "N", "threads of one trial (1, or what a cell set with torch.set_num_threads)",

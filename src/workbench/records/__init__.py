@@ -334,6 +334,9 @@ class Recorded:
     seeds_each: int = 1
     #: The maximum number of slots.
     parallel: int | None = field(default=None, metadata=BESIDE)
+    #: Its share of contended slots relative to other experiments of the same priority; a higher priority comes first.
+    weight: float = field(default=1.0, metadata=BESIDE)
+    priority: int = field(default=0, metadata=BESIDE)
     #: Seconds after which the search is stopped.
     limit_s: float | None = field(default=None, metadata=BESIDE)
     #: Slots of one trial.

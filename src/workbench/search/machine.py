@@ -23,6 +23,7 @@ from workbench.facts import (
     PauseAsked,
     Reached,
     ResumeAsked,
+    RoomAsked,
     Run,
     Settle,
     Stop,
@@ -88,6 +89,7 @@ class Search:
             CapacityChanged: self._capacity_changed,
             StopAsked: self._stop_asked,
             PauseAsked: self._pause_asked,
+            RoomAsked: self._room_asked,
             ResumeAsked: self._resume_asked,
             Extended: self._extended,
         }
@@ -231,9 +233,18 @@ class Search:
     def _pause_asked(self, fact: PauseAsked, out: list[Instruction]) -> None:
         self._paused = True
         for trial in self._running.values():
-            if trial.leaving is None:
-                trial.leaving, trial.why = "paused", fact.reason
-                out.append(Stop(trial.number, fact.reason, then="paused"))
+            self._leave(trial, fact.reason, out)
+
+    def _room_asked(self, fact: RoomAsked, out: list[Instruction]) -> None:
+        trial = self._running.get(fact.trial)
+        if trial is not None:
+            self._leave(trial, fact.reason, out)
+
+    def _leave(self, trial: Trial, reason: str, out: list[Instruction]) -> None:
+        """Make a running trial save and leave its slot; it continues later."""
+        if trial.leaving is None:
+            trial.leaving, trial.why = "paused", reason
+            out.append(Stop(trial.number, reason, then="paused"))
 
     def _resume_asked(self, fact: ResumeAsked, out: list[Instruction]) -> None:
         self._paused = False

@@ -65,6 +65,7 @@ LINES: Mapping[str, Mapping[str, Check]] = {
     "Left": {"trial": _whole},
     "StopAsked": {"trial": _step, "reason": _text},
     "PauseAsked": {"reason": _text},
+    "RoomAsked": _TOLD,
     "ResumeAsked": {"reason": _text},
     "Run": {**_TOLD, "start": _whole, "until": _whole},
     "Stop": _TOLD,
@@ -80,7 +81,20 @@ _EXTENDED: Mapping[str, Check] = {
 }  # fmt: skip
 #: Kinds of lines about a started trial.
 _ABOUT = frozenset(
-    {"Reached", "Ended", "Failed", "Lost", "Left", "Run", "Stop", "Settle", "LegStarted", "LegLeft", "Saved"}
+    {
+        "Reached",
+        "Ended",
+        "Failed",
+        "Lost",
+        "Left",
+        "RoomAsked",
+        "Run",
+        "Stop",
+        "Settle",
+        "LegStarted",
+        "LegLeft",
+        "Saved",
+    }
 )
 
 

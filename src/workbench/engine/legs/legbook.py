@@ -75,6 +75,8 @@ class LegBook:
         self.cut: dict[int, str] = {}
         #: Bytes of the largest checkpoint so far, and of those reported since the last look at the disk.
         self.largest = self.heard_bytes = 0
+        #: The longest set-up so far in seconds.
+        self.longest_setup_s = 0.0
         #: How many lost legs were retried.
         self.retries = 0
         self.faults = Faults(spec.max_restarts)
@@ -172,6 +174,8 @@ class LegBook:
 
     def _begun(self, leg: Leg, message: Begun, now: float, heard: Heard) -> None:
         leg.began = now
+        if leg.placed:
+            self.longest_setup_s = max(self.longest_setup_s, now - leg.placed)
         leg.step = leg.start = message.step
         if leg.start > self.checkpoints.get(leg.trial, 0):
             self._saved(leg.trial, leg.start)  # it exists, but its message was lost

@@ -108,17 +108,3 @@ def beside(slots: Iterable[Slot], slot: Slot) -> int:
     """How many of ``slots`` are on the machine of ``slot``, which counts itself."""
     host = machine(slot.worker)
     return max(1, sum(machine(one.worker) == host and not one.closed for one in slots))
-
-
-def shares(free: int, most: Mapping[Who, int]) -> dict[Who, int]:
-    """How many of ``free`` slots each gets: evenly, the earlier ones first, and at most as many as it can use."""
-    found = dict.fromkeys(most, 0)
-    wanting = list(most)
-    while free and wanting:
-        for one in list(wanting):
-            if found[one] >= most[one]:
-                wanting.remove(one)
-            elif free:
-                found[one] += 1
-                free -= 1
-    return found

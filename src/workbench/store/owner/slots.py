@@ -2,8 +2,8 @@
 
 Each slot is a file in the runtime folder: ``cpu0`` for a core, ``gpu-UUID`` for a GPU. The worker that trains in it
 holds the file's lock. The file's content (holder, time) counts only while the lock is held. So a killed process frees
-its slot at once, and nothing has to be cleaned up. An engine that lacks slots marks itself by a locked file in
-``waiting``; engines with more slots give one back when a leg ends there.
+its slot at once, and nothing has to be cleaned up. An engine that has slots or lacks some says so in a locked file in
+``claims``; each computes from all of these who should have how many (:mod:`workbench.engine.fair`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import secrets
 from collections.abc import Iterable, Mapping
@@ -22,7 +23,7 @@ from typing import Any
 from workbench.store.files.atomic import FILE_MODE, telling
 from workbench.store.owner.runtime import folder
 
-_SLOTS, _WAITING = "slots", "waiting"
+_SLOTS, _CLAIMS = "slots", "claims"
 #: The maximum number of bytes read from such a file.
 _MOST = 1 << 14
 
@@ -42,14 +43,28 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiter:
-    """An engine that lacks slots. held: how many it has. wants: names of slots that it can use."""
+class Claimant:
+    """An engine that holds slots or lacks some.
+
+    held: how many it has. lacks: how many more it could use now. wants: names of slots that it can use and has not.
+    slots: how many it could use at most. weight, priority: those of its experiments together. debt: see
+    :class:`workbench.engine.fair.Claim`. experiments: their labels.
+    """
 
     name: str
     store: str
-    held: int
     since: str
+    held: int
     wants: frozenset[str]
+    lacks: int = 0
+    slots: int = 0
+    weight: float = 1.0
+    priority: int = 0
+    debt: float = 0.0
+    experiments: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.store}{f' ({self.experiments[0]})' if self.experiments else ''}"
 
 
 class _Locked:
@@ -100,12 +115,12 @@ class Lease(_Locked):
             self.say(holder)
 
 
-class Waiting(_Locked):
-    """The mark of an engine that lacks slots. It ends with :meth:`release` or with the process."""
+class Claiming(_Locked):
+    """The file in which an engine says what it claims. It ends with :meth:`release` or with the process."""
 
     def __init__(self, store: str) -> None:
         """Raises StoreError if the runtime folder cannot be used."""
-        place = folder(_WAITING)
+        place = folder(_CLAIMS)
         while True:
             path = place / secrets.token_hex(8)
             with telling(path):
@@ -116,21 +131,22 @@ class Waiting(_Locked):
             os.close(descriptor)  # it was mistaken for a dead engine's before it was locked
         super().__init__(path, descriptor)
         self._store, self.since = store, _now()
-        self._said: dict[str, Any] = {}
+        self._said: Claimant | None = None
 
-    def tell(self, held: int, wants: Iterable[str]) -> None:
-        """Record how many slots it has, and which it can use."""
-        facts = {"store": self._store, "since": self.since, "held": held, "wants": sorted(wants)}
-        if facts != self._said:
-            self._said = facts
-            self.say(facts)
+    def tell(self, held: int, wants: Iterable[str], **facts: Any) -> Claimant:
+        """Record how many slots it has, which others it can use, and other fields of :class:`Claimant`."""
+        claimant = Claimant(self.path.name, self._store, self.since, held, frozenset(wants), **facts)
+        if claimant != self._said:
+            self._said = claimant
+            self.say({**asdict(claimant), "wants": sorted(claimant.wants)})
+        return claimant
 
     def again(self) -> None:
-        """Move behind other waiting engines, after getting a slot."""
+        """Move behind equal claims, after getting a slot."""
         self.since = _now()
 
     def release(self) -> None:
-        """Stop waiting."""
+        """Claim nothing any more."""
         with contextlib.suppress(OSError):
             self.path.unlink()
         super().release()
@@ -174,9 +190,14 @@ def holders() -> list[Holder]:
     return found
 
 
-def waiters(besides: Waiting | None = None) -> list[Waiter]:
+def waiters() -> list[Claimant]:
     """Engines that lack slots, the longest waiting first. Raises StoreError."""
-    place = folder(_WAITING)
+    return [one for one in claimants() if one.lacks]
+
+
+def claimants(besides: Claiming | None = None) -> list[Claimant]:
+    """Engines that hold slots or lack some, the oldest claim first. Raises StoreError."""
+    place = folder(_CLAIMS)
     found = []
     for name in os.listdir(place):
         if besides is not None and name == besides.path.name:
@@ -186,11 +207,30 @@ def waiters(besides: Waiting | None = None) -> list[Waiter]:
             with contextlib.suppress(OSError):
                 (place / name).unlink()  # its engine is gone
         elif said:
-            with contextlib.suppress(KeyError, TypeError, ValueError):
-                found.append(
-                    Waiter(name, str(said["store"]), int(said["held"]), str(said["since"]), frozenset(said["wants"]))
-                )
-    return sorted(found, key=lambda waiter: (waiter.since, waiter.name))
+            with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
+                found.append(_claimant(name, said))
+    return sorted(found, key=lambda claimant: (claimant.since, claimant.name))
+
+
+def _claimant(name: str, said: Mapping[str, Any]) -> Claimant:
+    """The content of a claim's file. Raises KeyError, TypeError, ValueError or OverflowError for one of no use."""
+    weight, debt = float(said["weight"]), float(said["debt"])
+    if not (0 < weight < math.inf and math.isfinite(debt)):
+        raise ValueError(f"weight {weight}, debt {debt}")
+    held, lacks, slots = (max(0, int(said[field])) for field in ("held", "lacks", "slots"))
+    return Claimant(
+        name,
+        str(said["store"]),
+        str(said["since"]),
+        held,
+        frozenset(map(str, said["wants"])),
+        lacks=lacks,
+        slots=slots,
+        weight=weight,
+        priority=int(said["priority"]),
+        debt=debt,
+        experiments=tuple(map(str, said["experiments"])),
+    )
 
 
 def _said(path: Path) -> dict[str, Any] | None:
