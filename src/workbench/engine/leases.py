@@ -13,7 +13,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.cluster.backend import Backend, Slot
@@ -171,7 +171,8 @@ class Leases:
 
     def _goals(self, slots: Sequence[Slot], others: Sequence[Claimant], wish: Wish, now: float) -> dict[str, int]:
         """How many slots each engine should have, by its claim's name; and this engine's debt is brought up to date."""
-        mine = self._claim(slots, wish)
+        # What is said is rounded: the sum of many small changes must not be lost.
+        mine = replace(self._claim(slots, wish), debt=self._debt)
         claims = [_claimed(one) for one in (mine, *others)]
         names = {name for slot in slots for name in slot.names}.union(*(one.wants for one in others))
         names.update(slot.lease for slot in slots if slot.lease)

@@ -371,7 +371,7 @@ class ExperimentLoop:
                     self.hearing.put_trial(trial, reason)
                 case Stop(trial=trial, reason=reason, then=then):
                     if (leg := self.legbook.legs.get(trial)) is not None:
-                        leg.stop = reason
+                        leg.stop, leg.makes_room = reason, then == "paused"
                         self.series.put_leg(leg.trial, leg.attempt, decided=time.time())
                         keep_s = self.legbook.turn_s(leg, time.monotonic()) if then == "paused" else None
                         self.around.stop_leg(leg, reason, keep_s)

@@ -112,7 +112,7 @@ class Slots(ABC):
         if leg is not None:
             loop = self._by_key[leg.key][0]
             assert isinstance(loop, ExperimentLoop)
-            loop.tell(RoomAsked(leg.trial, f"makes room for {whom}"))
+            loop.tell(RoomAsked(leg.trial, f"made room for {whom}"))
 
     def note(self, words: str) -> None:
         """Show this line for every experiment that trains here, now or later."""

@@ -37,6 +37,8 @@ class Leg:
     #: The goal by step, as far as an earlier engine heard it from this leg.
     known: dict[int, float] = field(default_factory=dict)
     stop: str | None = None
+    #: It was told to leave its slot to others, so that no other leg of its experiment follows it there.
+    makes_room: bool = False
     #: Seconds without a message, if it was stopped for that.
     hung: float | None = None
     #: It needs its machine to itself: it ran out of memory next to others.

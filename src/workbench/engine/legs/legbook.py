@@ -364,5 +364,6 @@ class LegBook:
 
     @property
     def leaving(self) -> int:
-        """How many legs were told to leave and still occupy a slot."""
-        return sum(1 for leg in self.legs.values() if leg.stop is not None and leg.slot is not None)
+        """How many legs were told to leave, still occupy a slot, and may be followed there by another."""
+        legs = self.legs.values()
+        return sum(leg.stop is not None and leg.slot is not None and not leg.makes_room for leg in legs)

@@ -1,0 +1,195 @@
+"""Searches that need the same slots: each has its share, trials make room by a checkpoint, and no result changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import end_found, ended, engine, engine_process, lines, outcome, spec_of, start, state, until
+
+from workbench.records import Scheduler, Spec
+from workbench.space import uniform
+from workbench.store import Store
+from workbench.store.series import Series
+
+#: An engine that waits for half a second before a trial must make room, rather than ten; and turns are shorter.
+HASTY = """
+import sys
+from workbench.engine import __main__, fair, sharing
+sharing.PATIENCE_S, sharing.PATIENCE_SETUPS, fair.TURN_S = 0.5, 1, 0.3
+sys.exit(__main__.main(sys.argv[1:]))
+"""
+#: Draws numbers at each step, so that a resumed trial differs if anything of its state is lost. Logs each step.
+LONG = """
+x = uniform(0.0, 1.0)
+import json, random, time
+total = 0.0
+for epoch in trial.steps():
+    begun = time.monotonic()
+    time.sleep(0.05)
+    total = 0.9 * total + x * random.random()
+    with open({log!r}, "a") as file:
+        file.write(json.dumps([{name!r}, begun, time.monotonic()]) + "\\n")
+    trial.report(score=total, noise=random.random())
+"""
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A runtime folder of its own, and one core."""
+    folder = tmp_path / "runtime"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(cores)[:1])
+    yield
+    os.sched_setaffinity(0, cores)
+
+
+def long(tmp_path: Path, name: str, steps: int, trials: int = 1, **fields: Any) -> Spec:
+    source = LONG.format(log=str(tmp_path / "steps"), name=name)
+    whole = Scheduler(kind="all", first=steps, last=steps)
+    space = {"x": uniform(0.0, 1.0)}
+    return spec_of(source, tmp_path, name=name, space=space, scheduler=whole, trials=trials, verify=False, **fields)
+
+
+def steps_of(tmp_path: Path) -> list[tuple[str, float, float]]:
+    """The steps so far: whose, begun, ended."""
+    path = tmp_path / "steps"
+    return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def alone(tmp_path: Path, store: Store, *specs: Spec) -> list[Any]:
+    """What these searches find if each trains alone."""
+    found = []
+    for spec in specs:
+        calm = dataclasses.replace(spec, id=f"{spec.id}c", name=f"{spec.name}-calm")
+        start(store, calm)
+        assert ended(store, calm) == "completed"
+        found.append(outcome(store, calm))
+    (tmp_path / "steps").unlink()
+    return found
+
+
+def turns(found: list[tuple[str, float, float]]) -> int:
+    """How often the slot changed hands."""
+    ordered = sorted(found, key=lambda step: step[1])
+    return sum(one[0] != other[0] for one, other in pairwise(ordered))
+
+
+def test_two_searches_of_one_engine_take_turns_in_one_slot(tmp_path: Path, runtime: None) -> None:
+    store = Store(tmp_path / "store").create()
+    first, second = long(tmp_path, "first", 160), long(tmp_path, "second", 140)
+    with engine(store, workers=1, program=("-c", HASTY)):
+        calm = alone(tmp_path, store, first, second)
+        start(store, first)
+        until(lambda: len(steps_of(tmp_path)) > 3, what="the first search")
+        start(store, second)
+        assert ended(store, second) == "completed"
+        assert state(store, first) in ("running", "waiting"), "the first one made room for the second"
+        assert ended(store, first) == "completed"
+    assert [outcome(store, first), outcome(store, second)] == calm
+    found = steps_of(tmp_path)
+    assert turns(found) >= 3, "first, second, first, second"
+    assert all(one[2] <= other[1] for one, other in pairwise(sorted(found, key=lambda step: step[1]))), "one slot"
+    (asked, *_) = lines(store, first, "RoomAsked")
+    assert asked["reason"] == "made room for second@1"
+    (stop, *_) = lines(store, first, "Stop")
+    assert (stop["then"], stop["reason"]) == ("paused", "made room for second@1")
+
+
+def test_two_engines_share_a_slot_by_weight(tmp_path: Path, runtime: None) -> None:
+    light, heavy = Store(tmp_path / "light").create(), Store(tmp_path / "heavy").create()
+    one, three = long(tmp_path, "one", 900), long(tmp_path, "three", 300, weight=3.0)
+    hasty: dict[str, Any] = {"workers": 1, "program": ("-c", HASTY)}
+    with engine(light, **hasty), engine(heavy, **hasty):
+        start(light, one)
+        until(lambda: len(steps_of(tmp_path)) > 3, what="the first search")
+        asked = time.monotonic()
+        start(heavy, three)
+        assert ended(heavy, three) == "completed"
+        found = steps_of(tmp_path)
+    both = [step for step in found if step[1] >= asked]
+    share = sum(step[0] == "three" for step in both) / len(both)
+    assert 0.65 <= share <= 0.85, share
+    assert turns(both) >= 3
+    assert lines(light, one, "RoomAsked")[0]["reason"] == f"made room for {heavy.root} (three@1)"
+    assert f"made room for {light.root} (one@1)" in {line["reason"] for line in lines(heavy, three, "RoomAsked")}
+
+
+def test_a_higher_priority_comes_first_and_a_killed_engine_forgets_nothing(tmp_path: Path, runtime: None) -> None:
+    store = Store(tmp_path / "store").create()
+    low, high = long(tmp_path, "low", 80), long(tmp_path, "high", 60, priority=1)
+    with engine(store, workers=1, program=("-c", HASTY)) as process:
+        calm = alone(tmp_path, store, low, high)
+        start(store, low)
+        until(lambda: len(steps_of(tmp_path)) > 3, what="the search of low priority")
+        start(store, high)
+        until(lambda: lines(store, low, "RoomAsked"), what="room")
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        again = engine_process(store, workers=1, program=("-c", HASTY))
+        try:
+            assert ended(store, high) == "completed"
+            with Series.read(store.experiment(low.id).series) as series:
+                (trial,) = series.trials()
+            assert trial["state"] != "completed", "it waits while the other trains"
+            assert ended(store, low) == "completed"
+        finally:
+            again.kill()
+            again.wait()
+            end_found(store.root)
+    assert [outcome(store, low), outcome(store, high)] == calm
+    found = sorted(steps_of(tmp_path), key=lambda step: step[1])
+    highs = [at for at, step in enumerate(found) if step[0] == "high"]
+    between = [step for step in found[highs[0] : highs[-1]] if step[0] == "low"]
+    assert len(between) <= 1, "no step of the other in between"
+
+
+#: One trial of the second rung trains long while all others wait for it, or rather for the rung to be full.
+RUNGS = """
+x = uniform(0.0, 1.0)
+import os, time
+for epoch in trial.steps():
+    while epoch >= 1 and not os.path.exists({gate!r}):
+        time.sleep(0.02)
+    trial.report(score=x)
+"""
+
+
+def test_a_search_that_waits_at_a_rung_lends_its_slots(tmp_path: Path, runtime: None) -> None:
+    store, gate = Store(tmp_path / "store").create(), tmp_path / "gate"
+    rungs = spec_of(
+        RUNGS.format(gate=str(gate)), tmp_path, name="rungs", space={"x": uniform(0.0, 1.0)}, trials=3, verify=False,
+        scheduler=Scheduler(kind="hyperband", first=1, last=3, eta=3),
+    )  # fmt: skip
+    other = long(tmp_path, "other", 40, trials=8)
+    with engine(store, workers=3):
+        start(store, rungs)
+        until(lambda: len(lines(store, rungs, "Reached")) >= 3, what="the first rung")
+        start(store, other)
+        # A third of the machine is what the one trial needs; its search's share would be half of it.
+        until(lambda: at_once(steps_of(tmp_path)) == 2, what="two slots of three")
+        time_lent = time.monotonic()
+        gate.touch()
+        assert ended(store, rungs) == "completed"
+        assert time.monotonic() - time_lent < 20
+        assert ended(store, other) == "completed"
+
+
+def at_once(found: list[tuple[str, float, float]]) -> int:
+    """How many trials trained at the same moment at most."""
+    moments = sorted([(begun, 1) for _, begun, _ in found] + [(end, -1) for _, _, end in found])
+    now = most = 0
+    for _, change in moments:
+        now += change
+        most = max(most, now)
+    return most
