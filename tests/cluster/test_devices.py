@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import types
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,27 @@ def test_who_has_hidden_the_gpus_is_told_nothing(value: str) -> None:
 )
 def test_a_gpu_is_leased_by_its_uuid(visible: str | None, name: str | None) -> None:
     assert devices.slot_name(visible) == name
+
+
+@pytest.mark.usefixtures("answering")
+@pytest.mark.parametrize(
+    ("visible", "names"),
+    [
+        ({}, ["gpu-GPU-00", "gpu-GPU-11"]),
+        ({devices.VISIBLE: "1"}, ["gpu-GPU-11"]),
+        ({devices.VISIBLE: "GPU-77, 0"}, ["gpu-GPU-77", "gpu-GPU-00"]),
+        ({devices.VISIBLE: ""}, []),
+    ],
+)
+def test_the_slots_of_gpus_are_those_on_which_a_cluster_trains(
+    visible: dict[str, str], names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "dask_cuda", None)
+    assert devices.slot_names(visible) == []
+    installed = types.ModuleType("dask_cuda")
+    installed.__spec__ = ModuleSpec("dask_cuda", None)
+    monkeypatch.setitem(sys.modules, "dask_cuda", installed)
+    assert devices.slot_names(visible) == names
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,10 @@ def engine(parser: Parser) -> None:
     json(parser)
 
 
+def queue(parser: Parser) -> None:
+    json(parser)
+
+
 def slice_(parser: Parser) -> None:
     ref(parser, "TRIAL", _EITHER)
     parser.add_argument("--output", "-o", metavar="FILE", help="the notebook to write (here: digits@2-t0007.ipynb)")

@@ -128,6 +128,8 @@ VERBS: dict[str, Verb] = {
     "doctor": Verb("look for problems: store, engine, cluster, versions, GPUs", "doctor:doctor", parsers.doctor,
                    "With --mend the engine rebuilds lost or damaged series."),
     "engine": Verb("the process that runs this store's experiments", "engines:engine", parsers.engine),
+    "queue": Verb("who trains in which slot of this machine, and who waits", "machine.queue:queue", parsers.queue,
+                  "It shows all of your stores that train on this machine, and needs no store."),
 }  # fmt: skip
 
 

@@ -133,6 +133,7 @@ class Looks:
             "experiment": experiment,
             "trial": trial,
             "since": at,
+            **({"lease": slot.lease} if slot.lease else {}),
             **({"closed": slot.closed} if slot.closed else {}),
         }
 

@@ -682,6 +682,8 @@ export interface components {
             readonly experiment: string | null;
             readonly trial: components["schemas"]["Text"];
             readonly since: components["schemas"]["Text"];
+            /** @description The name of the machine's slot that its worker holds. */
+            readonly lease?: string;
             /** @description Why it gets no more legs. */
             readonly closed?: string;
         };

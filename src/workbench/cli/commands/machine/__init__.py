@@ -1,0 +1,1 @@
+"""Commands about this machine, whichever store they are typed in."""
