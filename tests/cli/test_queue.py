@@ -109,8 +109,9 @@ def test_two_searches_the_holder_and_the_one_that_waits(tmp_path: Path, machine:
         are = "is" if count == 1 else "are"
         why = f"waits for a slot: {count} of {count} {are} held by {{}}/long (long@1)"
         assert waits["since"] > found["slots"][0]["since"]
-        assert {name: waits[name] for name in ("store", "experiments", "held", "wants", "why")} == {
-            "store": str(b.root), "experiments": ["short@1"], "held": 0, "wants": machine, "why": why.format(tmp_path),
+        assert {name: waits[name] for name in ("store", "experiments", "held", "lacks", "wants", "why")} == {
+            "store": str(b.root), "experiments": ["short@1"], "held": 0, "lacks": 1, "wants": machine,
+            "why": why.format(tmp_path),
         }  # fmt: skip
 
         # As a person types it, in a folder without a store.
@@ -169,7 +170,7 @@ def test_a_killed_engine_is_said_and_a_killed_holder_is_gone(tmp_path: Path, mac
 @pytest.mark.parametrize(
     "content",
     [
-        *(b"", b"no JSON", b"\xff\xfe", [1, 2], "text"),
+        *(b"", b"no JSON", b"\xff\xfe", [1, 2], "text", b"[" * 16000),
         {"store": ["/a"], "experiment": {"a": 1}, "pid": "7", "since": 3, "slot": "cpu9", "more": None},
         {"store": "/\0", "experiment": "", "pid": True, "since": "yesterday"},
         {"store": "../..", "experiment": None, "pid": -1, "since": "9999-99-99"},
@@ -180,7 +181,7 @@ def test_a_slot_whose_file_says_anything_is_held_and_breaks_nothing(
     content: object, machine: list[str], locked: Locked
 ) -> None:
     locked("slots", machine[0], content)
-    locked("waiting", "one", {"store": "/b", "held": 0, "since": NOW, "wants": machine[:1]})
+    locked("claims", "one", {"lacks": 1, "store": "/b", "held": 0, "since": NOW, "wants": machine[:1]})
     shown, found = typed("queue"), typed("queue", "--json")
     assert (shown.code, shown.err, found.code) == (0, "", 0)
     assert shown.out.replace("\n", "").isprintable()
@@ -197,13 +198,16 @@ def test_a_slot_whose_file_says_anything_is_held_and_breaks_nothing(
     "content",
     [
         *(b"", b"no JSON", b"\xff\xfe", [1, 2], {}, {"store": "/a"}),
-        {"store": "\x1b[31m", "held": -3, "since": "\x07", "wants": [None, 1, "cpu0\x1b"]},
-        {"store": ["a"], "held": "1", "since": {}, "wants": {"cpu0": 1}},
-        {"store": "a", "held": 1, "since": NOW, "wants": 3},
+        b"[" * 16000,
+        {"store": "\x1b[31m", "held": -3, "since": "\x07", "wants": [None, 1, "cpu0\x1b"], "lacks": 1},
+        {"store": ["a"], "held": "1", "since": {}, "wants": {"cpu0": 1}, "lacks": "2"},
+        {"store": "a", "held": 1, "since": NOW, "wants": 3, "lacks": 1},
+        {"store": "a", "held": float("inf"), "since": NOW, "wants": [], "lacks": 1},
+        {"store": "a", "held": 1, "since": NOW, "wants": [], "lacks": 1, "experiments": ["\x1b[2J@1"]},
     ],
 )
 def test_a_waiting_file_that_says_anything_breaks_nothing(content: object, machine: list[str], locked: Locked) -> None:
-    locked("waiting", "one", content)
+    locked("claims", "one", content)
     shown, found = typed("queue"), typed("queue", "--json")
     assert (shown.code, shown.err, found.code) == (0, "", 0)
     assert shown.out.replace("\n", "").isprintable()
@@ -214,7 +218,9 @@ def test_a_waiting_file_that_says_anything_breaks_nothing(content: object, machi
 def test_a_slot_with_a_strange_name_and_files_without_a_lock(machine: list[str], locked: Locked) -> None:
     locked("slots", b"gpu-\xff\x1b[31m", {"store": "/a", "pid": 1, "since": NOW})
     (folder("slots") / machine[0]).write_text(json.dumps({"store": "/dead", "pid": 1, "since": NOW}))
-    (folder("waiting") / "dead").write_text(json.dumps({"store": "/dead", "held": 0, "since": NOW, "wants": machine}))
+    (folder("claims") / "dead").write_text(
+        json.dumps({"lacks": 1, "store": "/dead", "held": 0, "since": NOW, "wants": machine})
+    )
     (folder("slots") / "more0").symlink_to("/dev/zero")
     os.mkfifo(folder("slots") / "more1")
     shown = typed("queue")
@@ -231,7 +237,7 @@ def test_the_words_of_a_damaged_store_hide_no_slot(tmp_path: Path, machine: list
     store.catalog_path.write_bytes(b"\xff")
     store.engine_json.write_text("[]")
     locked("slots", machine[0], {"store": str(store.root), "experiment": "a@1", "pid": 1, "since": NOW})
-    locked("waiting", "one", {"store": str(store.root), "held": 1, "since": NOW, "wants": machine})
+    locked("claims", "one", {"lacks": 1, "store": str(store.root), "held": 1, "since": NOW, "wants": machine})
     (held,) = typed("queue", "--json").json["slots"]
     assert (held["store"], held["experiment"], held["trial"]) == (str(store.root), "a@1", None)
     assert row(typed("queue").out, machine[0])[1:3] == [str(store.root), "a@1"]
@@ -239,11 +245,13 @@ def test_the_words_of_a_damaged_store_hide_no_slot(tmp_path: Path, machine: list
 
 def test_those_who_wait_come_in_the_order_in_which_they_get_a_slot(machine: list[str], locked: Locked) -> None:
     wants = [*(f"cpu{number}" for number in range(12)), "gpu-GPU-8d1f"]
-    for name, held, minute in (("more", 1, 0), ("late", 0, 2), ("early", 0, 1)):
+    for name, held, priority, debt, minute in (("more", 1, 0, 2.5, 0), ("late", 0, 0, 0, 2), ("early", 0, 0, 0, 1),
+                                               ("urgent", 2, 1, 9.0, 3)):  # fmt: skip
         since = f"2026-01-01T00:0{minute}:00.000+00:00"
-        locked("waiting", name, {"store": f"/{name}/.workbench", "held": held, "since": since, "wants": wants})
+        facts = {"held": held, "priority": priority, "debt": debt, "since": since, "wants": wants, "lacks": 1}
+        locked("claims", name, {"store": f"/{name}/.workbench", **facts})
     found = typed("queue", "--json").json["waiting"]
-    assert [one["store"] for one in found] == [f"/{name}/.workbench" for name in ("early", "late", "more")]
+    assert [one["store"] for one in found] == [f"/{name}/.workbench" for name in ("urgent", "early", "late", "more")]
     assert found[0]["wants"] == wants, "by number"
     shown = typed("queue").out
     assert row(shown, "/early")[-2:] == ["cpu0–cpu11,", "gpu-GPU-8d1f"]

@@ -63,7 +63,7 @@ class Leases:
         changed: Callable[[], None],
         say: Callable[[str], None],
     ) -> None:
-        """wishes: what is wanted now. changed: called when slots came or went. say: shows this line to the user."""
+        """wishes: what could be used now. changed: called when slots came or went. say: shows this line to the user."""
         self._store, self._backend = str(store), backend
         self._wishes, self._changed, self._say = wishes, changed, say
         self._wake = asyncio.Event()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from workbench.status import Around, Status
 from workbench.store import Store
 from workbench.store.lists.catalog import read_catalog
 from workbench.store.owner.cluster import read_cluster
-from workbench.store.owner.slots import Holder, Waiter, holders, waiters
+from workbench.store.owner.slots import Claimant, Holder, holders, waiters
 
 #: States of experiments that have legs in slots, or legs that wait for one.
 _UNDER_WAY = ("waiting", "running")
@@ -37,9 +37,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """An engine that lacks slots, and the labels of the experiments that are under way in its store."""
+    """An engine that lacks slots, and the labels of its experiments that are under way."""
 
-    waiter: Waiter
+    waiter: Claimant
     experiments: tuple[str, ...]
 
 
@@ -58,8 +58,7 @@ def queue() -> Queue:
     for holder in map(_checked, holders()):
         trial = trials(holder.store).get((holder.slot, holder.experiment)) if holder.experiment else None
         held.append(Held(holder, trial, around(holder.store)))
-    waiting = sorted(waiters(), key=lambda one: (one.held, one.since, one.name))
-    return Queue(tuple(held), tuple(Waits(_usable(one), under_way(one.store)) for one in waiting))
+    return Queue(tuple(held), tuple(Waits(one, one.experiments or under_way(one.store)) for one in waiters()))
 
 
 def _checked(holder: Holder) -> Holder:
@@ -68,12 +67,6 @@ def _checked(holder: Holder) -> Holder:
     texts = {name: said[name] if isinstance(said[name], str) else "" for name in ("store", "experiment", "since")}
     pid = said["pid"] if type(said["pid"]) is int and said["pid"] > 0 else 0
     return Holder(holder.slot, texts["store"], texts["experiment"] or None, pid, texts["since"])
-
-
-def _usable(waiter: Waiter) -> Waiter:
-    return replace(
-        waiter, held=max(0, waiter.held), wants=frozenset(name for name in waiter.wants if isinstance(name, str))
-    )
 
 
 def _store(root: str) -> Store | None:

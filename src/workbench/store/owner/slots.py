@@ -191,8 +191,8 @@ def holders() -> list[Holder]:
 
 
 def waiters() -> list[Claimant]:
-    """Engines that lack slots, the longest waiting first. Raises StoreError."""
-    return [one for one in claimants() if one.lacks]
+    """Engines that lack slots, in the order in which they get the next free one. Raises StoreError."""
+    return sorted((one for one in claimants() if one.lacks), key=lambda one: (-one.priority, one.debt, one.since))
 
 
 def claimants(besides: Claiming | None = None) -> list[Claimant]:
@@ -214,10 +214,10 @@ def claimants(besides: Claiming | None = None) -> list[Claimant]:
 
 def _claimant(name: str, said: Mapping[str, Any]) -> Claimant:
     """The content of a claim's file. Raises KeyError, TypeError, ValueError or OverflowError for one of no use."""
-    weight, debt = float(said["weight"]), float(said["debt"])
+    weight, debt = float(said.get("weight", 1.0)), float(said.get("debt", 0.0))
     if not (0 < weight < math.inf and math.isfinite(debt)):
         raise ValueError(f"weight {weight}, debt {debt}")
-    held, lacks, slots = (max(0, int(said[field])) for field in ("held", "lacks", "slots"))
+    held, lacks, slots = (max(0, int(said.get(field, 0))) for field in ("held", "lacks", "slots"))
     return Claimant(
         name,
         str(said["store"]),
@@ -227,9 +227,9 @@ def _claimant(name: str, said: Mapping[str, Any]) -> Claimant:
         lacks=lacks,
         slots=slots,
         weight=weight,
-        priority=int(said["priority"]),
+        priority=int(said.get("priority", 0)),
         debt=debt,
-        experiments=tuple(map(str, said["experiments"])),
+        experiments=tuple(map(str, said.get("experiments", ()))),
     )
 
 
@@ -243,7 +243,7 @@ def _said(path: Path) -> dict[str, Any] | None:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None
     except BlockingIOError:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             said = json.loads(os.read(descriptor, _MOST))
             return said if isinstance(said, dict) else {}
         return {}  # it is being written

@@ -64,6 +64,9 @@ def _waiting(found: Queue, one: Waits) -> dict[str, Any]:
         "store": waiter.store,
         "experiments": list(one.experiments),
         "held": waiter.held,
+        "lacks": waiter.lacks,
+        "weight": waiter.weight,
+        "priority": waiter.priority,
         "wants": _ordered(waiter.wants),
         "since": waiter.since,
         "why": _why(found, one),
@@ -102,10 +105,11 @@ def _waiting_table(found: Queue) -> Iterator[str]:
             _place(one.waiter.store),
             _short(", ".join(one.experiments)),
             counted(one.waiter.held, "slot"),
+            str(one.waiter.lacks),
             "–" if seconds is None else span(seconds),
             clean(_named(one.waiter.wants)),
         ])  # fmt: skip
-    head, *lines = table(["waiting", "experiment", "has", "for", "can use"], rows)
+    head, *lines = table(["waiting", "experiment", "has", "lacks", "for", "can use"], rows)
     yield head
     for line, one in zip(lines, found.waiting, strict=True):
         yield line
