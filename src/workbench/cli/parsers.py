@@ -262,6 +262,13 @@ def queue(parser: Parser) -> None:
     json(parser)
 
 
+def drain(parser: Parser) -> None:
+    parser.add_argument("slot", metavar="SLOT", help="its name in `workbench queue`, such as cpu0")
+    parser.add_argument("--undo", action="store_true", help="use it again")
+    parser.add_argument("--no-wait", action="store_true", help="do not wait until it is free")
+    json(parser)
+
+
 def slice_(parser: Parser) -> None:
     ref(parser, "TRIAL", _EITHER)
     parser.add_argument("--output", "-o", metavar="FILE", help="the notebook to write (here: digits@2-t0007.ipynb)")

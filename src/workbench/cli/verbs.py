@@ -130,6 +130,8 @@ VERBS: dict[str, Verb] = {
     "engine": Verb("the process that runs this store's experiments", "engines:engine", parsers.engine),
     "queue": Verb("who trains in which slot of this machine, and who waits", "machine.queue:queue", parsers.queue,
                   "It shows all of your stores that train on this machine, and needs no store."),
+    "drain": Verb("take a slot of this machine out of use", "machine.drain:drain", parsers.drain,
+                  "Its trial saves and leaves, and continues in another slot. It waits until the slot is free."),
 }  # fmt: skip
 
 

@@ -12,14 +12,14 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.cluster.backend import Backend, Slot
 from workbench.engine.fair import Claim, aged, allot
 from workbench.errors import StoreError
-from workbench.store.owner.slots import Claimant, Claiming, Holder, claimants, holders
+from workbench.store.owner.slots import Claimant, Claiming, Holder, claimants, drained, holders
 
 log = logging.getLogger("workbench.engine")
 
@@ -81,6 +81,8 @@ class Leases:
         #: How many of the held slots should go to other engines, once a leg has left them; and to which first.
         self.owed = 0
         self.owed_to: str | None = None
+        #: Names of slots that a person took out of use.
+        self._drained: frozenset[str] = frozenset()
 
     def look_soon(self) -> None:
         """Legs need slots, or a slot that is to be given back is empty."""
@@ -89,11 +91,15 @@ class Leases:
     @property
     def usable(self) -> int:
         """The slots that count: those held, and those that may be available on request."""
-        there = [slot for slot in self._backend.slots if not slot.closed]
+        there = [slot for slot in self._backend.slots if not slot.closed and not self.is_drained(slot)]
         if not (self.is_short or self.owed):
             return len(there)
         held = sum(bool(slot.lease) or not slot.names for slot in there) - self.owed
         return held + (self.is_short and held < len(there))
+
+    def is_drained(self, slot: Slot) -> bool:
+        """Whether legs should leave this slot, since a person took it out of use."""
+        return slot.lease in self._drained
 
     async def keep(self) -> None:
         """Ask for slots and give them back, until cancelled."""
@@ -132,6 +138,7 @@ class Leases:
         slots = [slot for slot in self._backend.slots if slot.names and not slot.closed]
         held = [slot for slot in self._backend.slots if slot.lease]
         wish, now = self._wishes(), time.monotonic()
+        self._drained, drained_before = drained(), self._drained
         self._note(held, now)
         if not (wish.more or held):
             self._claim_no_more()
@@ -149,7 +156,7 @@ class Leases:
         took = await self._ask(lacking, others, goals, now) if lacking else 0
         self._settle(len(lacking) > took, slots)
         self._claim(slots, wish)
-        if took or given or self.owed != before:
+        if took or given or self.owed != before or self._drained != drained_before:
             self._changed()
 
     def _claim(self, slots: Sequence[Slot], wish: Wish) -> Claimant:
@@ -176,6 +183,7 @@ class Leases:
         claims = [_claimed(one) for one in (mine, *others)]
         names = {name for slot in slots for name in slot.names}.union(*(one.wants for one in others))
         names.update(slot.lease for slot in slots if slot.lease)
+        names -= self._drained
         there = max(len(names), sum(one.held for one in claims))
         seconds, self._aged = now - self._aged, now
         if seconds > FORGET_S:
@@ -197,8 +205,8 @@ class Leases:
         of them are empty."""
         assert self._mark is not None
         empty = [slot for slot in held if not slot.legs]
-        found = [slot for slot in empty if slot.closed]
-        spare = [slot for slot in empty if not slot.closed][wants:]
+        found = [slot for slot in empty if slot.closed or self.is_drained(slot)]
+        spare = [slot for slot in empty if slot not in found][wants:]
         found += [slot for slot in spare if self._is_left(slot, others, now)]
         staying = [slot for slot in held if slot not in found and not slot.closed]
         ripe = [slot for slot in staying if now - self._taken[slot] > QUANTUM_S]
@@ -212,7 +220,7 @@ class Leases:
             else:
                 found.append(gift)
         for slot in staying:
-            slot.giving = slot in unmet
+            slot.giving = slot in unmet or self.is_drained(slot)
         return found
 
     def _is_left(self, slot: Slot, others: Sequence[Claimant], now: float) -> bool:
@@ -231,7 +239,7 @@ class Leases:
     ) -> int:
         """Ask for these slots as far as some are free and this engine should have them. Returns how many it got."""
         assert self._mark is not None
-        taken = {holder.slot for holder in holders()}
+        taken = {holder.slot for holder in holders()} | self._drained
         free = {name for slot in lacking for name in slot.names} - taken
         ahead = sum(max(0, min(goals[other.name] - other.held, other.lacks)) for other in others if other.wants & free)
         held = sum(bool(slot.lease) for slot in self._backend.slots)
@@ -266,7 +274,7 @@ class Leases:
             if self.lack is not None and now - self._told < TELL_S:
                 return
             ours = {slot.lease for slot in slots if slot.lease}
-            words = lack(holders(), {name for slot in slots for name in slot.names}, ours)
+            words = lack(holders(), {name for slot in slots for name in slot.names}, ours, self._drained)
         if words != self.lack or is_short != self.is_short:
             self.lack, self.is_short, self._told = words, is_short, now
             self._changed()
@@ -293,13 +301,14 @@ def gifts(
     return found
 
 
-def lack(held: Iterable[Holder], names: set[str], ours: set[str]) -> str:
-    """Why none of the slots ``names`` is free, this engine's own left out."""
+def lack(held: Iterable[Holder], names: set[str], ours: set[str], unused: Collection[str] = ()) -> str:
+    """Why none of the slots ``names`` is free, this engine's own left out. unused: names of drained slots."""
     others = Counter(str(holder) for holder in held if holder.slot in names - ours)
-    total, count = len(names), sum(others.values())
-    if not count:
-        return "waits for a slot"
+    total, count, words = len(names), sum(others.values()), []
     if len(others) == 1:
-        return f"waits for a slot: {count} of {total} {'is' if count == 1 else 'are'} held by {next(iter(others))}"
-    each = ", ".join(f"{count} by {who}" for who, count in others.items())
-    return f"waits for a slot: {count} of {total} are held, {each}"
+        words.append(f"{count} of {total} {'is' if count == 1 else 'are'} held by {next(iter(others))}")
+    elif others:
+        words.append(f"{count} of {total} are held, " + ", ".join(f"{count} by {who}" for who, count in others.items()))
+    if out := sorted(names.intersection(unused)):
+        words.append(f"{', '.join(out)} {'is' if len(out) == 1 else 'are'} drained")
+    return f"waits for a slot: {'; '.join(words)}" if words else "waits for a slot"

@@ -105,6 +105,7 @@ class Slots(ABC):
         self._sharing.look(self.leases.usable, loops, goals, now)
         if len(loops) > 1:
             self.rebalance()
+        self._drain()
         waiting = [loop for _, loop, leg in self._queue.values() if leg.not_before <= now]
         short = next((loop for loop in waiting if loop in goals and slots_of(loop) < goals[loop]), None)
         whom = self.leases.owed_to or (short.spec.label if short is not None else None)
@@ -113,6 +114,17 @@ class Slots(ABC):
             loop = self._by_key[leg.key][0]
             assert isinstance(loop, ExperimentLoop)
             loop.tell(RoomAsked(leg.trial, f"made room for {whom}"))
+
+    def _drain(self) -> None:
+        """Make legs leave the slots that a person took out of use."""
+        for hearer, leg in list(self._by_key.values()):
+            if leg.slot is None or leg.stop is not None or not self.leases.is_drained(leg.slot):
+                continue
+            why = f"made room: {leg.slot.lease} is drained"
+            if isinstance(hearer, Verification):
+                hearer.make_room(why)
+            elif isinstance(hearer, ExperimentLoop):
+                hearer.tell(RoomAsked(leg.trial, why))
 
     def note(self, words: str) -> None:
         """Show this line for every experiment that trains here, now or later."""

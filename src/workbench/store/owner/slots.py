@@ -23,7 +23,7 @@ from typing import Any
 from workbench.store.files.atomic import FILE_MODE, telling
 from workbench.store.owner.runtime import folder
 
-_SLOTS, _CLAIMS = "slots", "claims"
+_SLOTS, _CLAIMS, _DRAINED = "slots", "claims", "drained"
 #: The maximum number of bytes read from such a file.
 _MOST = 1 << 14
 
@@ -162,10 +162,12 @@ def cores(workers: int | None = None) -> list[str]:
 
 
 def take(names: Iterable[str], store: str) -> Lease | None:
-    """Take the first free one of these slots for this process; None if all are taken. Raises StoreError."""
-    place = folder(_SLOTS)
+    """Take the first free one of these slots for this process; None if all are taken or drained. Raises StoreError."""
+    place, unused = folder(_SLOTS), drained()
     for name in names:
         path = place / _checked(name)
+        if name in unused:
+            continue
         with telling(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
             try:
@@ -176,6 +178,26 @@ def take(names: Iterable[str], store: str) -> Lease | None:
                 pass
             os.close(descriptor)
     return None
+
+
+def drain(name: str) -> None:
+    """Take a slot out of use: trials there make room, and none starts there until :func:`use_again`. Raises
+    StoreError."""
+    path = folder(_DRAINED) / _checked(name)
+    with telling(path):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE))
+
+
+def use_again(name: str) -> None:
+    """Undo :func:`drain`. Raises StoreError."""
+    path = folder(_DRAINED) / _checked(name)
+    with telling(path):
+        path.unlink(missing_ok=True)
+
+
+def drained() -> frozenset[str]:
+    """The slots that are taken out of use. Raises StoreError."""
+    return frozenset(os.listdir(folder(_DRAINED)))
 
 
 def holders() -> list[Holder]:
