@@ -20,6 +20,7 @@ from workbench.facts import (
     PauseAsked,
     Reached,
     ResumeAsked,
+    RoomAsked,
     Run,
     Settle,
     Stop,
@@ -71,7 +72,7 @@ class World:
 
     value: the goal's value, by trial and step. fails: whether a trial fails, by trial and level. breaks: whether the
     training code ends by itself, by trial and level. losses: the probability that a leg is lost before its next level.
-    unsettled: the probability that a person pauses, resumes, or changes the capacity.
+    unsettled: the probability that a person pauses, resumes, changes the capacity, or makes a trial leave its slot.
     """
 
     search: Search
@@ -113,9 +114,9 @@ class World:
 
     def turn(self) -> None:
         if self.rng.random() < self.unsettled:
-            self.tell(
-                self.rng.choice([PauseAsked("break"), CapacityChanged(0), CapacityChanged(self.rng.randint(1, 5))])
-            )
+            room = RoomAsked(self.rng.choice([*self.legs, 0]), "for another")
+            changed = CapacityChanged(self.rng.randint(1, 5))
+            self.tell(self.rng.choice([PauseAsked("break"), CapacityChanged(0), changed, room]))
         if not self.legs:
             if self.search.done:
                 return

@@ -16,6 +16,7 @@ from workbench.facts import (
     PauseAsked,
     Reached,
     ResumeAsked,
+    RoomAsked,
     Run,
     Settle,
     Stop,
@@ -273,6 +274,24 @@ def test_pausing_lets_running_legs_leave_and_resuming_lets_them_go_on(hyperband)
     assert orders(hyperband.handle(Reached(1, 1, 0.5))) == [("Settle", 1, "paused")]
     assert hyperband.handle(CapacityChanged(3)) == []
     assert orders(hyperband.handle(ResumeAsked("back"))) == [("Run", 0, 0, 1), ("Run", 2, 0, 1)]
+
+
+def test_one_trial_makes_room_and_goes_on_before_new_ones(hyperband):
+    hyperband.handle(CapacityChanged(2))
+    assert orders(hyperband.handle(CapacityChanged(1), RoomAsked(1, "for another"))) == [("Stop", 1, "paused")]
+    assert hyperband.handle(RoomAsked(1, "for another"), RoomAsked(7, "for another")) == []
+    assert hyperband.leaving == (1,)
+    assert hyperband.handle(Left(1)) == [Settle(1, "paused", "for another")]
+    assert hyperband.handle(RoomAsked(1, "for another")) == []
+    # Its value at the rung counts like any other, and what waits longest is continued first.
+    assert orders(hyperband.handle(Reached(0, 1, 0.5))) == [("Settle", 0, "paused"), ("Run", 1, 0, 1)]
+    assert orders(hyperband.handle(CapacityChanged(2))) == [("Run", 2, 0, 1)]
+
+
+def test_a_trial_that_makes_room_is_stopped_like_any_other(hyperband):
+    hyperband.handle(CapacityChanged(2), RoomAsked(0, "for another"))
+    assert hyperband.handle(StopAsked(0, "not this one")) == [Stop(0, "not this one")]
+    assert orders(hyperband.handle(Left(0))) == [("Settle", 0, "stopped"), ("Run", 2, 0, 1)]
 
 
 def test_a_leg_that_is_still_leaving_after_resuming_comes_back(hyperband):
