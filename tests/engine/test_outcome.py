@@ -18,6 +18,7 @@ from workbench.standing import Best
 from workbench.status.board import Board
 from workbench.status.figure import heading
 from workbench.store import Store
+from workbench.store.lists.catalog import read_catalog
 from workbench_ext.server import experiments, pages
 
 SPACE = {"x": uniform(0.0, 1.0)}
@@ -68,6 +69,8 @@ def finished(store: Store, spec: Spec) -> list[str]:
         until(lambda: lines.look() or board.is_settled, what="the last line")
         lines.look()
         board.close()
+        # An engine that is ended before leaves the check's result to the next one.
+        until(lambda: all(row.get("verify") != "waiting" for row in read_catalog(store)), what="the catalog")
     return said
 
 

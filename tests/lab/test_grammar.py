@@ -17,7 +17,8 @@ def test_the_line_of_the_design_is_read():
 def test_every_option_is_read():
     line = (
         "'my net' --goal=min val_loss --steps 3-81 --scheduler asha --eta 4 --table table1 --mode stop "
-        "--brackets standard --searcher sobol --trials 50 --parallel 4 --for 1h30m --slots 0.25 --threads 1 "
+        "--brackets standard --searcher sobol --trials 50 --parallel 4 --weight 2.5 --priority -3 --for 1h30m "
+        "--slots 0.25 --threads 1 "
         "--seed 7 --seeds 3 --storage s3://bucket/x --keep-data 1.5MB --mirror mlflow:http://host:5000 "
         "--deterministic --save-every 10m --setup-limit 15m --hang 30m --verify off --keep latest=2 "
         "--from digits@2/t0007:27 "
@@ -34,6 +35,7 @@ def test_every_option_is_read():
     assert options.first.values == ({"lr": 0.1},)
     assert options.configurations.values == ({"lr": 0.1}, {"lr": 0.2})
     assert (options.trials, options.parallel, options.limit_s, options.slots) == (50, 4, 5400.0, 0.25)
+    assert (options.weight, options.priority) == (2.5, -3)
     assert (options.seed, options.seeds_each, options.deterministic, options.threads) == (7, 3, "strict", 1)
     assert (options.save_every, options.hang_s, options.setup_limit_s) == (600.0, 1800.0, 900.0)
     assert not options.verify
