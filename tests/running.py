@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from workbench.cluster.own import end_found
 from workbench.records import ENDED, Goal, Program, Scheduler, Searcher, Spec, Training
 from workbench.space import Space
 from workbench.store import Store, new_id, requests
 from workbench.store.journal import read as read_journal
 from workbench.store.owner.lease import read_engine
+from workbench.store.owner.slots import cores
 from workbench.store.series import Series
 
 #: A loop in plain Python whose metrics depend on its configuration, its seed and every turn before.
@@ -84,6 +87,20 @@ def start(store: Store, spec: Spec) -> str:
     store.create()
     store.write_spec(spec)
     return requests.put(store, {"kind": "start", "experiment": spec.id})
+
+
+@contextlib.contextmanager
+def few_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> Iterator[list[str]]:
+    """A runtime folder of its own and at most so many cores; the names of their slots."""
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:count])
+    try:
+        yield cores()
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @contextlib.contextmanager

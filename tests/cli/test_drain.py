@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cli.stored import typed
-from running import ended, engine, lines, meta, outcome, spec_of, start, until
+from running import ended, engine, few_cores, lines, meta, outcome, spec_of, start, until
 
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
-from workbench.store.owner.slots import cores, drained, holders, take
+from workbench.store.owner.slots import drained, holders, take
 
 LONG = """
 x = uniform(0.0, 1.0)
@@ -29,15 +28,10 @@ for epoch in trial.steps():
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """A runtime folder of its own, and two cores: the names of their slots."""
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(before)[:2])
-    if len(before) < 2:
-        pytest.skip("one core")
-    yield cores()
-    os.sched_setaffinity(0, before)
+    with few_cores(tmp_path, monkeypatch, 2) as names:
+        if len(names) < 2:
+            pytest.skip("one core")
+        yield names
 
 
 def search(tmp_path: Path, name: str) -> Spec:

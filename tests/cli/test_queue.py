@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 from cli.stored import Said, typed
-from running import ended, engine, engine_process, processes_below, spec_of, start, until
+from running import ended, engine, engine_process, few_cores, processes_below, spec_of, start, until
 
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
 from workbench.store import Store
 from workbench.store.owner.runtime import folder, place
-from workbench.store.owner.slots import cores, take
+from workbench.store.owner.slots import take
 
 #: Each trial takes a step, and trains on until the file ``go`` appears.
 HELD = """
@@ -40,13 +40,8 @@ Locked = Callable[..., Path]
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """A runtime folder of its own, and two cores (one, where there is but one): the names of their slots."""
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(before)[:2])
-    yield cores()
-    os.sched_setaffinity(0, before)
+    with few_cores(tmp_path, monkeypatch, 2) as names:
+        yield names
 
 
 @pytest.fixture

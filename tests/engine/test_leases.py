@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import alive, ended, engine, engine_process, meta, processes_below, spec_of, start, until
+from running import alive, ended, engine, engine_process, few_cores, meta, processes_below, spec_of, start, until
 
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
@@ -38,13 +38,8 @@ for epoch in trial.steps():
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A runtime folder of its own, and two cores (one, where there is but one)."""
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(cores)[:2])
-    yield len(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores)
+    with few_cores(tmp_path, monkeypatch, 2) as names:
+        yield len(names)
 
 
 def search(tmp_path: Path, name: str, trials: int, turn: float = 0.1) -> tuple[Store, Spec]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import end_found, ended, engine, engine_process, lines, outcome, spec_of, start, until
+from running import end_found, ended, engine, engine_process, few_cores, lines, outcome, spec_of, start, until
 
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
@@ -45,13 +45,8 @@ for epoch in trial.steps():
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A runtime folder of its own, and one core."""
-    folder = tmp_path / "runtime"
-    folder.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(cores)[:1])
-    yield
-    os.sched_setaffinity(0, cores)
+    with few_cores(tmp_path, monkeypatch, 1):
+        yield
 
 
 def long(tmp_path: Path, name: str, steps: int, trials: int = 1, **fields: Any) -> Spec:
