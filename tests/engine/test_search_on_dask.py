@@ -270,7 +270,8 @@ for epoch in trial.steps():
     spec = spec_of(source, tmp_path, space=SPACE, seed=3, scheduler=scheduler, trials=4, max_restarts=1)
     start(store, spec)
     with engine(store) as process:
-        until(lambda: lines(store, spec, "LegStarted"), what="a leg")
+        # While the cluster starts, a process that is being made could be taken for a worker.
+        until(lambda: lines(store, spec, "LegLeft"), what="the end of a leg")
         workers = until(lambda: worker_pids(process.pid), what="workers")
         assert ended(store, spec) == "completed"
         assert set(workers) <= set(worker_pids(process.pid))
