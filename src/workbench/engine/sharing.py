@@ -60,8 +60,10 @@ class Sharing:
             self._idle[name] = self._idle[name] + 1 if is_idle else 0
             self._idle_legs[name] = legs_of(loop)
 
-    def makes_room(self, loops: Iterable[ExperimentLoop], goals: Goals, waits: bool, now: float) -> Leg | None:
-        """The leg that should save and leave now; None if none should.
+    def makes_room(
+        self, loops: Iterable[ExperimentLoop], goals: Goals, waits: bool, now: float
+    ) -> tuple[ExperimentLoop, Leg] | None:
+        """The leg that should save and leave now, and its experiment; None if none should.
 
         waits: whether another experiment or engine waits for a slot that it should have.
         """
@@ -74,7 +76,7 @@ class Sharing:
         for loop in sorted(ripe, key=lambda loop: goals[loop] - slots_of(loop)):
             found = least_valued(loop)
             if found is not None:
-                return found
+                return loop, found
         return None
 
     def _claims(self, loops: Iterable[ExperimentLoop]) -> list[Claim]:

@@ -18,7 +18,7 @@ from workbench.engine.leases import Leases, Wish
 from workbench.engine.legs.leg import Leg
 from workbench.engine.legs.placing import Shared, Waiting, beside, share
 from workbench.engine.loop import ExperimentLoop
-from workbench.engine.sharing import Sharing, slots_of
+from workbench.engine.sharing import Sharing, legs_of, slots_of
 from workbench.facts import Reached, RoomAsked
 from workbench.messages import FromLeg, Left
 from workbench.records import Spec
@@ -108,12 +108,11 @@ class Slots(ABC):
         self._drain()
         waiting = [loop for _, loop, leg in self._queue.values() if leg.not_before <= now]
         short = next((loop for loop in waiting if loop in goals and slots_of(loop) < goals[loop]), None)
-        whom = self.leases.owed_to or (short.spec.label if short is not None else None)
-        leg = self._sharing.makes_room(loops, goals, whom is not None, now)
-        if leg is not None:
-            loop = self._by_key[leg.key][0]
-            assert isinstance(loop, ExperimentLoop)
-            loop.tell(RoomAsked(leg.trial, f"made room for {whom}"))
+        other = self.leases.owed_to or (short.spec.label if short is not None else None)
+        found = self._sharing.makes_room(loops, goals, other is not None, now)
+        if found is not None:
+            loop, leg = found
+            loop.tell(RoomAsked(leg.trial, f"made room for {other}"))
 
     def _drain(self) -> None:
         """Make legs leave the slots that a person took out of use."""
@@ -134,7 +133,8 @@ class Slots(ABC):
             loop.shown.say(words)
 
     def _wish(self) -> Wish:
-        loops = self._going
+        # One without a leg, paused or waiting at a rung, claims nothing, and gives the others no priority.
+        loops = [loop for loop in self._going if legs_of(loop)]
         return Wish(
             self._wanting(),
             sum(loop.spec.weight for loop in loops) or 1.0,

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from workbench.cluster.backend import Slot
 from workbench.engine.legs.leg import Leg
-
-Who = TypeVar("Who", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
