@@ -19,7 +19,7 @@ from workbench.status import Around, Status
 from workbench.store import Store
 from workbench.store.lists.catalog import read_catalog
 from workbench.store.owner.cluster import read_cluster
-from workbench.store.owner.slots import Claimant, Holder, holders, waiters
+from workbench.store.owner.slots import Claimant, Holder, drained, holders, waiters
 
 #: States of experiments that have legs in slots, or legs that wait for one.
 _UNDER_WAY = ("waiting", "running")
@@ -45,10 +45,14 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The slots that are held, by name, and those who wait, in the order in which they get the next free slot."""
+    """The slots that are held, by name, and those who wait, in the order in which they get the next free slot.
+
+    drained: names of slots that are taken out of use.
+    """
 
     held: tuple[Held, ...]
     waiting: tuple[Waits, ...]
+    drained: frozenset[str]
 
 
 def queue() -> Queue:
@@ -58,7 +62,8 @@ def queue() -> Queue:
     for holder in map(_checked, holders()):
         trial = trials(holder.store).get((holder.slot, holder.experiment)) if holder.experiment else None
         held.append(Held(holder, trial, around(holder.store)))
-    return Queue(tuple(held), tuple(Waits(one, one.experiments or under_way(one.store)) for one in waiters()))
+    waiting = tuple(Waits(one, one.experiments or under_way(one.store)) for one in waiters())
+    return Queue(tuple(held), waiting, drained())
 
 
 def _checked(holder: Holder) -> Holder:

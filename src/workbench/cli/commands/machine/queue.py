@@ -16,7 +16,7 @@ from workbench.engine.leases import lack
 from workbench.status.queue import Held, Queue, Waits
 from workbench.status.queue import queue as read
 from workbench.store.layout import FOLDER
-from workbench.store.owner.slots import cores, drained
+from workbench.store.owner.slots import cores
 
 #: Names in a row that are shown as a range, at least.
 _RUN = 3
@@ -28,10 +28,9 @@ def queue(options: Any) -> int:
     found = read()
     every = [*devices.slot_names(), *cores()]
     taken = {one.holder.slot for one in found.held}
-    unused = drained()
-    free = [name for name in every if name not in taken and name not in unused]
+    free = [name for name in every if name not in taken and name not in found.drained]
     if options.json:
-        say_json({"slots": [_slot(one) for one in found.held], "free": free, "drained": _ordered(unused),
+        say_json({"slots": [_slot(one) for one in found.held], "free": free, "drained": _ordered(found.drained),
                   "waiting": [_waiting(found, one) for one in found.waiting]})  # fmt: skip
         return OK
     if found.held:
@@ -40,10 +39,10 @@ def queue(options: Any) -> int:
         there = _amounts(free, {*every, *taken})
         say(f"free: {there}." if there else "no slot is free.")
     else:
-        all_free = "free" if unused else "all slots of this machine are free"
+        all_free = "free" if found.drained else "all slots of this machine are free"
         say(f"{all_free}: {_amounts(free, set(every))}." if free else "no slot is free.")
-    if unused:
-        say(f"drained: {clean(_named(unused))}. `workbench drain SLOT --undo` lets trials use it again.")
+    if found.drained:
+        say(f"drained: {clean(_named(found.drained))}. `workbench drain SLOT --undo` lets trials use it again.")
     if found.waiting:
         say("", *_waiting_table(found))
     return OK
@@ -124,7 +123,7 @@ def _why(found: Queue, one: Waits) -> str:
     """Why the engine waits, in the words with which its experiments say so."""
     holders = [replace(held.holder, store=_place(held.holder.store)) for held in found.held]
     ours = {held.holder.slot for held in found.held if held.holder.store == one.waiter.store}
-    return lack(holders, {*one.waiter.wants, *ours}, ours, drained())
+    return lack(holders, {*one.waiter.wants, *ours}, ours, found.drained)
 
 
 def _short(text: str | None) -> str:
