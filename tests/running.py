@@ -226,3 +226,13 @@ def alive(pids: list[int]) -> list[int]:
             if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
                 found.append(pid)
     return found
+
+
+def most_at_once(found: list[tuple[str, float, float]]) -> int:
+    """How many trials trained at the same moment at most."""
+    moments = sorted([(begun, 1) for _, begun, _ in found] + [(end, -1) for _, _, end in found])
+    now = most = 0
+    for _, change in moments:
+        now += change
+        most = max(most, now)
+    return most

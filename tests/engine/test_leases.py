@@ -12,7 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import alive, ended, engine, engine_process, few_cores, meta, processes_below, spec_of, start, until
+from running import (
+    alive,
+    ended,
+    engine,
+    engine_process,
+    few_cores,
+    meta,
+    most_at_once,
+    processes_below,
+    spec_of,
+    start,
+    until,
+)
 
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
@@ -55,16 +67,6 @@ def turns(tmp_path: Path) -> list[tuple[str, float, float]]:
     """The turns so far: whose, begun, ended."""
     path = tmp_path / "turns"
     return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def most_at_once(found: list[tuple[str, float, float]]) -> int:
-    """How many trials trained at the same moment at most."""
-    moments = sorted([(begun, 1) for _, begun, _ in found] + [(end, -1) for _, _, end in found])
-    now = most = 0
-    for _, change in moments:
-        now += change
-        most = max(most, now)
-    return most
 
 
 def test_two_searches_share_the_machine_and_the_last_one_has_all_of_it(tmp_path: Path, machine: int) -> None:

@@ -13,7 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import end_found, ended, engine, engine_process, few_cores, lines, outcome, spec_of, start, until
+from running import (
+    end_found,
+    ended,
+    engine,
+    engine_process,
+    few_cores,
+    lines,
+    most_at_once,
+    outcome,
+    spec_of,
+    start,
+    until,
+)
 
 from workbench.records import Scheduler, Spec
 from workbench.space import uniform
@@ -170,19 +182,9 @@ def test_a_search_that_waits_at_a_rung_lends_its_slots(tmp_path: Path, runtime: 
         until(lambda: len(lines(store, rungs, "Reached")) >= 3, what="the first rung")
         start(store, other)
         # A third of the machine is what the one trial needs; its search's share would be half of it.
-        until(lambda: at_once(steps_of(tmp_path)) == 2, what="two slots of three")
+        until(lambda: most_at_once(steps_of(tmp_path)) == 2, what="two slots of three")
         time_lent = time.monotonic()
         gate.touch()
         assert ended(store, rungs) == "completed"
         assert time.monotonic() - time_lent < 20
         assert ended(store, other) == "completed"
-
-
-def at_once(found: list[tuple[str, float, float]]) -> int:
-    """How many trials trained at the same moment at most."""
-    moments = sorted([(begun, 1) for _, begun, _ in found] + [(end, -1) for _, _, end in found])
-    now = most = 0
-    for _, change in moments:
-        now += change
-        most = max(most, now)
-    return most
